@@ -46,12 +46,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, and load its module if needed (PEP 562)."""
+    """Return a public name, and load its module if needed (PEP 562).
+
+    Raises:
+        ModuleNotFoundError: if a library of the extra `accountant` is not installed.
+    """
     # Python also calls this for every submodule that it is about to import, so unknown names must not load the API.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hubbub.accountant import api
-
+    try:
+        from hubbub.accountant import api
+    except ModuleNotFoundError as error:
+        wanted = f"hubbub.accountant needs {error.name}: pip install 'hubbub[accountant]'"
+        raise ModuleNotFoundError(wanted, name=error.name) from error
     return getattr(api, name)
 
 

@@ -123,6 +123,7 @@ class Certifier:
             for task_id, round_number in await self._store.uncertified():
                 await self._certify(task_id, round_number)
             for task_id, round_number in await self._store.unerased():
+                # In several transactions, so that readers of results do not wait for all of it.
                 while await self._store.erase_some(task_id, round_number):
                     pass
 
@@ -145,6 +146,7 @@ class Certifier:
                 self._wait(facts)
                 return
             document = await asyncio.to_thread(self._document, facts)
+            # Too few valid reports for an estimate: these counts are destroyed together with the round's key.
             withheld = [batch.id.query for batch in facts.batches if not is_published(facts.signed.task, batch)]
             await self._store.certify(task_id, round_number, document, withheld)
         except (HubbubError, AccountingError) as error:

@@ -9,6 +9,7 @@ from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, QueryStatus
+from hubbub.protos.task.schedule import at
 from hubbub.protos.task.task import Task
 
 
@@ -69,8 +70,16 @@ def _waiting_for(progress: RoundProgress, task: Task, obstacles: Obstacles) -> s
             key = task.id, progress.id.round
             failure = obstacles.failures.get(key)
             return f"its certificate, which failed: {failure}" if failure else f"its certificate{_held(key, obstacles)}"
+        case AnalysisStage.AWAITED if task.id in obstacles.served:
+            return f"{_delivery(task, progress.id.round)}{_store(obstacles)}"
         case _:
             return _missing(progress.batches, task, obstacles)
+
+
+def _delivery(task: Task, number: int) -> str:
+    """Describe the delivery of a round of which nothing arrived: it may be before its opening."""
+    or_before = " or before" if task.schedule.close == "operator" else ""
+    return f"its delivery by the shuffler, which cuts it at {at(task.schedule.cut(number))}{or_before}"
 
 
 _OVER = "its key was destroyed: no batch came in time, or it was beyond the budget"

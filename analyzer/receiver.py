@@ -134,6 +134,7 @@ class BatchReceiver:
         self.unannounced.discard(read.batch)
         if offset < read.envelopes:
             self._opening_pool.warm_up(read.envelopes)
+            # Kept in an attribute, because the event loop itself refers to its tasks only weakly.
             self._loading = asyncio.create_task(asyncio.to_thread(_load_accountant))
         _LOG.info("batch announced", **_names(task, read.batch), reports=read.reports, offset=offset)
         return offset
@@ -230,6 +231,8 @@ class BatchReceiver:
 
 def _load_accountant() -> None:
     """Load the accountant while the envelopes arrive, so that it is loaded when a batch is counted."""
+    import hubbub.analyzer.certificate_statement
+    import hubbub.analyzer.charges  # noqa: F401 - loading is all
 
 
 def _new_charges(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> Charges:

@@ -69,6 +69,7 @@ class Results:
             try:
                 await asyncio.wait_for(changed.wait(), remaining)
             except TimeoutError:
+                # Look once more: a certificate of the last moment counts, and without one the time is up then.
                 continue
 
     async def get_incidents(self) -> IncidentReport:
@@ -85,7 +86,7 @@ class Results:
         return await self._store.certified(task_id)
 
     async def get_statuses(self, task_id: bytes | None) -> list[AnalyzerRoundStatus]:
-        """Return the progress of the rounds that have a key, oldest first, of one task or of all.
+        """Return the progress of the rounds that have a key, in the order of their openings, of one task or of all.
 
         Raises:
             Refusal: UNKNOWN_TASK.
@@ -95,6 +96,8 @@ class Results:
         found = await self._store.progress(task_id)
         tasks = {task_id: await self._task(task_id, 0) for task_id in {progress.id.task_id for progress in found}}
         obstacles = self._obstacles()
+        # Keys of several rounds are made at once, so the store has them in any order.
+        found = sorted(found, key=lambda each: tasks[each.id.task_id].schedule.opens(each.id.round))
         return [status_of(each, tasks[each.id.task_id], obstacles) for each in found]
 
     def close(self) -> None:

@@ -115,6 +115,7 @@ async def _assembled(
     metrics, incidents = Metrics("analyzer", AnalyzerStage), Incidents()
     async with _opened(settings, metrics, incidents, new_pool) as (store, opening_pool):
         await store.add_tasks(tasks.values())
+        # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)
         certifier = Certifier(

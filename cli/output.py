@@ -11,9 +11,12 @@ import contextlib
 import json
 import os
 import re
+import shlex
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -59,6 +62,12 @@ class Printer(Console):
         for segment in super().render(renderable, options):
             # Control segments come from rich: they move the cursor of a progress bar.
             yield segment if segment.control else segment._replace(text=readable_lines(segment.text))
+
+
+def program() -> str:
+    """Return the word that runs `hubbub` again in a shell: the path it was called by, if `PATH` does not have it."""
+    called = sys.argv[0]
+    return shlex.quote(called) if shutil.which("hubbub") is None and Path(called).name == "hubbub" else "hubbub"
 
 
 def console() -> Console:

@@ -103,4 +103,5 @@ def missing(command: str) -> str | None:
     extra = NEEDS.get(command.partition(" ")[0], COMMAND_LINE)
     if extra.installed:
         return None
-    return f"{f'hubbub {command}'.strip()} needs {extra.title}: pip install 'hubbub[{extra.name}]'"
+    called, name = f"hubbub {command}".strip(), extra.name
+    return f"{called} needs {extra.title}: pip install 'hubbub[{name}]', in a checkout pip install '.[{name}]'"

@@ -232,6 +232,7 @@ class Fleet:
                 sending = _FleetCall(of, keys, tally, per_call, asyncio.Semaphore(calls), group)
                 await self._carry_all(sending, answers)
         except BaseExceptionGroup as failures:
+            # The first failure cancelled the other calls; callers expect it as it is, without a group.
             raise failures.exceptions[0] from None
         # Once for all calls, because it takes a sync of the disk.
         await self._empty_log()

@@ -131,6 +131,7 @@ def status_of(task: Task, memory: Memory, now: float) -> DeviceStatus:
     """Return a device's status in a task at `now` (seconds since 1970)."""
     schedule = task.schedule
     current = schedule.round_at(now)
+    # Before the start the number may be negative; the first round follows then.
     following = max(0, math.floor((now - schedule.start) / schedule.length) + 1)
     return DeviceStatus(
         task=task.name,

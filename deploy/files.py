@@ -37,7 +37,7 @@ def signed_task_in(path: Path) -> SignedTask:
     """Return the task in a file that `hubbub plan` wrote; its signatures are still to be checked.
 
     Raises:
-        TaskError: if it holds none, naming the file.
+        TaskError: if it has none, naming the file.
         OSError: if it cannot be read.
     """
     with naming(path):
@@ -71,7 +71,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 _FREE_SPACE = "free space, or name another file"
-_ANOTHER_PLACE = "name a file in a folder where you may write"
+_ANOTHER_PLACE = "name a file in a folder in which you may write"
 _REMEDIES = {
     errno.ENOSPC: _FREE_SPACE,
     errno.EDQUOT: _FREE_SPACE,

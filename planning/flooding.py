@@ -65,6 +65,9 @@ def shield_of(plan: Plan) -> Shield | None:
     The number is at most an eighth above the fewest dummies for such shares.
     """
     draft, privacy = plan.draft, plan.draft.privacy
+    # Noise needs no dummies beside it, and a task has one of the two.
+    if any(each.query.noise is not None for each in plan.queries):
+        return None
     if not all(mechanism.counts_dummies for mechanism in plan.mechanisms):
         return None
     total = sum(question.weight for question in draft.questions)

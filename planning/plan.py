@@ -275,6 +275,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
             "symbols": symbols_named(planned.query),
             "levels": _levels(planned.query.question.content()),
             **randomizer_words(planned.query),
+            "noise": None if planned.query.noise is None else planned.query.noise.content(),
             "epsilon_local": planned.epsilon_local,
             "epsilon_upper": planned.epsilon_upper,
             "planned_for": planned.query.question.planned_for,

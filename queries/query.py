@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
 from hubbub.queries.errors import AnswerError, FieldError
@@ -109,7 +108,9 @@ class Query:
         if answer is not None:
             return self.question.encode(answer, random)
         if not self.question.optional:
-            raise AnswerError(f"{self.name} has no answer and is not optional; give one, or set optional = true")
+            raise AnswerError(
+                f"{self.name} has no answer and is not optional; give one (only the task can make a query optional)"
+            )
         return self.question.answers  # the last symbol, after those of the answers
 
     def randomize(self, symbol: int, random: Random) -> bytes:
@@ -207,7 +208,7 @@ class Query:
             return cls(question, randomizer)
         try:
             return cls(question, randomizer, NoiseLaw.read(fields["noise"]))
-        except AccountingError as error:
+        except ValueError as error:  # an AccountingError
             raise FieldError(fields.table, "noise", f"cannot be added: {error}") from error
 
 

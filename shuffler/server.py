@@ -101,6 +101,7 @@ class _ShufflerParts:
         elif settings.role != "leader":
             admission, devices = self.admission, self.devices
             pipelines = await open_to_devices(ports, settings, self.tasks, admission, certificates, devices, others=1)
+        # All ports share this process's limit of open files: those of devices, if it opens them, and the operator's.
         few = connections_of(limits, len(pipelines) + 1)
         pipelines["control"] = operator_pipeline(limits, few)
         self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))

@@ -107,8 +107,10 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
             )
             opened.callback(self._sessions.close)
             self._sessions.change(lambda connection: bind(connection, keyring, address))
+            # Only now: `bind` has checked that the keyring belongs to this database.
             keyring.accept()
             keyring.clean()
+            # A killed process may have committed that secrets are to be destroyed, and still have them.
             self._left.update(
                 self._sessions.look(lambda connection: AnalyzerPostgresTables(connection, keyring).to_destroy())
             )

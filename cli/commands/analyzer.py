@@ -25,7 +25,7 @@ def command(
     accept_lost_log: AcceptLostLog = False,
     as_json: Json = False,
 ) -> None:
-    """Run the analyzer until SIGTERM or Ctrl-C, then drain.
+    """Run the analyzer until SIGTERM or Ctrl-C; then finish its calls.
 
     With --json it prints its addresses once it serves. The analyzer refuses to start without a store: a lost store is
     never replaced silently. Create the store once with --create-store, which refuses if there is one. If the store's

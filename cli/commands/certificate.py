@@ -62,8 +62,9 @@ def command(
     Use it for a reader or a monitor, or before a certificate expires. A certificate is valid for 825 days, and no
     longer than the authority's. A service's certificate is for the hosts of --host, or for those of the old one.
 
-    Nothing is overwritten. To replace a certificate, write the new one to another folder, move it to the place of the
-    old one, and restart the service. The authority stays the same, so other parties change nothing.
+    Nothing is overwritten. To replace a certificate, write the new one to another folder, move both files into next/
+    beside the old one, and run `hubbub keys activate certificate`. The authority stays the same, so other parties
+    change nothing.
 
     Example: hubbub certificate monitor --authority deployment/operator --out monitoring
     """

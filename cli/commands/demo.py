@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
     from hubbub.deploy.demo.demo import DemoOptions
@@ -64,11 +64,11 @@ class NoiseChoice(StrEnum):
 
 
 NoiseOption = Annotated[
-    NoiseChoice | None,
+    NoiseChoice,
     typer.Option(
         "--noise",
         help="Noise of the shuffler, which hides each person even if all others lie: never, if that gives the smaller "
-        "error, or for every query. [default: auto, or none with --dummies]",
+        "error, or for every query.",
     ),
 ]
 PostQuantum = Annotated[
@@ -147,7 +147,7 @@ def command(
     delta: Delta = None,
     epsilon_local: LocalEpsilon = 8.0,
     rounds: Rounds = None,
-    noise: NoiseOption = None,
+    noise: NoiseOption = NoiseChoice.NONE,
     dummies: Dummies = 0,
     post_quantum: PostQuantum = False,
     hops: HopCount = 1,
@@ -167,8 +167,9 @@ def command(
     left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
     lack. Estimates are printed next to the truth. Use --task for other data.
 
-    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --admission open --honest-share 0.5; hubbub demo
-    --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --noise auto; hubbub demo --admission open
+    --honest-share 0.5; hubbub demo --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum
+    minutes:0:90
     """
     with failures(as_json):
         if listed:
@@ -192,9 +193,8 @@ def command(
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
-        added = noise or (NoiseChoice.NONE if dummies else NoiseChoice.AUTO)
         privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
-        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode), noise=added.value)
+        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode), noise=noise.value)
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["plot"] = None if plot is None else _drawn(shown, document, plot)
@@ -321,10 +321,11 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
     printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
 
 
-def _explained(document: dict[str, Any]) -> tuple[str, str]:
+def _explained(document: dict[str, Any]) -> tuple[str, str, str]:
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
     sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
-    return f"{document['devices']} devices; {seconds}", sealed
+    read = "docs/explanation/shuffle-model.md explains these numbers, and docs/explanation/bounds.md the bounds"
+    return read, f"{document['devices']} devices; {seconds}", sealed
 
 
 def _cluster(cluster: dict[str, Any]) -> str:
@@ -335,9 +336,10 @@ def _cluster(cluster: dict[str, Any]) -> str:
 
 def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
     """Return the last line: that the certificate was verified, and what to run next."""
-    verified = "The certificate was verified, with all signers pinned."
+    verified = "The certificate was verified: this demo's parties signed it, and every number was computed again."
+    hubbub = program()
     if out is not None:
         certificate = shlex.quote(document["rounds"][0]["certificate"])
-        return f"{verified} Saved to {out}; next: hubbub verify {certificate}"
-    more = "" if explain else "hubbub demo --explain shows how the privacy arises; "
-    return f"{verified} Next: {more}hubbub demo --out DIR saves the certificate and the results."
+        return f"{verified} Saved to {out}; next: {hubbub} verify {certificate}"
+    more = "" if explain else f"{hubbub} demo --explain shows how the privacy arises; "
+    return f"{verified} Next: {more}{hubbub} demo --out DIR saves the certificate and the results."

@@ -62,9 +62,9 @@ def command(
     comes from another person: give each person one ticket.
 
     With --renew, the tickets are for devices that are enrolled already, and expire later. OLD is a file with their
-    tickets, or with their ids as --json prints them, one per line. OLD can also be a folder as --names makes it; FILE
-    is then a new folder too. The device redeems its new ticket by itself and keeps its id, so it still has one
-    submission a round.
+    tickets or their ids, one per line, or with the document that --json printed. OLD can also be a folder as --names
+    makes it; FILE is then a new folder too. The device redeems its new ticket by itself and keeps its id, so it still
+    has one submission a round.
 
     Examples: hubbub enroll deployment/client/ticket.json --key deployment/operator/identity.pem --shuffler-key
     deployment/operator/trust/shuffler.pub.pem; hubbub enroll tickets.jsonl --devices 1000 --key identity.pem

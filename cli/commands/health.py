@@ -91,9 +91,9 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
     from hubbub.deploy.operator.health import store_of
 
     store = store_of(service.value, settings)
-    why = "does its server answer?" if store.startswith("postgres") else "is its disk full?"
+    why = "its server may not answer" if store.startswith("postgres") else "its disk may be full"
     said = {
-        "store": f"its store in {store} cannot be used: {why}",
+        "store": f"its store in {store} cannot be used ({why})",
         "rounds": "a step of a round fails",
     }
     return f"{' '.join(said[part] for part in failing)}; see its log and `hubbub status`"

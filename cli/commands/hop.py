@@ -21,12 +21,12 @@ def command(
     accept_lost_log: AcceptLostLog = False,
     as_json: Json = False,
 ) -> None:
-    """Run a hop until SIGTERM or Ctrl-C, then drain.
+    """Run a hop, a further shuffler, until SIGTERM or Ctrl-C.
 
-    A hop is a shuffler behind the first one. With --json it prints its addresses once it serves. The hop refuses to
-    start without a store: a lost store is never replaced silently. Create the store once with --create-store, which
-    refuses if there is one. If the store's write-ahead log was deleted or cut, the hop refuses to start until you run
-    it once with --accept-lost-log.
+    A hop is a shuffler behind the first one. It finishes its calls before it ends. With --json it prints its addresses
+    once it serves. The hop refuses to start without a store: a lost store is never replaced silently. Create the store
+    once with --create-store, which refuses if there is one. If the store's write-ahead log was deleted or cut, the hop
+    refuses to start until you run it once with --accept-lost-log.
 
     SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read only at the start.
 

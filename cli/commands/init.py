@@ -165,7 +165,7 @@ def command(
             proxy=proxy,
             cluster=_cluster(cluster, frontends, frontend_host, standby_host, shuffler_store, analyzer_store),
         )
-        _say(initialise(directory, placement), _next_steps(directory, shuffler_key is not None, placement), as_json)
+        _say(initialise(directory, placement), _next_steps(directory, placement), as_json)
 
 
 def _cluster(
@@ -217,38 +217,70 @@ def _say(made: Folder, steps: str, as_json: bool) -> None:
     out.print(steps, markup=False, soft_wrap=True)
 
 
-def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, placement: Placement) -> str:
-    parties = ("operator", "shuffler", "analyzer", "client")
-    # Quoted, because people copy these lines into a shell, and a folder may have any name.
-    operator, shuffler, analyzer, client = (shlex.quote(str(directory / name)) for name in parties)
-    where, key = (
-        ("   # on the shuffler's machine", "identity.pem")
-        if shuffler_signs_elsewhere
-        else ("", f"{shuffler}/identity.pem")
-    )
-    folders = [shlex.quote(str(directory / name)) for name in placement.hops.names]
-    others = [shlex.quote(str(directory / name)) for name in _others(placement)]
+def _next_steps(directory: Path, placement: Placement) -> str:
+    """Return the commands that come next: those of one machine, or those of parties that made their own identities."""
+    by_parties = bool(placement.public_keys or placement.hops.public_keys)
+    return (_on_hosts if by_parties else _on_one_machine)(directory, placement)
+
+
+def _on_one_machine(directory: Path, placement: Placement) -> str:
+    operator, shuffler, analyzer, client = (_folder(directory, name) for name in _PARTIES)
+    folders = [_folder(directory, name) for name in placement.hops.names]
+    others = [_folder(directory, name) for name in _others(placement)]
     given = _lines(f"cp {operator}/task.json {folder}/tasks/" for folder in (*folders, *others))
     hops = [f"hubbub hop {folder}/hop.toml" for folder in folders]
     runs = [f"hubbub shuffler {folder}/shuffler.toml" for folder in others[:1]]
     stores = _lines(f"{each} --create-store" for each in (*runs, *hops))
     runs += [f"hubbub shuffler {folder}/frontend.toml" for folder in others[1:]]
-    runs += [f"haproxy -W -f {shlex.quote(str(directory / 'proxy'))}/haproxy.cfg"] if placement.proxy else []
+    runs += [f"haproxy -W -f {_folder(directory, 'proxy')}/haproxy.cfg"] if placement.proxy else []
     return f"""
 next: plan the task, sign it as operator and as shuffler, and copy it to every party
   hubbub plan {operator}/task.toml --out {operator}/task.json
   hubbub sign {operator}/task.json --key {operator}/identity.pem
-  hubbub sign {operator}/task.json --key {key}{where}
+  hubbub sign {operator}/task.json --key {shuffler}/identity.pem
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/{given}
-enroll the client's device: the ticket is for one device, and the first to redeem it has it
-  hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem
+{_enrollment(operator, client)}
 {_databases(shuffler, analyzer) if others else ""}make each service's store, once, and then run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
   hubbub shuffler {shuffler}/shuffler.toml --create-store{stores}
   hubbub analyzer {analyzer}/analyzer.toml{_lines(hops)}
   hubbub shuffler {shuffler}/shuffler.toml{_lines(runs)}"""
+
+
+def _on_hosts(directory: Path, placement: Placement) -> str:
+    operator, shuffler, analyzer, client = (_folder(directory, name) for name in _PARTIES)
+    beside = [_folder(directory, "proxy")] if placement.proxy else []
+    places = {"the shuffler's host": [shuffler, *beside], "the analyzer's host": [analyzer]}
+    places |= {f"{name}'s host": [_folder(directory, name)] for name in placement.hops.names}
+    places |= {f"the host of {name}": [_folder(directory, name)] for name in _others(placement)}
+    moves = _lines(f"{' '.join(folders)}   # to {place}" for place, folders in places.items())
+    databases = _databases(shuffler, analyzer) if _others(placement) else ""
+    return f"""
+next: move each folder to its host, where that party's identity.pem joins it{moves}
+plan the task, and sign it as operator
+  hubbub plan {operator}/task.toml --out {operator}/task.json
+  hubbub sign {operator}/task.json --key {operator}/identity.pem
+on the shuffler's host, sign a copy of it as shuffler
+  hubbub sign task.json --key identity.pem
+put the copy with both signatures into tasks/ of each service, and into {operator} and {client}
+{_enrollment(operator, client)}
+{databases}on each host, make the service's store once (--create-store), and then run the service
+docs/howto/deploy-two-parties.md has the commands of each host, from step 3 on"""
+
+
+_PARTIES = ("operator", "shuffler", "analyzer", "client")
+
+
+def _folder(directory: Path, name: str) -> str:
+    """Return a party's folder, quoted: people copy it into a shell, and a folder may have any name."""
+    return shlex.quote(str(directory / name))
+
+
+def _enrollment(operator: str, client: str) -> str:
+    return f"""enroll the client's device: the ticket is for one device, and the first to redeem it has it
+  hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem"""
 
 
 def _lines(commands: Iterable[str]) -> str:

@@ -57,6 +57,9 @@ def list_(settings: Settings, as_json: Json = False) -> None:
     These are its identities and TLS certificates, and for the operator also the TLS authority and the master keys. If
     a key cannot be read, the others are shown and the exit status is 1.
 
+    `since` and `until` of a TLS certificate are its validity. It begins an hour before the certificate was made, since
+    a caller's clock may be behind.
+
     Example: hubbub keys list deployment/shuffler/shuffler.toml
     """
     with failures(as_json):
@@ -157,7 +160,8 @@ def revoke(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
     device: Annotated[list[str] | None, typer.Argument(metavar="DEVICE...", help="Ids of devices, in hex.")] = None,
     tickets: Annotated[
-        Path | None, typer.Option("--tickets", metavar="FILE", help="Revoke all devices of the tickets in this file.")
+        Path | None,
+        typer.Option("--tickets", metavar="FILE", help="Revoke all devices of the tickets or ids in this file."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -219,6 +220,22 @@ def _words(query: Query) -> str:
     return f"{query.name}: randomizer {_randomizer(query)}; its error is that of {query.question.planned_for}"
 
 
+def _noise_words(queries: Sequence[Query]) -> Iterator[str]:
+    """Yield what the shuffler adds to each query, and what that promises."""
+    for query in queries:
+        if query.noise is not None:
+            law = query.noise
+            yield (
+                f"{query.name}: the shuffler adds noise: of each symbol a random number of reports, {law.reach} on "
+                f"average, of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family})"
+            )
+    if any(query.noise is not None for query in queries):
+        yield (
+            "noise: its ε holds even if everybody else's report is a liar's, while the shuffler is honest; without an "
+            "honest shuffler ε_local is left"
+        )
+
+
 def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     from hubbub.cli.tables.delta_warnings import delta_text, full_warning
     from hubbub.cli.tables.flooding import print_flood
@@ -241,6 +258,8 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
+    for sentence in _noise_words([each.query for each in planned.queries]):
+        printer.print(sentence, markup=False, soft_wrap=True)
     for sentence in meanings(sent_by(each.query) for each in planned.queries):
         printer.print(sentence, markup=False, soft_wrap=True)
     printer.print("errors are worst cases, at the task's minimum of reports", markup=False, soft_wrap=True)

@@ -41,7 +41,7 @@ def command(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Run the shuffler until SIGTERM or Ctrl-C, then drain.
+    """Run the shuffler until SIGTERM or Ctrl-C; then finish its calls.
 
     With --json it prints its addresses once it serves. The shuffler refuses to start without a store: a lost store is
     never replaced silently. Create the store once with --create-store, which refuses if there is one. If the store's

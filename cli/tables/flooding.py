@@ -40,6 +40,10 @@ def print_flood(printer: Console, plan: Plan) -> None:
 
 
 def _shield_text(plan: Plan, shield: Shield | None) -> str:
+    if all(each.query.noise is not None for each in plan.queries):
+        return "noise of the shuffler keeps the promise even then"
+    if any(each.query.noise is not None for each in plan.queries):
+        return "where the shuffler adds noise, it keeps the promise even then"
     if shield is None:
         return "no number of dummies that a task may have is proven to keep the promise then"
     errors, promised = [], plan.draft.privacy.epsilon

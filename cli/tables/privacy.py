@@ -39,16 +39,16 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, and ε local is the guarantee if all "
-        f"services collude; the honest share of the reports is {share:g}",
+        f"at δ = {total['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the true ε is "
+        f"not below it; ε local holds even if all services collude; the honest share of the reports is {share:g}",
         markup=False,
         soft_wrap=True,
     )
     if "valid_reports" in certificate:
         least = total[IF_MINIMUM_VALID]
-        minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, "
+        minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, and "
         console.print(
-            "how many reports are valid is claimed by the analyzer; if that is false, all queries of the round have "
+            "only the analyzer knows how many reports are valid; if it lies, all queries of the round have "
             f"{minimum}ε ≤ {total[ATTESTED]:.6g} for any number of valid reports",
             markup=False,
             soft_wrap=True,
@@ -70,9 +70,12 @@ def promise(certificate: Mapping[str, Any]) -> str:
     over = f" over {len(rounds['history'])} rounds" if several else ""
     assumed = certificate["admission"]["rests_on"] == "assumption"
     basis = f"if {certificate['honest_share']:g} of the reports are people's (ASSUMED, not checked)"
+    # Noise of the shuffler: the number for any number of valid reports is the same, so no other report matters.
+    alone = numbers.get(ATTESTED) == epsilon and any("noise" in query for query in certificate["queries"])
+    proven = "proven even if everybody else lies" if alone else basis if assumed else "proven"
     return (
         f"Everyone in the batch keeps ε ≤ {_up(epsilon)} at δ = {numbers['delta']:g}{over}, "
-        f"{basis if assumed else 'proven'}: had one person answered differently, every result would be at most "
+        f"{proven}: had one person answered differently, every result would be at most "
         f"{_up(exp_up(epsilon))} times as likely (plus δ)."
     )
 

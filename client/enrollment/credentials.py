@@ -170,6 +170,7 @@ class CredentialManager:
         credentials = {device: one.credential for device, one in found.held.items() if one.credential is not None}
         refused = dict(found.refused)
         again = {device: one.ticket for device, one in found.held.items()} if anew else {}
+        # `found.due` comes last: a newer ticket of a device is redeemed instead of the one it already redeemed.
         due = {**again, **found.due}
         if found.better and not anew:
             credentials |= await self._renewed(link, found.held, found.better, retrying)
@@ -220,7 +221,7 @@ class CredentialManager:
         better = dict[str, bytes]()
         for device, ticket in given.items():
             if device in due:
-                continue
+                continue  # without a credential: `take_tickets` has stored this ticket
             if device not in lasting:
                 due[device] = ticket.encode()
             elif (objected := objection(connection, ticket, kept[device], needed)) is None:
@@ -300,7 +301,7 @@ def _given(
 
 
 def _unreadable(error: SignatureError) -> Refusal:
-    return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+    return Refusal(Reason.BAD_TICKET, f"the ticket is not valid: {error}; ask the operator for a ticket")
 
 
 def _redemptions(held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:

@@ -27,7 +27,9 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
         if number is None:
             raise NoRound(f"task {task.name} has no round now; {_next_round(schedule, now)}")
         return number
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted < schedule.rounds:
+    if isinstance(wanted, bool) or not isinstance(wanted, int):
+        raise NoRound(f"round is of type {type(wanted).__name__}; give a whole number from 0 to {schedule.rounds - 1}")
+    if not 0 <= wanted < schedule.rounds:
         raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
     # Not refused right after its end or cut: the shuffler decides that, and this clock may be ahead of its clock.
     if now > forgotten_after(schedule, wanted):

@@ -174,10 +174,10 @@ def _read(value: Any) -> Destination:
 
 def _parsed(document: bytes, longest: int, kind: Kind) -> Any:
     if len(document) > longest:
-        raise MessageError(f"not a {kind.called}: it has {len(document)} bytes, but at most {longest} are allowed")
+        raise MessageError(f"the {kind.called} has {len(document)} bytes, but at most {longest} are allowed")
     try:
         value = parse_canonical(document)
         kind.check_named(value)
     except SignatureError as error:
-        raise MessageError(f"not a {kind.called}: {error}") from error
+        raise MessageError(f"the {kind.called} cannot be read: {error}") from error
     return value

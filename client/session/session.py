@@ -89,6 +89,7 @@ class Session:
         self.enrolled = CredentialManager(self.task, self.state, tickets, self.random, self.clock)
         # These follow from the task's queries and promises, which no succession changes.
         self._bill = AnswerCost.of(self.task, 0.0, self.limits)
+        # A draw is the reports of all queries, joined; each is sealed by itself.
         ends = list(accumulate(query.report_bytes for query in self.task.queries))
         self._cuts = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         self.remembers = any(query.horizon is not None for query in self.task.queries)

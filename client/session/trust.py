@@ -75,6 +75,7 @@ def trusted_authority(authority: Path | bytes) -> bytes:
             raise AuthorityError(f"{name}: {error.strerror}; give the authority's certificate (PEM)") from error
     else:
         name, pem = "authority", checked_bytes(authority, "authority", "a Path, or the bytes of a PEM file")
+    # Parsed only to check it: gRPC would refuse it later without naming the file.
     try:
         x509.load_pem_x509_certificates(pem)
     except ValueError as error:

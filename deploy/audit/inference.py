@@ -130,7 +130,7 @@ def _chosen(scores: Scores, delta: float, error: float) -> Event:
 
 
 def _thresholds(values: Vector) -> Vector:
-    """Return thresholds between the values that occur; where there is one value only, that one."""
+    """Return thresholds between the values that occur; if there is only one value, that one."""
     distinct = np.unique(values)
     between: Vector = (distinct[1:] + distinct[:-1]) / 2 if len(distinct) > 1 else distinct
     if len(between) <= THRESHOLDS:

@@ -1,9 +1,9 @@
-"""What an attacker makes of what it saw of a round. A large one says that the victim holds its first answer.
+"""Scores that an attacker computes from a round. A large one means that the victim has its first answer.
 
-Which score tells most depends on what is wrong, so there are several, and each round is given all of them:
+Which score is best depends on the fault, so there are several, and each round gets all of them:
 
-- `counts`: the logarithm of the likelihood ratio of a batch whose order says nothing. Given the counts, each report is
-  as likely the victim's: Σᵢ μ(yᵢ)/ω(yᵢ), with μ the law of the victim's answer and ω that of everyone else's;
+- `counts`: the logarithm of the likelihood ratio of a batch whose order has no information. Given the counts, each
+  report is as likely the victim's: Σᵢ μ(yᵢ)/ω(yᵢ), with μ the law of the victim's answer and ω that of everyone else's;
 - `place j`, from the front or from the end: that of the report at one place, as where the order of arrival is kept, or
   the permutation is always the same;
 - `rows`, where a task asks several queries: the same as `counts` of reports that stand at one place in every batch, as
@@ -29,7 +29,7 @@ PLACES = 256
 """Most places that are looked at, from the front and from the end: the victim answers first."""
 
 Observation = Sequence[bytes | None]
-"""The joined reports of each query of a round, in their order; None where nothing was opened."""
+"""The joined reports of each query of a round, in their order; None if nothing was opened."""
 
 COUNTS = "counts"
 ROWS = "rows"
@@ -37,7 +37,7 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class ScoredRound:
-    """A round that was played: whether the victim held its first answer, and what was seen of it."""
+    """A round that was played: whether the victim had its first answer, and what was seen of it."""
 
     is_first: bool
     seen: Observation

@@ -1,7 +1,7 @@
-"""One person holds one of two answers, everyone else a third, and all of it is known to the attacker.
+"""One person has one of two answers, everyone else a third, and the attacker knows all of it.
 
 For kRR with three or more symbols this is the data set of feldman-2022, Thm 5.3, on which an attack comes closest to
-the blanket's bound; with two symbols everyone else holds the second one. For every other randomizer it is the same data
+the blanket's bound; with two symbols everyone else has the second one. For every other randomizer it is the same data
 set. Whether a worse one exists is of no matter to what an audit shows, only to how much.
 """
 
@@ -26,7 +26,7 @@ ENCODINGS = 400
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """Of each report of a batch, in its order: how likely it is from who holds each answer; shapes (reports,)."""
+    """Of each report of a batch, in its order: its probability from a person with each answer; shapes (reports,)."""
 
     first: Vector
     second: Vector

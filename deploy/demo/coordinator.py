@@ -38,7 +38,7 @@ async def submit_all(
     processes: int,
     progress: Callable[[int], None],
 ) -> SubmissionCounts:
-    """Have `processes` workers answer for every device; `progress` is told how many more are dealt with.
+    """Have `processes` workers answer for every device; `progress` gets the number of further devices done.
 
     Raises:
         HubbubError: if a worker fails; the others are stopped.
@@ -48,7 +48,7 @@ async def submit_all(
     admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
     written = pa.BufferOutputStream()
     parquet.write_table(dataset.answers, written)
-    # The true answers, which only their owner may read, whatever the umask is.
+    # The true answers, which only their owner may read, under any umask.
     write_private(answers, written.getvalue().to_pybytes())
     assignments = [
         _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)

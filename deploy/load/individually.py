@@ -21,7 +21,7 @@ async def submit_individually(
 ) -> Summary:
     """Have each named device answer a round, the current one by default; return the counts.
 
-    `progress` is told of each that is dealt with.
+    `progress` is called for each that is done.
 
     Raises:
         HubbubError: as `Device.submit`, apart from refusals and answers that do not fit, which are counted.

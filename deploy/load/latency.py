@@ -90,7 +90,7 @@ class StepResult:
     def each_second(self) -> list[dict[str, float | int | None]]:
         """Return devices that were due, those acknowledged of them, and their p50 and p99 (seconds), for each second.
 
-        `second` is when the calls were due, so the cost of a standstill appears where it happened.
+        `second` is when the calls were due, so the cost of a standstill appears at its time.
         """
         found: list[dict[str, float | int | None]] = []
         second = np.floor(self.rows[:, DUE]).astype(np.int64)

@@ -72,8 +72,8 @@ def answers_in_turn(task: Task, words: Sequence[str], devices: int) -> Iterator[
     """Return the answers of so many devices, which take turns through each query's texts NAME=VALUE.
 
     Raises:
-        UsageError: if a text has another form, where the task has no query of that name or the query cannot read the
-            value, or where a query that needs an answer has none.
+        UsageError: if a text has another form, if the task has no query of that name or the query cannot read the
+            value, or if a query that needs an answer has none.
     """
     stated: dict[str, list[Value]] = {}
     for word in words:

@@ -216,7 +216,7 @@ def _finished(loaded: LoadResult, step: StepResult) -> None:
 
 
 class _LoadProgressBars:
-    """A bar for making devices ready, which are first enrolled where they have tickets, and one for sending."""
+    """A bar for making devices ready, which are first enrolled if they have tickets, and one for sending."""
 
     def __init__(self, deployment: Deployment, schedule: LoadSchedule, processes: int, progress: Progress) -> None:
         devices = devices_for(schedule, processes)

@@ -74,7 +74,7 @@ class LocalCluster(LocalPipeline):
         spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
 
     Raises:
-        ServiceError: as of a pipeline, and where the standby does not follow.
+        ServiceError: as of a pipeline, and if the standby does not follow.
     """
 
     def __init__(

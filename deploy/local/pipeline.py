@@ -96,7 +96,7 @@ class LocalPipeline:
     tasks: tuple[SignedTask, ...]
     folder: Folder
     directory: Path
-    issuer: Issuer | None = None  # of the devices' certificates, where a task admits by them
+    issuer: Issuer | None = None  # of the devices' certificates, if a task admits by them
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class LocalPipeline:
     def device(self, name: str = "device") -> Device:
         """Return a device with its own state file; a second call with the same name returns the same device.
 
-        It has whatever the task's admission requires: a ticket, a certificate, or nothing if the task is open.
+        It has what the task's admission requires: a ticket, a certificate, or nothing if the task is open.
         """
         certificate, key = (None, None) if self.issuer is None else self.issuer.files(name)
         return Device(

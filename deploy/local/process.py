@@ -35,8 +35,8 @@ class ServiceProcess:
     """A `hubbub` service that is run from its settings file; its log is appended to a file.
 
     It does not outlive the process that started it, however that one ends: then it drains, as after SIGTERM. Once it is
-    started, `addresses` holds the addresses it listens on, by the names of its
-    ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments. It imports nothing
+    started, `addresses` has the addresses it listens on, by the names of its
+    ports. `program` is run in the place of `hubbub NAME` if it is given, with the same arguments. It imports nothing
     from the current folder, and is given few variables (`service.processes.subprocesses`); `environment` has others,
     which may be changed before a start. `timeout` is how many seconds a start may take: a standby serves once it is its
     turn.
@@ -100,13 +100,13 @@ class ServiceProcess:
             )
 
     async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:
-        """Read the one JSON document that a service prints once it serves; None where it ended first."""
+        """Read the one JSON document that a service prints once it serves; None if it ended first."""
         text = b""
         # The document has several lines and nothing marks its end, so each line is added until all of it parses.
         while process.stdout is not None and (line := await process.stdout.readline()):
             text += line
             with contextlib.suppress(ValueError):
-                # Where it could not start, the document says so instead; its log does, too.
+                # If it could not start, the document has the error instead, and so has its log.
                 addresses: dict[str, str] | None = json.loads(text).get("addresses")
                 return addresses
         return None

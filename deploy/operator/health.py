@@ -21,7 +21,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recogniz
 
 
 def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
-    """Return where a service ("shuffler", "hop", "analyzer") can be asked, by the name of the port, and its TLS files.
+    """Return the addresses of a service ("shuffler", "hop", "analyzer"), by the name of the port, and its TLS files.
 
     Raises:
         HubbubError: if the settings cannot be used, or leave the choice of a port to the system.
@@ -60,7 +60,7 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
 
 def store_of(service: str, settings: Path) -> str:
-    """Return where a service's store is ("shuffler", "hop" or "analyzer"): a folder, or the address of a database."""
+    """Return the place of a service's store ("shuffler", "hop" or "analyzer"): a folder, or a database's address."""
     if service == "shuffler":
         from hubbub.shuffler.settings import is_frontend, load_frontend
         from hubbub.shuffler.settings import load as load_shuffler

@@ -1,6 +1,6 @@
 """Looks up texts in the tables of a round's results, for readers.
 
-Looking up costs no privacy, however often and whatever the texts are: the table was released, and computing from it is
+Looking up costs no privacy, for any texts and any number of times: the table was released, and computing from it is
 post-processing. Every reader of the results may do it.
 """
 
@@ -24,7 +24,7 @@ def read_candidates(path: Path) -> list[str]:
     """Read candidate texts, one a line, in UTF-8; empty lines are left out, and spaces belong to the text.
 
     Raises:
-        HubbubError: if it is not UTF-8, holds none, or too many.
+        HubbubError: if it is not UTF-8, has none, or too many.
         OSError: if it cannot be read.
     """
     try:

@@ -51,8 +51,8 @@ def find_prefixes(
     """Return the last of a task's rounds with the texts that are found by prefixes among its rows.
 
     A round that is not given, or whose query was withheld, is stepped over: the next one continues in longer steps.
-    Texts are looked for in the characters of the `alphabet`, in all that Unicode assigns where it is None; `say` is
-    told what is looked up.
+    Texts are looked for in the characters of the `alphabet`, in all that Unicode assigns if it is None; `say` is
+    called with what is looked up.
 
     Raises:
         UsageError: if no query of the task asks for prefixes, or all that do were withheld in the last round.

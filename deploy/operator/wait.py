@@ -49,13 +49,13 @@ async def results_of(
 ) -> RoundResults:
     """Return the results of the latest certified round that is asked for.
 
-    Where none is, one that is on its way is waited for, `wait` seconds at most, also while the analyzer does not
-    answer; `say` is told what it waits for, each time that changes.
+    If none is, one that is on its way is waited for, `wait` seconds at most, also while the analyzer does not
+    answer; `say` is called with what it waits for, each time that changes.
 
     Raises:
         UsageError: if several tasks match.
         Refusal: if the task has no such round.
-        Unreachable: if the analyzer did not answer in time, or (at once) where it is not to be trusted.
+        Unreachable: if the analyzer did not answer in time, or (at once) if it is not to be trusted.
         HubbubError: if there are no results in time, or will never be, saying what the rounds wait for.
     """
     asking = _ResultsPoll(settings, wanted, wait, say, clock, clock() + wait)
@@ -100,7 +100,7 @@ class _ResultsPoll:
             self.say(sentence)
 
     async def once(self) -> RoundResults | None:
-        """Return the results; None where they were waited for in vain, one call long."""
+        """Return the results; None if one call waited for them in vain."""
         certified = [each for each in await list_results(self.settings) if self.wanted.matches(each)]
         if certified:
             which = max(_of_one_task(certified), key=lambda each: each.round)

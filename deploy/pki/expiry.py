@@ -24,7 +24,7 @@ def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCerti
 
     A service is at host:port, or at several with commas between them.
 
-    A service that does not show one is left out: what it answers to a call says why.
+    A service that does not show one is left out: its answer to a call has the reason.
 
     Raises:
         CertificateError: if the operator's own cannot be used.

@@ -15,7 +15,7 @@ from hubbub.protos.transport.tls_files import TlsCertificate, at, certificates_i
 def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, authority: Path) -> list[str]:
     """Return the hosts for a service's new certificate: the given ones, or those of the old one; and loopback.
 
-    `old` is the certificate to replace. If it is not named, it is expected at the place where `hubbub init` made it,
+    `old` is the certificate to replace. If it is not named, it is expected at the place at which `hubbub init` made it,
     next to the operator's folder `authority`.
 
     Raises:

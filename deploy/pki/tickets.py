@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ class EnrolledDevices:
 def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the enrolled devices in files of tickets or ids (hex), one a line, by the name of the file.
 
-    `old` is one such file, or a folder with some.
+    `old` is one such file, the document that `enroll --json` printed, or a folder with some.
 
     Raises:
         UsageError: if there is none, or one occurs twice.
@@ -108,7 +109,7 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     found = {}
     for path in sorted(old.glob(f"*{ENDING}")) if old.is_dir() else [old]:
         with naming(path):
-            found[path.name] = [_enrolled(line) for line in path.read_bytes().split(b"\n") if line.strip()]
+            found[path.name] = _devices_in(path)
     counts = Counter(each.device for devices in found.values() for each in devices)
     if not counts:
         raise UsageError(
@@ -118,6 +119,22 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     if times > 1:
         raise UsageError(f"--renew {old}: device {device.hex()} occurs {times} times; give each device once")
     return found
+
+
+def _devices_in(path: Path) -> list[EnrolledDevices]:
+    content = path.read_bytes()
+    lines = _printed_ids(content)
+    return [_enrolled(line) for line in (content.split(b"\n") if lines is None else lines) if line.strip()]
+
+
+def _printed_ids(content: bytes) -> list[bytes] | None:
+    """Return the ids in the document that `enroll --json` printed; None if the content is something else."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    ids = document.get("devices") if isinstance(document, dict) else None
+    return [str(each).encode() for each in ids] if isinstance(ids, list) else None
 
 
 def _enrolled(line: bytes) -> EnrolledDevices:
@@ -155,7 +172,7 @@ def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, e
 
 
 def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
-    """Return the devices (16 bytes each) with these ids in hex, and those of the tickets in a file.
+    """Return the devices (16 bytes each) with these ids in hex, and those of the tickets or ids in a file.
 
     Raises:
         UsageError: if a text is not an id, or no device is given.
@@ -165,7 +182,9 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
         devices = [from_hex(each, DEVICE_BYTES, "a device") for each in ids]
     except SignatureError as error:
         raise UsageError(f"{error}; `hubbub enroll --json` printed the id") from error
-    devices += [ticket.device for ticket in read_tickets(tickets)] if tickets is not None else []
+    if tickets is not None:
+        with naming(tickets):
+            devices += [each.device for each in _devices_in(tickets)]
     if not devices:
         raise UsageError("name devices to revoke, or give their tickets with --tickets")
     return devices

@@ -15,7 +15,7 @@ def identities_in(folder: Path) -> Identities:
     Hops are taken in the order of their names: hop-2.pub.pem, hop-3.pub.pem and on, until one is not there.
 
     Raises:
-        SignatureError: if a key is missing, or a file holds none.
+        SignatureError: if a key is missing, or a file has none.
         TaskError: if two parties have one key.
     """
     keys = {role.value: load_public(folder / f"{role.value}.pub.pem") for role in CORE_ROLES}

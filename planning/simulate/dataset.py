@@ -97,7 +97,10 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
         UsageError: if no column is named, a column is named twice, or a column's name is not allowed for a query.
     """
     if not histograms and not sums:
-        raise UsageError("name at least one --histogram COLUMN or --sum COLUMN:LOWER:UPPER to ask about the file")
+        raise UsageError(
+            "name at least one column of the file to ask about: --column COLUMN (`demo`: --histogram COLUMN) or "
+            "--sum COLUMN:LOWER:UPPER"
+        )
     table = read_table(path, histograms)
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
@@ -140,7 +143,11 @@ def read_answers(name: str, questions: Sequence[Question], path: Path, words: Se
         named[query] = column
     columns = {part.name: named.get(part.name, part.name) for part in parts}
     texts = [columns[part.name] for part in parts if part.column is str]
-    return from_table(read_table(path, texts), str(path), name, questions, columns)
+    table = read_table(path, texts)
+    for part in parts:
+        hint = "" if part.name in named else f"; name the query's column with --column {part.name}=COLUMN"
+        _column(table, str(path), columns[part.name], hint)
+    return from_table(table, str(path), name, questions, columns)
 
 
 def from_table(
@@ -241,10 +248,12 @@ def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, i
     return {name: counts for name, counts in found.items() if counts}
 
 
-def _column(table: pa.Table, where: str, column: str) -> pa.ChunkedArray:
-    if table.column_names.count(column) != 1:
+def _column(table: pa.Table, where: str, column: str, hint: str = "") -> pa.ChunkedArray:
+    count = table.column_names.count(column)
+    if count != 1:
         columns = ", ".join(table.column_names)
-        raise HubbubError(f"{where} has no single column {column!r}; its columns are {columns:.1000}")
+        has = f"{count} columns" if count else "no column"
+        raise HubbubError(f"{where} has {has} {column!r}; its columns are {columns:.1000}{hint}")
     return table[column]
 
 

@@ -186,8 +186,8 @@ def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) 
 
 
 def _not_signed(what: str, identity: bytes) -> SignatureError:
-    text = f"the {what}'s signature is not by {fingerprint(identity)}: it was changed, or somebody else signed it"
-    return SignatureError(f"{text}; get it again from that party")
+    text = f"the {what}'s signature is not by {fingerprint(identity)}: the {what} was changed, or another key signed it"
+    return SignatureError(f"{text}; get the {what} again from the party with that key")
 
 
 def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:

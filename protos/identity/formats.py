@@ -49,8 +49,9 @@ class Kind:
         """
         named = content.get("format") if isinstance(content, dict) else None
         if named not in self.formats:
+            names = "it names no format" if named is None else f"its format is {shown(named)}"
             raise FormatError(
-                f"not a {self.called} that is read here: its format is {shown(named)}; this version of hubbub reads "
+                f"this {self.called} is not read here: {names}; this version of hubbub reads "
                 f"{' and '.join(self.formats)}"
             )
         return str(named)

@@ -151,7 +151,9 @@ def parted(address: str) -> tuple[str, int]:
         HostError: if there is no port from 0 to 65535, or an IPv6 address without brackets before it.
     """
     if "/" in address:
-        raise HostError(f"{address!r} is a URL or a path; give host:port alone, such as shuffler.example.org:7301")
+        raise HostError(
+            f"{address!r} is a URL or a path; give host:port, such as shuffler.example.org:7301, with nothing after it"
+        )
     host, _, port = address.rpartition(":")
     if not host or not _PORT.fullmatch(port) or int(port) > LARGEST_PORT:
         raise HostError(f"{address!r} is not host:port with a port from 0 to {LARGEST_PORT}")

@@ -87,10 +87,7 @@ _CAUSES = (
     ("Connection refused", "no server listens there (connection refused)"),
     (
         "Socket closed",
-        (
-            "it closed the connection: it is stopping, or does not accept the caller's TLS certificate, or the port "
-            "is another service's"
-        ),
+        "it closed the connection: it is stopping, it does not accept the caller's certificate, or the port is wrong",
     ),
 )
 """Fragments of gRPC's errors for failed connections, with their meaning; the first match counts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.accountant.mechanisms import Hashed
 from hubbub.queries.errors import FieldError
@@ -66,7 +66,7 @@ class HashedResponse:
         return _CELL_BYTES
 
     @classmethod
-    def read(cls, fields: Fields, symbols: int) -> HashedResponse:
+    def read(cls, fields: Fields, symbols: int) -> Self:
         """Read γ as [w, 2³²], and the numbers of rows and cells."""
         check_count(fields.table, "cells", fields["cells"], LEAST_CELLS, MOST_CELLS)
         check_count(fields.table, "rows", fields["rows"], 1, MOST_ROWS)

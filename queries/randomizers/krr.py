@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.accountant.mechanisms import KRR
 from hubbub.queries.fields import DENOMINATOR, MAXIMUM_SYMBOLS, Fields
@@ -45,7 +45,7 @@ class KRandomizedResponse:
         return SYMBOL_BYTES
 
     @classmethod
-    def read(cls, fields: Fields, symbols: int) -> KRandomizedResponse:
+    def read(cls, fields: Fields, symbols: int) -> Self:
         """Read γ as [w, 2³²]."""
         # Never 0 or 1: at 0 each report is the answer itself, and at 1 the reports allow no estimate.
         return cls(symbols, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.queries.errors import FieldError, TaskError
@@ -54,7 +54,7 @@ class UnaryEncoding:
         return -(-self.symbols // 8)
 
     @classmethod
-    def read(cls, fields: Fields, symbols: int) -> UnaryEncoding:
+    def read(cls, fields: Fields, symbols: int) -> Self:
         """Read both probabilities as [w, 2³²]."""
         check_bits(fields.table, symbols)
         truthful = fields.ratio("truthful", "with 0 or 1, a bit could identify its sender")

@@ -95,6 +95,8 @@ def configure(settings: LogSettings) -> None:
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
     for chatty in ("grpc", "asyncio"):  # at level debug they log every event loop
         logging.getLogger(chatty).setLevel(logging.INFO)
+    for chatty in ("alembic", "py4j"):  # at level info they log each start, and each connection to a JVM
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     root = logging.getLogger()
     for each in earlier:
         root.removeHandler(each)

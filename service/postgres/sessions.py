@@ -44,7 +44,10 @@ _NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_inter
 quarter of an hour. Units: milliseconds, seconds, seconds, and a count. An address may override them."""
 
 _EVENT = "a transaction failed"
-_SERVER = "start the server or restore the connection to it; the service then continues by itself"
+_SERVER = (
+    "make sure that the server answers and accepts this account and its password; a running service then continues by "
+    "itself"
+)
 _FULL = "make room on its disk; the service then continues by itself"
 
 
@@ -115,8 +118,10 @@ class Sessions:
         self._check = check
         self._closed = threading.Event()
         given = conninfo_to_dict(address)
+        # Only defaults: the operator's address may set these itself.
         network = {name: value for name, value in _NETWORK.items() if name not in given}
         self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS), **network)
+        # Outside of the pool, which would retry in the background and report a timeout instead of the cause.
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)

@@ -116,6 +116,7 @@ class InboxStore(InboxOperations[Made, D]):
             self._database.writer,
             lambda: TablesTransaction(self._database, tables(self._database.writer, remains), remains, cleaned),
             observe=observe,
+            # An operation may refuse after it has written; only its own writes are rolled back then.
             savepoints=True,
             failed=self._refused,
             outcome=self._outcome,

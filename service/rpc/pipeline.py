@@ -161,10 +161,12 @@ class RequestPipeline:
             except MessageError as error:
                 self._note(asked, error)
                 raise
+            # While the method works, only the parsed request is in memory; `size` stays for `release`.
             del raw
             if call.waits(request):
                 waiting = f"{caller}, waiting"
                 self.admission.wait(caller, waiting)
+                # `release` must give the slot back under the name that now has it.
                 caller = waiting
             response = (await asked.method(request, context)).SerializeToString()
         finally:

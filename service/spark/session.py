@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -61,6 +62,9 @@ GIVEN = frozenset(
     }
 )
 """Variables for the JVM, in addition to those of every child: places of Java, Spark's settings and the cluster."""
+
+_OF_SCRIPT = re.compile(r"\S*spark-class: line \d+: ")
+"""Beginning of a line that Spark's start script logs about itself."""
 
 STOP_SECONDS = 10.0
 """How long a JVM may take to end before it is killed."""
@@ -317,8 +321,17 @@ def _ended(gateway: Any, process: subprocess.Popen[bytes]) -> None:
 
 
 def _told(folder: Path) -> str:
-    lines = (folder / "log").read_text(errors="replace").strip().splitlines()
-    return f"{lines[-1][:300] if lines else 'it logged nothing'}; is spark.master right, and Java 17 or newer?"
+    """Return why Spark did not start, by the log of its JVM, and what may help."""
+    log = (folder / "log").read_text(errors="replace").splitlines()
+    # After an error of the JVM, Spark's script logs its own, which does not name the cause.
+    lines = [line.strip() for line in log if line.strip() and not _OF_SCRIPT.match(line)]
+    why = lines[-1][:300] if lines else "it logged nothing"
+    if "page as executable" in why:
+        return (
+            f"{why}; this process may not have memory that is writable and executable, which Java needs: set "
+            "MemoryDenyWriteExecute=no in its unit (docs/howto/spark.md)"
+        )
+    return f"{why}; is spark.master right, and Java 17 or newer?"
 
 
 def begin_task() -> None:

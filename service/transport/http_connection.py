@@ -210,6 +210,7 @@ class Connection(asyncio.Protocol):
             return Reply(400)
         headers, verb = self._headers, self._parser.get_method()
         version = self._parser.get_http_version()
+        # `_head_bytes` includes a body that arrived with the head, so the headers themselves are added up.
         if self._head_bytes > MOST_HEAD_BYTES and sum(map(len, (*headers, *headers.values()))) > MOST_HEAD_BYTES:
             return self._no_http(431)
         if b"" in headers or (b"host" not in headers and version != "1.0"):
@@ -277,6 +278,7 @@ class Connection(asyncio.Protocol):
         if reply.sent is not None:
             self._unsent.append(reply.sent)
             if self._stalled is None:
+                # The transport did not ask to pause, so the system has taken the whole answer.
                 self._all_sent()
         if self._last:
             self.close()

@@ -48,6 +48,7 @@ class PortSaturation:
     def look(self, incidents: Incidents) -> None:
         """Compare with the previous check; open or resolve an incident for each limit."""
         most = self._admission.limits.connections
+        # gRPC closes surplus connections without reporting them, so they are counted in the system's table.
         if most is not None and self._number and connections_at(self._number, most) >= most:
             self._admission.refused[PortLimit.CONNECTIONS] += 1
         for limit, said in _SAID.items():

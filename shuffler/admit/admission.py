@@ -253,6 +253,7 @@ class AdmissionHandler:
         known: Sequence[bytes | None],
     ) -> list[Answer | None]:
         """Answer submissions that are stored (their digests are in `known`) or unproven; None for the rest."""
+        # `known` has an entry for each submission with a pseudonym, in order, so `next` is called only for those.
         digests = iter(known)
         return [
             self._unproven(task, round_)
@@ -289,6 +290,7 @@ class AdmissionHandler:
                 if plain is not None
             ]
             try:
+                # One outcome comes for each submission that could be opened, in order; the answers below draw on them.
                 unopened = len(submissions) - len(opened)
                 outcomes = iter(await self._store.insert(round_, opened, unopened, task.maximum_reports))
             except StoreError:

@@ -68,6 +68,7 @@ async def open_to_devices(
             "devices", settings.devices_listen, service, mtls_server, credentials, pipelines["devices"], shared=shared
         )
     if settings.https_listen:
+        # Behind a proxy all connections have its address, so a limit by address would be a limit for everybody.
         of_address = None if settings.behind_proxy else limits.address_connections
         router = submission_router(admission, pipelines["https"], envelope_bytes)
         connection_limits = ConnectionLimits(many, of_address, settings.https_origins)

@@ -132,7 +132,7 @@ class CredentialIssuer:
             ticket = Ticket.decode(redemption.ticket)
             self._check_signatures(ticket)
         except SignatureError as error:
-            return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+            return Refusal(Reason.BAD_TICKET, f"the ticket is not valid: {error}; ask the operator for a ticket")
         return ticket
 
     def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, RedeemedTicket] | Refusal:
@@ -190,11 +190,12 @@ class EnrollmentControl(CredentialIssuer):
         self._changing = asyncio.Lock()
 
     async def start(self) -> None:
-        """Read the store; create the first master key in a new one.
+        """Read the store, before any device is answered; create the first master key in a new one.
 
         Raises:
             StoreError: if the store cannot be used.
         """
+        # STATUS changes no key, but a store without master keys gets its first one at every step.
         await self._kept.step_masters(CredentialAction.STATUS, self._random(KEY_BYTES), int(self._clock()))
         await self._credentials.read(self._kept)
 

@@ -144,7 +144,7 @@ class Openers:
         return len(self._waiting)
 
     def warm_up(self) -> None:
-        """Start the processes now."""
+        """Start the processes now, so that the first submissions do not wait for them."""
         for worker in self._workers:
             worker.start()
 
@@ -164,7 +164,7 @@ class Openers:
         while self._waiting:
             worker = min(self._workers, key=lambda each: len(each.given))
             if len(worker.given) >= PIECES_GIVEN:
-                return
+                return  # all others have at least as many
             worker.give(self._next())
 
     def _next(self) -> _Piece:

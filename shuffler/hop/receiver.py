@@ -157,8 +157,10 @@ class Hop:
     # Passing on
 
     async def _pass_on(self, task: Task, stored: HopBatch) -> Committed:
+        # Key set and releases go on with the batch, and are only in memory: `begin` brings them again.
         if stored.id not in self._announced:
             raise Refusal(Reason.NOT_READY, "this hop was restarted; begin the delivery again", RETRY_SECONDS)
+        # Permuted only once: a repeated commit delivers the stored list, whose record is signed.
         if stored.mixed is None:
             stored = await self._mix(task, stored)
         try:

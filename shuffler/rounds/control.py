@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import structlog
@@ -18,6 +19,9 @@ from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.rounds.rounded_counts import refusals_of, shown_submissions, shown_tally
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
+
+RETRY_SECONDS = 5.0
+"""When a caller asks again after a failure of the store."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -45,25 +49,27 @@ class Control:
         """Cut a round now; a round that is cut already is unchanged.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY if the disk
-                refuses the write.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY if the
+                store cannot be used now.
         """
         task = self._task(task_id)
-        round_ = await self._round(task, round_number)
-        if round_.state is RoundState.OPEN:
-            round_ = await self._cut(task, round_)
-        return await self._status(task, round_)
+        with _refusing():
+            round_ = await self._round(task, round_number)
+            if round_.state is RoundState.OPEN:
+                round_ = await self._cut(task, round_)
+            return await self._status(task, round_)
 
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
         """Return the status of rounds, oldest first, of one task or of all.
 
         Raises:
-            Refusal: UNKNOWN_TASK.
+            Refusal: UNKNOWN_TASK, or NOT_READY if the store cannot be used now.
         """
         tasks = self._tasks.values() if task_id is None else [self._task(task_id)]
         wanted = {task.id: task for task in tasks}
-        held = [found for found in await self._store.rounds() if found.task_id in wanted]
-        return [await self._status(wanted[found.task_id], found) for found in held]
+        with _refusing():
+            held = [found for found in await self._store.rounds() if found.task_id in wanted]
+            return [await self._status(wanted[found.task_id], found) for found in held]
 
     async def get_incidents(self) -> IncidentReport:
         return self._rounds.incidents.report()
@@ -114,7 +120,7 @@ class Control:
         except StoreError as error:
             # The service retries by itself, as the error explains; the operator's command is not retried.
             text = f"round {round_.number} was not closed; close it again once the store can be used: {error}"
-            raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
+            raise Refusal(Reason.NOT_READY, text, RETRY_SECONDS) from error
         # The round waits for its scheduled cut; this makes it check again at once.
         self._rounds.timer.recheck()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
@@ -140,6 +146,16 @@ class Control:
         if round_.state is not RoundState.OPEN or self._counts.step == 1 or held < task.minimum_reports:
             return ""
         return "; its minimum is reached"
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """If the store cannot be used now, such as while its server is away, refuse with a time to come again."""
+    try:
+        yield
+    except StoreError as error:
+        text = f"the shuffler's store cannot be used now: {error}"
+        raise Refusal(Reason.NOT_READY, text, RETRY_SECONDS) from error
 
 
 def _too_early(task: Task, number: int) -> Refusal:

@@ -207,7 +207,7 @@ class RoundLifecycle:
             return "its task, which is no longer among this shuffler's tasks"
         schedule, number, now = task.schedule, round_.number, self._clock()
         if now < taken_from(schedule, number):
-            return f"its opening at {at(schedule.opens(number))}"
+            return f"its opening at {at(schedule.opens(number))}; until then devices can only fetch its keys"
         closable = schedule.close == "operator" and now >= schedule.opens(number)
         by_operator = ", or the operator to close it" if closable else ""
         return f"submissions until {at(schedule.cut(number))}{by_operator}"

@@ -198,6 +198,7 @@ class _WorkerProcess:
                 await self._once()
             except OSError as error:
                 self._ended(f"it could not be started: {error}")
+            # A worker that fails at its start must not be restarted in a busy loop.
             if not self._stopping and time.monotonic() - began < AGAIN_SECONDS:
                 await asyncio.sleep(AGAIN_SECONDS)
 
@@ -205,6 +206,7 @@ class _WorkerProcess:
         self._why = ""
         here, there = socket.socketpair()
         try:
+            # This process's copy is closed once the worker has its own: otherwise the channel would outlive the worker.
             with there:
                 self._process = process = await asyncio.create_subprocess_exec(
                     *subprocesses.command("hubbub.shuffler.workers.worker"),
@@ -227,6 +229,7 @@ class _WorkerProcess:
         try:
             status = await process.wait()
         finally:
+            # Also if this task is cancelled: a worker must not outlive its supervisor.
             _kill(self._process)
             self._channel = self._process = None
             self._served = False

@@ -168,6 +168,7 @@ class _WorkerService:
 
     def report(self) -> None:
         """Report this worker's incidents and metrics."""
+        # Without the incidents that the main process sent for the health check: it would open them again as a worker's.
         mine = [
             [repr(key), incident.kind, event, incident.text]
             for key, event, incident in self.incidents.active()
@@ -217,6 +218,7 @@ async def _assembled(
         for task in worker.going_on:
             task.cancel()
         await asyncio.gather(*worker.going_on, return_exceptions=True)
+        # Sent once more, because the last counts and metrics are newer than the last periodic report.
         store.tell_counts()
         worker.report()
 

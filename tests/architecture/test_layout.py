@@ -84,3 +84,10 @@ def test_the_type_checker_follows_the_links_of_this_checkout() -> None:
     assert python(LINKS, at=ROOT).returncode == 0
     found = {path.name for path in (ROOT / "src" / "hubbub").iterdir() if (path / "__init__.py").is_file()}
     assert found == set(FOLDERS)
+
+
+def test_no_module_beside_a_script_has_the_name_of_pythons_own() -> None:
+    """The folder of a script comes first on Python's path: `http.py` beside it is then the `http` of every library."""
+    scripts = [path for path in (ROOT / "tests").rglob("*.py") if '__name__ == "__main__"' in path.read_text()]
+    beside = {path for script in scripts for path in script.parent.glob("*.py")}
+    assert {path for path in beside if path.stem in sys.stdlib_module_names} == set()

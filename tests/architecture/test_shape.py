@@ -14,8 +14,7 @@ CRUMB_LINES = 60
 """Fewest lines of a module that only one other imports, of the same folder: a smaller one is a part of that one."""
 
 CRUMBS = {
-    "analyzer/certificate_statement.py": "brings the accountant, loaded when a round is certified",
-    "analyzer/charges.py": "brings the accountant, loaded when a batch is charged",
+    "analyzer/charges.py": "brings the accountant, loaded while a batch arrives",
     "client/recorder_counts.py": "what callers of a device are given",
     "client/state/erasing.py": "operations on the state file",
     "queries/longitudinal/monotone.py": "brings numpy, which a device does not have",

@@ -15,6 +15,7 @@ from hubbub.cli.commands.demo import AdmissionMode
 from hubbub.deploy.local.cluster import spark_missing
 from hubbub.protos.task.admission import Mode
 from support.cli import hubbub
+from support.ended import started_program
 
 pytestmark = pytest.mark.slow
 
@@ -207,7 +208,7 @@ def test_an_open_demo_must_say_which_share_is_honest_and_the_modes_are_the_tasks
 def test_demo_that_is_interrupted_stops_everything_and_keeps_logs(tmp_path: Path, number: signal.Signals) -> None:
     out, mark = tmp_path / "kept", f"HUBBUB_DEMO_TEST={tmp_path}"
     command = ["env", mark, sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "15000", "--out", str(out)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as demo:
+    with started_program(command, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None
         while "seal" not in demo.stderr.readline():
             assert demo.poll() is None

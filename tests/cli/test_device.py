@@ -25,6 +25,7 @@ from hubbub.service.rpc import serve_submissions
 from hubbub.service.transport import grpc_server
 from support.certificates import content_of, counts, encode
 from support.cli import Ran
+from support.ended import opened_server
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed
@@ -78,12 +79,12 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     save_public(tmp_path / "operator.pub.pem", parties.operator.public)
     save_public(tmp_path / "shuffler.pub.pem", parties.shuffler.public)
     tls = make_tls(tmp_path / "tls", "shuffler")["shuffler"]
-    fake, server = FakeShuffler(task, parties), grpc_server.new_server()
-    serve_submissions(server, fake)
-    fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
-    await server.start()
-    yield Client(tmp_path, fake, task, parties)
-    await server.stop(0)
+    fake = FakeShuffler(task, parties)
+    async with opened_server() as server:
+        serve_submissions(server, fake)
+        fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+        await server.start()
+        yield Client(tmp_path, fake, task, parties)
 
 
 async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None:

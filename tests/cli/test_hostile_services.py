@@ -29,6 +29,7 @@ from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.service.rpc import serve_control, serve_results
 from hubbub.service.transport import grpc_server
 from support.cli import Ran, hubbub
+from support.ended import opened_server
 from support.samples import QUERIES
 
 EVIL = "\x1b]0;owned\x07\x1b]8;;http://example.org\x1b\\name\x1b[2J\r\n\u202e[/b][red]\x9b31m"
@@ -86,7 +87,7 @@ async def operated(folder: Path) -> AsyncIterator[Path]:
     text = settings.read_text()
     async with contextlib.AsyncExitStack() as stack:
         for party, key in (("shuffler", "127.0.0.1:7302"), ("analyzer", "127.0.0.1:7402")):
-            server, tls = grpc_server.new_server(), made.of(party) / "tls"
+            server, tls = await stack.enter_async_context(opened_server()), made.of(party) / "tls"
             if party == "shuffler":
                 serve_control(server, Shuffler(), ALLOWED)
             else:
@@ -94,7 +95,6 @@ async def operated(folder: Path) -> AsyncIterator[Path]:
             files = TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
             port = grpc_server.listen(server, "127.0.0.1:0", files.server(mutual=True))
             await server.start()
-            stack.push_async_callback(server.stop, 0)
             assert key in text
             text = text.replace(key, f"127.0.0.1:{port}")
         settings.write_text(text)

@@ -34,9 +34,20 @@ def test_it_overwrites_nothing(tmp_path: Path, taken: str) -> None:
     assert (tmp_path / taken).read_text() == "kept"
 
 
-def test_the_next_steps_of_init_leave_the_shufflers_signature_to_the_shuffler(tmp_path: Path) -> None:
+def test_the_next_steps_of_init_are_those_of_hosts_if_a_party_has_its_own_identity(tmp_path: Path) -> None:
     assert hubbub("identity", "shuffler.pem", folder=tmp_path).status == 0
-    made = hubbub("init", "deployment", "--shuffler-key", "shuffler.pub.pem", folder=tmp_path)
+    made = hubbub("init", "deployment", "--shuffler-key", "shuffler.pub.pem", "--proxy", "--hops", "2", folder=tmp_path)
     assert made.status == 0, made.err
-    assert "--key identity.pem   # on the shuffler's machine" in made.out
+    steps = made.out.splitlines()
+    assert "  hubbub sign task.json --key identity.pem" in steps
+    for place in (
+        "deployment/shuffler deployment/proxy   # to the shuffler's host",
+        "deployment/analyzer   # to the analyzer's host",
+        "deployment/hop-2   # to hop-2's host",
+    ):
+        assert f"  {place}" in steps
+    # Commands that would run a service, or sign as the shuffler, on the operator's machine.
+    assert not [
+        line for line in steps if "shuffler/identity.pem" in line or ("--create-store" in line and "hubbub" in line)
+    ]
     assert not (tmp_path / "deployment/shuffler/identity.pem").exists()

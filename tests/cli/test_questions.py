@@ -110,7 +110,8 @@ def test_each_is_simulated_on_the_columns_of_its_parts(task: Path, data: Path) -
 def test_a_column_of_a_part_that_is_missing_is_named(task: Path, data: Path) -> None:
     ran = hubbub("simulate", task, "--data", data)
     assert ran.status == 1
-    assert "no single column 'region'" in ran.err
+    assert "no column 'region'" in ran.err
+    assert "name the query's column with --column region=COLUMN" in ran.err
     ran = hubbub("simulate", task, "--data", data, "--column", "country=area")
     assert ran.status == 2
     assert "the queries are session, site, delay, region, theme" in ran.err

@@ -265,6 +265,13 @@ def test_units_run_hardened_under_an_account_of_their_own(service: str) -> None:
     assert not unit.all("EnvironmentFile")
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_page_on_spark_lets_a_unit_start_a_jvm(service: str) -> None:
+    """Java needs memory that is writable and executable; the units forbid it to every other process."""
+    assert Unit.of(service).all("MemoryDenyWriteExecute") == ["yes"]
+    assert "MemoryDenyWriteExecute=no" in (GUIDE.parent / "spark.md").read_text()
+
+
 def test_a_hop_is_as_hardened_as_the_first_shuffler() -> None:
     """All that is not the service's name is the same, in the unit and in the container."""
     own = {"Description", "User", "Group", "ExecStart", "StateDirectory"}

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from fuzz.calls import caller, requests
-from fuzz.http import requester
+from fuzz.https_requests import requester
 from google.protobuf.message import DecodeError, Message
 
 import hubbub.protos

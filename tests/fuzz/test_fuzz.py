@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from random import Random
@@ -152,3 +154,11 @@ def test_what_was_found_is_answered_as_documented(vector: dict[str, Any]) -> Non
 def test_no_vector_is_skipped() -> None:
     assert len(VECTORS["vectors"]) == VECTORS["count"] == 16
     assert {vector["target"] for vector in VECTORS["vectors"]} <= set(TARGETS)
+
+
+def test_the_search_starts_as_make_starts_it() -> None:
+    """The folder of a script comes first on Python's path, so a module there must not have the name of Python's own."""
+    script = str(Path(__file__).with_name("search.py"))
+    done = subprocess.run([sys.executable, script, "nothing"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no target nothing; there are " in done.stderr

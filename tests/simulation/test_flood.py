@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +19,8 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_upper
+from hubbub.accountant.certificate.members import ATTESTED
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import CALL_SECONDS, LocalPipeline
 from hubbub.protos.identity.keys import Role
@@ -52,16 +54,19 @@ FALSE_ALARM = 1e-6
 
 @dataclass(frozen=True)
 class Way:
-    """Whom a task admits, beside how many dummies, and what the attacker knows of each other report: its law."""
+    """Whom a task admits, beside which dummies or noise, and what the attacker knows of each other report: its law."""
 
     admission: AdmissionPolicy
     dummies: int
     others: tuple[float, float, float]
+    noise: NoiseLaw | None = None
 
 
 BACKGROUND = float(GAMMA) / 3
 FLOODED = Way(OPEN, 0, (1.0, 0.0, 0.0))
 WITH_DUMMIES = Way(OPEN, DUMMIES, (1.0, 0.0, 0.0))
+NOISE = NoiseLaw.of("geometric", Fraction(4, 5), 14)
+WITH_NOISE = Way(OPEN, 0, (1.0, 0.0, 0.0), NOISE)
 OF_PEOPLE = Way(ENROLLED, 0, (1 - 2 * BACKGROUND, BACKGROUND, BACKGROUND))
 
 
@@ -86,7 +91,8 @@ def shown(most: int) -> float:
 
 def tasks(way: Way, identities: Identities) -> tuple[Task, ...]:
     """A task of one round for each round that is played."""
-    queries = tuple(krr_query(Histogram(f"q{each}", ANSWERS), int(GAMMA * 2**32)) for each in range(QUERIES))
+    asked = [krr_query(Histogram(f"q{each}", ANSWERS), int(GAMMA * 2**32)) for each in range(QUERIES)]
+    queries = tuple(replace(query, noise=way.noise) for query in asked)
     schedule = Schedule(int(time.time()) - 1, 3600, 86_400, 1, "operator")
     privacy = Privacy(20.0, DELTA, epsilon_local=20.0, dummies=way.dummies)
     return tuple(
@@ -202,3 +208,16 @@ def test_dummies_keep_a_flooded_round_at_what_they_are_worth(tmp_path: Path) -> 
     assert worth < 0.5
     assert shown(most_hits(worth)) > 1 - 1e-5
     assert hits(WITH_DUMMIES, rounds) <= most_hits(worth)
+
+
+def test_noise_keeps_a_flooded_open_round_at_what_its_certificate_states_of_anybody(tmp_path: Path) -> None:
+    """The certificate says it of one honest report; the honest share plays no part. A true one is accused with 1e-6."""
+    rounds = asyncio.run(all_rounds(WITH_NOISE, tmp_path))
+    assert all(not each.refused for each in rounds)
+    stated = [verify(each.results.certificate, Pins()).content["queries"] for each in rounds]
+    worth = max(query[ATTESTED] for queries in stated for query in queries)
+    assert worth < 0.6
+    assert shown(most_hits(worth)) > 1 - 1e-5
+    assert hits(WITH_NOISE, rounds) <= most_hits(worth)
+    # The sum of the noise is drawn anew for each batch, and the shuffler signs it.
+    assert len({query["dummies"] for queries in stated for query in queries}) > QUERIES

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from support.ended import started_program
+
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
@@ -36,7 +38,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_services_end_with_the_program_that_started_them(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "pipeline"
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)], stdout=subprocess.PIPE) as program:
+    with started_program([sys.executable, "-c", PROGRAM, str(folder)], stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         pids = json.loads(program.stdout.readline())
         services = [os.pidfd_open(pid) for pid in pids]

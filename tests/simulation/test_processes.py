@@ -242,7 +242,7 @@ async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
     while (asked := await _health(running, role)).status == 0:
         pass
     assert asked.status == 1
-    assert f"its store in {data(running, role)} cannot be used: is its disk full?" in asked.err
+    assert f"its store in {data(running, role)} cannot be used (its disk may be full)" in asked.err
 
 
 async def _said_to_work(running: LocalPipeline, role: Role) -> None:

@@ -2,7 +2,8 @@
 
     python tests/soak/attacks.py NAME --address HOST:PORT --authority PEM --seconds 60 [--source 127.0.0.2] …
 
-It ends by itself when the seconds are over, or with stdin, and prints one JSON object: what it sent and what came back.
+It prints an empty line when it begins. It ends by itself when the seconds are over, and then prints one JSON object:
+what it sent and what came back.
 `withstand.py` runs them against a pipeline and measures what they do.
 """
 
@@ -356,6 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{chosen.address} is not on loopback; nothing else is attacked")
     until = time.monotonic() + chosen.seconds
     target = Target(chosen.address, TLS(chosen.authority), chosen.source, until, chosen.metrics, chosen.task)
+    # An empty line says that it begins.
+    print(flush=True)
     counts = run(ATTACKS[chosen.name], target)
     print(json.dumps({**counts, CPU: round(1000 * time.process_time())}))
     return 0

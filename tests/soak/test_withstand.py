@@ -144,3 +144,10 @@ def test_memory_and_cores_of_a_process_are_seen() -> None:
         return watched
 
     assert 80e6 / 2**20 < asyncio.run(look()).peak < 400
+
+
+async def test_an_attack_that_does_not_end_is_named() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1, stdout=-1)
+    with pytest.raises(RuntimeError, match=r"the attack tiny of -29\.9 s did not end within 0\.2 s"):
+        await withstand._ended("tiny", process, -29.9, {})
+    assert process.returncode is not None

@@ -41,5 +41,7 @@ RATES = {
 }
 """The rate of each file whose tests draw afresh in every run, all its checks together."""
 
-SEEDED = frozenset(f"statistical/test_{name}.py" for name in ("estimates", "hashed", "heavy_hitters", "questions"))
+SEEDED = frozenset(
+    f"statistical/test_{name}.py" for name in ("estimates", "hashed", "heavy_hitters", "noise", "questions")
+)
 """Files that state the rate of a new seed, and fix theirs."""

@@ -1,6 +1,6 @@
 """Attack real reports, bound ε from below with confidence, compare with what is certified.
 
-A victim reports through the real client randomizer, holding one of two values; everyone else holds a value that hides
+A victim reports through the real client randomizer, holding one of two values; everyone else has a value that hides
 it worst. The attacker sees the counts and knows the mechanism: it says "the first value" where their likelihood ratio
 passes a threshold. Of the `THRESHOLDS`, fixed beforehand, each gives rates p (right) and q (wrong), and
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.fenced import fenced, without_fenced
 from support.source_tree import ROOT
 
 HOWTO = ROOT / "docs" / "howto"
-_FENCED = re.compile(r"(?ms)^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$")
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -33,11 +33,9 @@ def pages() -> list[Path]:
 
 def blocks(page: Path, language: str) -> Iterator[Part]:
     """The fenced blocks in a language, without their indent."""
-    content = page.read_text()
-    for found in _FENCED.finditer(content):
-        if found["language"] == language:
-            text = re.sub(rf"(?m)^{found['indent']}", "", found["text"])
-            yield Part(page, content[: found.start("text")].count("\n") + 1, text)
+    for block in fenced(page.read_text()):
+        if block.language == language:
+            yield Part(page, block.line, block.text)
 
 
 def lines(block: Part) -> Iterator[Part]:
@@ -53,7 +51,7 @@ def lines(block: Part) -> Iterator[Part]:
 
 def prose(page: Path) -> str:
     """A page's text; the lines of its fenced blocks are empty."""
-    return _FENCED.sub(lambda found: "\n" * found[0].count("\n"), page.read_text())
+    return without_fenced(page.read_text())
 
 
 def code(page: Path) -> Iterator[Part]:

@@ -13,6 +13,7 @@ import grpc
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.transport import grpc_server
+from support.ended import opened_server
 
 DEADLINE = 20.0
 Change = Callable[[str, bytes], bytes]
@@ -70,11 +71,8 @@ async def between(service: str, trusted: TLS, authority: Authority, folder: Path
     shown = TLS(folder / "authority.pem", folder / "between.pem", folder / "between.key")
     async with open_channel(service, trusted) as channel:
         found = Between(channel)
-        server = grpc_server.new_server()
-        server.add_generic_rpc_handlers((found,))
-        found.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', shown.server(mutual=False))}"
-        await server.start()
-        try:
+        async with opened_server() as server:
+            server.add_generic_rpc_handlers((found,))
+            found.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', shown.server(mutual=False))}"
+            await server.start()
             yield found
-        finally:
-            await server.stop(None)

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.fenced import fenced
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 MARK = "==== step {} ===="
 STARTS = ("set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT")
 
@@ -42,14 +42,16 @@ def steps(page: str, after: str = "") -> list[Step]:
     """The `sh` and `python` blocks of docs/PAGE.md from the words `after` on, and the `text` block below each."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     assert after in text
-    blocks = list(BLOCK.finditer(text, text.index(after)))
+    begin = text.index(after)
+    blocks = [block for block in fenced(text) if block.start >= begin]
     found: list[Step] = []
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
-        language, body = block.groups()
-        if language in ("sh", "python"):
-            commands = body if language == "sh" else f"python - <<'PROGRAM'\n{body}PROGRAM\n"
-            here = following is not None and "\n#" not in text[block.end() : following.start()]
-            found.append(Step(commands, following[2] if here and following and following[1] == "text" else ""))
+        if block.language in ("sh", "python"):
+            commands = block.text if block.language == "sh" else f"python - <<'PROGRAM'\n{block.text}PROGRAM\n"
+            shown = ""
+            if following is not None and following.language == "text":
+                shown = following.text if "\n#" not in text[block.end : following.start] else ""
+            found.append(Step(commands, shown))
     return found
 
 

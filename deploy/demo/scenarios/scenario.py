@@ -20,7 +20,7 @@ class Scenario:
         name: how `--task` asks for it; its task and its files are named so.
         about: what its devices are and what is asked of them, in a sentence.
         dataset: makes the questions, and the answers of every device in every round.
-        devices: how many devices take part where nothing else is said; about a minute's work on two cores.
+        devices: how many devices take part by default; about a minute's work on two cores.
         rounds: how many rounds they answer in.
     """
 

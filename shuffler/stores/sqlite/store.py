@@ -92,6 +92,7 @@ class ShufflerSqliteStore:
         self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
+            # All checks come before `accept`, which truncates the log: a refused store stays as it was found.
             self._snapshot = tables.load(self._database.writer)
             writer = self._database.writer
             check_ledgers("shuffler", self._snapshot.charges, tables.batches_by_round(writer))

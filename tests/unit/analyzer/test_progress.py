@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from structlog.testing import capture_logs
 from unit.analyzer.conftest import SYMBOLS, Bench
 
+from hubbub.analyzer.progress import Obstacles, status_of
 from hubbub.analyzer.server import tell_held
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, QueryStatus
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.schedule import at
 
 
 async def status(bench: Bench, round_number: int = 0) -> AnalyzerRoundStatus:
@@ -23,9 +27,7 @@ async def test_a_round_is_followed_from_its_key_to_its_certificate(bench: Bench)
     envelopes = await bench.seal(0, SYMBOLS[0])
     awaited = await status(bench)
     assert (awaited.progress, awaited.queries) == (AnalysisStage.AWAITED, ())
-    assert awaited.waiting_for == "; ".join(
-        f"{name}: the shuffler has delivered nothing" for name in ("carrier", "delay")
-    )
+    assert awaited.waiting_for == f"its delivery by the shuffler, which cuts it at {at(bench.task.schedule.cut(0))}"
     second = await bench.seal(1, SYMBOLS[1])
     (record, _), _ = await bench.released([envelopes, second])
     await bench.begin(record)
@@ -41,6 +43,20 @@ async def test_a_round_is_followed_from_its_key_to_its_certificate(bench: Bench)
     certified = await status(bench)
     assert (certified.progress, certified.waiting_for) == (AnalysisStage.CERTIFIED, "nothing")
     assert [query.valid for query in certified.queries] == [8, 8]
+
+
+async def test_an_awaited_round_that_the_operator_may_close_is_cut_at_the_latest_at_its_end(bench: Bench) -> None:
+    await bench.key_set()
+    progress = (await bench.store.progress(bench.task.id))[0]
+    task = replace(bench.task, schedule=replace(bench.task.schedule, close="operator"))
+    found = status_of(progress, task, Obstacles({task.id}, False, {}))
+    assert found.waiting_for == (f"its delivery by the shuffler, which cuts it at {at(task.schedule.cut(0))} or before")
+
+
+async def test_rounds_are_in_the_order_of_their_openings(bench: Bench) -> None:
+    for number in (2, 0, 1):
+        await bench.key_set(number)
+    assert [each.id.round for each in await bench.results.get_statuses(None)] == [0, 1, 2]
 
 
 async def test_why_a_certificate_failed_is_said(bench: Bench) -> None:
@@ -80,7 +96,7 @@ async def test_a_store_that_takes_nothing_is_said_beside_what_the_shuffler_deliv
     told = bench.incidents.of_store(bench.folder / "analyzer.db")
     told(OSError(28, "No space left on device"))
     said = "delay: the shuffler has delivered nothing; the store takes nothing now"
-    assert (await status(bench)).waiting_for.endswith(said)
+    assert (await status(bench)).waiting_for.endswith("; the store takes nothing now")
     assert (await missing(bench)).endswith(said)
     told(None)
     assert (await missing(bench)).endswith("the shuffler has delivered nothing")

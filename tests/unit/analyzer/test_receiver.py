@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
+import subprocess
+import sys
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -366,6 +368,15 @@ async def test_a_batch_is_opened_by_processes_too(bench: Bench) -> None:
     envelopes = await bench.seal(0, [0, 1, 2] * 60)
     committed = await bench.deliver(0, [*envelopes, envelopes[7], bytes(52)])
     assert committed == Committed(180, {"duplicate": 1, "unopenable": 1})
+
+
+def test_the_accountant_is_loaded_while_a_batch_arrives_and_not_before() -> None:
+    wanted = "{'hubbub.analyzer.charges', 'hubbub.analyzer.certificate_statement', 'scipy'}"
+    script = (
+        "import sys; from hubbub.analyzer.receiver import _load_accountant as load; "
+        f"before = {wanted} & set(sys.modules); load(); sys.exit(bool(before) or not {wanted} <= set(sys.modules))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(("valid", "counted"), [(30, 0), (35, 5)])

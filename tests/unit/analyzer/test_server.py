@@ -32,6 +32,7 @@ from hubbub.protos.task.task import Schedule, Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import LogSettings, TLSSettings
+from support.ended import started_program
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -257,13 +258,10 @@ def process(deployment: Deployment, folder: Path) -> Iterator[tuple[subprocess.P
     command = [sys.executable, str(folder / "main.py"), str(folder / "analyzer.toml")]
     with (
         (folder / "log").open("w") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
+        started_program(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
     ):
         assert server.stdout is not None
-        try:
-            yield server, server.stdout.readline().split()
-        finally:
-            server.kill()
+        yield server, server.stdout.readline().split()
 
 
 @pytest.mark.slow

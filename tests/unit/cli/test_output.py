@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hubbub.cli import output
-from hubbub.cli.output import Printer
+from hubbub.cli.output import Printer, program
 from hubbub.cli.progress import progress_bars
 from hubbub.cli.tables.tables import print_table
 from hubbub.deploy.operator import export
@@ -122,3 +122,22 @@ def test_the_csv_of_results_is_guarded_unless_told_otherwise(
     (read,) = csv.DictReader(io.StringIO((tmp_path / "results.csv").read_text(), newline=""))
     assert read["category"] == ("'=1+1" if guarded else "=1+1")
     assert (float(read["estimate"]), read["lower"][0]) == (-3.5, "-")
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "word"),
+    [
+        (".venv-demo/bin/hubbub", False, ".venv-demo/bin/hubbub"),
+        ("/a folder/hubbub", False, "'/a folder/hubbub'"),
+        (".venv-demo/bin/hubbub", True, "hubbub"),
+        ("pytest", False, "hubbub"),
+    ],
+)
+def test_a_next_step_can_be_typed_where_the_program_is_not_in_the_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, called: str, found: bool, word: str
+) -> None:
+    monkeypatch.setattr("sys.argv", [called, "demo"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if found:
+        (tmp_path / "hubbub").touch(mode=0o755)
+    assert program() == word

@@ -15,6 +15,7 @@ from hubbub.protos.task.task import Task
 from hubbub.protos.transport import channels
 from hubbub.service.rpc import serve_submissions
 from hubbub.service.transport import grpc_server
+from support.ended import opened_server
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -52,12 +53,11 @@ def retrying(clock: Clock) -> Retrying:
 @pytest.fixture
 async def shuffler(task: Task, parties: Parties, tls: channels.TLS) -> AsyncIterator[FakeShuffler]:
     fake = FakeShuffler(task, parties)
-    server = grpc_server.new_server()
-    serve_submissions(server, fake)
-    fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
-    await server.start()
-    yield fake
-    await server.stop(0)
+    async with opened_server() as server:
+        serve_submissions(server, fake)
+        fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+        await server.start()
+        yield fake
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def test_a_parcel_has_the_lengths_that_devices_give_it(changes: dict[str, bytes]
 )
 def test_what_is_neither_parcel_nor_outcome_is_refused(document: bytes) -> None:
     for kind in (SealedSubmission, Outcome):
-        with pytest.raises(MessageError, match=r"not (a|an|of)"):
+        with pytest.raises(MessageError, match=r"^the (sealed submission|outcome) (cannot be read: |has )"):
             kind.decode(document)
 
 

@@ -160,6 +160,6 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypa
         return opened(name, flags, mode)
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(NotWritten, match="Permission denied; name a file in a folder where you may write"):
+    with pytest.raises(NotWritten, match="Permission denied; name a file in a folder in which you may write"):
         save(path, b"x")
     assert path.read_bytes() == b"before"

@@ -17,9 +17,9 @@ from unit.shuffler.test_server import running
 from hubbub.protos.rpc import CONTROL_SERVICE, DELIVERY_SERVICE, RESULTS_SERVICE, SUBMISSION_SERVICE
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.transport import grpc_server
 from hubbub.service.transport.health import is_serving
 from hubbub.service.transport.ports import Ports
+from support.ended import opened_server
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -69,10 +69,18 @@ async def test_every_port_answers_health_and_holds_no_call_for_its_caller(tmp_pa
                     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(tmp_path: Path) -> None:
+@pytest.fixture
+async def server() -> AsyncIterator[grpc.aio.Server]:
+    async with opened_server() as one:
+        yield one
+
+
+async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(
+    server: grpc.aio.Server, tmp_path: Path
+) -> None:
     deployment = ShufflerDeployment(tmp_path)
     tls = deployment.tls["shuffler"]
-    server, ports = grpc_server.new_server(), Ports()
+    ports = Ports()
     await ports.open("submission", "127.0.0.1:0", SUBMISSION_SERVICE, server, tls.server(mutual=False))
     address = ports._addresses["submission"]
     async with channels.open_channel(address, TLS(tls.authority)) as channel:

@@ -28,6 +28,7 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, symbols_of
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import MAXIMUM_BITS, UnaryEncoding
+from hubbub.queries.registry import RANDOMIZERS
 from support.samples import FEW, START, Parties
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -285,9 +286,8 @@ def test_a_draft_names_the_randomizer_of_each_query_and_krr_needs_no_name() -> N
 @pytest.mark.parametrize("kind", ['"rappor"', '""', "1", '["krr"]'])
 def test_an_unknown_randomizer_names_its_line_and_those_there_are(kind: str) -> None:
     line = TOML.splitlines().index('randomizer = "unary"') + 1
-    with pytest.raises(
-        TaskError, match=rf"^line {line}: query\[1\]\.randomizer is .*must be 'krr' or 'unary' or 'hashed' or 'auto'$"
-    ):
+    known = " or ".join(map(repr, (*RANDOMIZERS, "auto")))
+    with pytest.raises(TaskError, match=rf"^line {line}: query\[1\]\.randomizer is .*must be {known}$"):
         read_draft(TOML.replace('"unary"', kind))
 
 

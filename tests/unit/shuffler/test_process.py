@@ -15,6 +15,7 @@ import pytest
 from unit.shuffler.test_server import Deployment
 
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
+from support.ended import started_program
 
 RUN = """
 import asyncio, sys
@@ -49,12 +50,10 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     (tmp_path / "shuffler.toml").write_text(SETTINGS)
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with started_program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert b"submission" in process.stdout.readline()
         yield process
-        if process.poll() is None:
-            process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -72,16 +71,13 @@ def test_a_service_that_ends_with_its_stdin_drains_when_that_closes(tmp_path: Pa
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, **pipes, env={**os.environ, ENDS_WITH_STDIN: "1"}) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert b"submission" in process.stdout.readline()
-            process.stdin.write(b"what is written is passed over")
-            process.stdin.flush()
-            _, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
+    with started_program(command, **pipes, env={**os.environ, ENDS_WITH_STDIN: "1"}) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert b"submission" in process.stdout.readline()
+        process.stdin.write(b"what is written is passed over")
+        process.stdin.flush()
+        _, errors = process.communicate(timeout=20)
     assert process.returncode == 0
     assert b"draining" in errors
 

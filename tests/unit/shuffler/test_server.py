@@ -31,6 +31,7 @@ from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.ended import opened_server
 from support.patience import when_ready
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
@@ -75,12 +76,11 @@ class Deployment:
 @contextlib.asynccontextmanager
 async def analyzer_at(deployment: Deployment) -> AsyncIterator[tuple[str, FakeAnalyzer]]:
     fake = FakeAnalyzer(deployment.task, deployment.parties)
-    server = grpc_server.new_server()
-    serve_delivery(server, fake, {"shuffler"})
-    port = grpc_server.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
-    await server.start()
-    yield f"127.0.0.1:{port}", fake
-    await server.stop(None)
+    async with opened_server() as server:
+        serve_delivery(server, fake, {"shuffler"})
+        port = grpc_server.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
+        await server.start()
+        yield f"127.0.0.1:{port}", fake
 
 
 @contextlib.asynccontextmanager
@@ -91,16 +91,17 @@ async def running(settings: ShufflerSettings) -> AsyncIterator[dict[str, str]]:
     await asyncio.wait([service, announced], return_when=asyncio.FIRST_COMPLETED)
     if service.done():
         service.result()
-    yield announced.result()
-    stop.set()
-    await service
+    try:
+        yield announced.result()
+    finally:
+        stop.set()
+        await service
 
 
 @contextlib.asynccontextmanager
 async def channel(address: str, tls: TLS) -> AsyncIterator[grpc.aio.Channel]:
-    opened = channels.open_channel(address, tls)
-    yield opened
-    await opened.close()
+    async with channels.open_channel(address, tls) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.rpc.health import PARTS, part_name
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.transport import health
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
+from support.ended import opened_server
 
 WAIT = 5.0
 
@@ -82,19 +83,16 @@ async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path)
     hosts = {Role.SHUFFLER: ["shuffler.example"]}
     folder = initialise(tmp_path / "deployment", Placement(hosts)).of("shuffler") / "tls"
     tls = TLS(folder / "authority.pem", folder / "shuffler.pem", folder / "shuffler.key")
-    server = new_server()
-    health = Health(server, ["hubbub.v1.Anything"])
-    ports = {"submission": f"127.0.0.1:{listen(server, '127.0.0.1:0', tls.server(mutual=True))}"}
-    await server.start()
-    try:
+    async with opened_server() as server:
+        health = Health(server, ["hubbub.v1.Anything"])
+        ports = {"submission": f"127.0.0.1:{listen(server, '127.0.0.1:0', tls.server(mutual=True))}"}
+        await server.start()
         assert await ask(ports, tls, 0.3) == {"submission": False}
         assert "accepts no calls now" in str((await ask_why(ports, tls, WAIT))["submission"])
         await health.serving()
         assert await ask(ports, tls, WAIT) == {"submission": True}
         await health.leaving()
         assert await ask(ports, tls, 0.3) == {"submission": False}
-    finally:
-        await server.stop(None)
 
 
 async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Path) -> None:
@@ -104,19 +102,16 @@ async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Pat
         TLS(tls / "authority.pem", tls / f"{tls.parent.name}.pem", tls / f"{tls.parent.name}.key")
         for tls in (folder.of("shuffler") / "tls", folder.of("analyzer") / "tls")
     )
-    server = new_server()
-    health = Health(server, [])
-    ports = {"submission": f"127.0.0.1:{listen(server, '127.0.0.1:0', other.server(mutual=True))}"}
-    await server.start()
-    await health.serving()
-    try:
+    async with opened_server() as server:
+        health = Health(server, [])
+        ports = {"submission": f"127.0.0.1:{listen(server, '127.0.0.1:0', other.server(mutual=True))}"}
+        await server.start()
+        await health.serving()
         assert await ask(ports, other, WAIT) == {"submission": True}
         assert await ask(ports, own, 0.5) == {"submission": False}
         (why,) = (await ask_why(ports, own, WAIT)).values()
         assert isinstance(why, Distrusted)
         assert "it is not trusted: its TLS certificate is " in str(why)
-    finally:
-        await server.stop(None)
 
 
 async def test_nobody_there_is_not_waited_for_longer_than_asked(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from hubbub.deploy.pki.expiry import expiries, expiry_document, print_expiries
 from hubbub.protos.transport.tls_files import TlsCertificate
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
+from support.ended import opened_server
 from support.samples import make_tls
 
 DAY = 86_400
@@ -20,12 +21,11 @@ DAY = 86_400
 
 async def test_services_show_their_certificates_and_who_shows_none_is_left_out(tmp_path: Path) -> None:
     tls = make_tls(tmp_path, "shuffler", "operator")
-    server = new_server()
-    address = f"127.0.0.1:{listen(server, '127.0.0.1:0', tls['shuffler'].server(mutual=True))}"
-    await server.start()
-    services = {"shuffler": address, "analyzer": "127.0.0.1:1"}
-    found = await asyncio.to_thread(expiries, tls["operator"], services, time.time())
-    await server.stop(None)
+    async with opened_server() as server:
+        address = f"127.0.0.1:{listen(server, '127.0.0.1:0', tls['shuffler'].server(mutual=True))}"
+        await server.start()
+        services = {"shuffler": address, "analyzer": "127.0.0.1:1"}
+        found = await asyncio.to_thread(expiries, tls["operator"], services, time.time())
     assert [each.party for each in found] == ["hubbub authority", "operator", "shuffler"]
     assert found[2].where == f"the shuffler at {address}"
     assert found[2].hosts == ("localhost", "127.0.0.1")

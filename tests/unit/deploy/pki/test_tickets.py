@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.pki.tickets import EnrolledDevices, enrolled_in, renewed, write_folder
+from hubbub.deploy.pki.tickets import EnrolledDevices, devices_given, enrolled_in, renewed, write_folder
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import Identity
@@ -38,6 +39,21 @@ def test_devices_are_named_by_ids_too(tmp_path: Path) -> None:
     assert renewed(found[0], OPERATOR, SHUFFLER.public, 5).device == TICKETS[0].device
     with pytest.raises(UsageError, match="does not name the shuffler; give --shuffler-key"):
         renewed(found[0], OPERATOR, None, 5)
+
+
+def test_devices_are_named_by_the_document_that_enroll_prints(tmp_path: Path) -> None:
+    ids = [each.device.hex() for each in TICKETS]
+    document = tmp_path / "ids.json"
+    document.write_text(json.dumps({"file": "tickets", "tickets": 3, "expires": "", "devices": ids}, indent=2))
+    (found,) = enrolled_in(document).values()
+    assert [each.device.hex() for each in found] == ids
+    assert [each.hex() for each in devices_given((), document)] == ids
+
+
+def test_a_file_of_one_ticket_is_no_document_of_ids(tmp_path: Path) -> None:
+    one = lines(tmp_path / "ticket.json", TICKETS[0].encode())
+    assert enrolled_in(one) == {"ticket.json": [EnrolledDevices(TICKETS[0].device, TICKETS[0])]}
+    assert devices_given((), one) == [TICKETS[0].device]
 
 
 def test_a_folder_of_tickets_keeps_its_names(tmp_path: Path) -> None:

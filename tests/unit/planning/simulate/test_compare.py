@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.cli.tables.comparison import comparison_document, comparison_plot
 from hubbub.planning.simulate.compare import (
     FALSE_ALARM,
@@ -69,6 +70,22 @@ def test_a_number_is_compared_by_its_sum_and_its_mean() -> None:
     (contender,) = contenders(Number("minutes", 0.0, 10.0), ["krr"], [500], WEAK)
     found = ran(contender, list(MINUTES), 2)
     assert [(each.statistic, each.verdict) for each in found.seen] == [("sum", "agrees"), ("mean", "agrees")]
+
+
+@pytest.mark.parametrize("noise", [NoiseLaw("gaussian", 40 * 2**32, 60), NoiseLaw("geometric", 15 * 2**28, 90)])
+def test_errors_beside_noise_are_as_promised(noise: NoiseLaw) -> None:
+    """Of a query with noise, which is added in place of dummies."""
+    (contender,) = contenders(THEME, ["krr"], [1000], WEAK)
+    assert contender.query is not None
+    noisy = replace(contender, query=replace(contender.query, noise=noise))
+    (of_counts, _) = ran(noisy, list(THEMES), 3).seen
+    (plain, _) = ran(contender, list(THEMES), 3).seen
+    assert (of_counts.verdict, plain.verdict) == ("agrees", "agrees")
+    keep = contender.query.randomizer.support_gap
+    assert of_counts.promised is not None
+    assert plain.promised is not None
+    more = float(noise.variance) * 3 / 4 / keep**2
+    assert of_counts.promised**2 == pytest.approx(plain.promised**2 + more, rel=0.05)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.service.rpc import serve_control, serve_delivery, serve_results, serve_submissions, servicers
 from hubbub.service.rpc.size_limits import FEW_SHORT
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
+from support.ended import opened_server
 from support.https_port import opened
 from support.queries import INNER_BYTES
 from support.samples import make_tls
@@ -169,14 +170,13 @@ def handler() -> Recorder:
 
 @pytest.fixture
 async def address(handler: Recorder, tls: dict[str, TLS]) -> AsyncIterator[str]:
-    server = new_server()
-    serve_submissions(server, handler)
-    for serve in (serve_control, serve_delivery, serve_results):
-        serve(server, handler, {"peer"})  # type: ignore[operator] # the recorder is every handler
-    port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=True))
-    await server.start()
-    yield f"127.0.0.1:{port}"
-    await server.stop(None)
+    async with opened_server() as server:
+        serve_submissions(server, handler)
+        for serve in (serve_control, serve_delivery, serve_results):
+            serve(server, handler, {"peer"})  # type: ignore[operator] # the recorder is every handler
+        port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=True))
+        await server.start()
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture(params=["grpc", "https"])
@@ -408,14 +408,13 @@ async def test_certificate_of_another_role_is_not_allowed(
 
 
 async def test_nobody_is_allowed_where_no_certificates_are_asked_for(handler: Recorder, tls: dict[str, TLS]) -> None:
-    server = new_server()
-    serve_control(server, handler, {"peer", ""})
-    port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=False))
-    await server.start()
-    async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
-        with pytest.raises(Refusal) as caught:
-            await ControlCaller(channel).get_status(None, DEADLINE)
-    await server.stop(None)
+    async with opened_server() as server:
+        serve_control(server, handler, {"peer", ""})
+        port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=False))
+        await server.start()
+        async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
+            with pytest.raises(Refusal) as caught:
+                await ControlCaller(channel).get_status(None, DEADLINE)
     assert caught.value.reason is Reason.NOT_ALLOWED
     assert handler.calls == []
 
@@ -536,15 +535,12 @@ class Liar(grpc.GenericRpcHandler):
 
 
 async def lied_to(tls: TLS, liar: Liar, call: Callable[[Callers], Awaitable[Any]]) -> Any:
-    server = new_server()
-    server.add_generic_rpc_handlers((liar,))
-    port = listen(server, "127.0.0.1:0", tls.server(mutual=False))
-    await server.start()
-    try:
+    async with opened_server() as server:
+        server.add_generic_rpc_handlers((liar,))
+        port = listen(server, "127.0.0.1:0", tls.server(mutual=False))
+        await server.start()
         async with open_channel(f"127.0.0.1:{port}", tls) as channel:
             return await call(Callers.over(channel))
-    finally:
-        await server.stop(None)
 
 
 UNREADABLE = [case for case in CALLS if case[0] in ("get_round", "close_round", "get_key", "get_results")]
@@ -615,10 +611,9 @@ async def test_deadline_that_passes_is_unreachable(callers: Callers, handler: Re
 
 
 async def test_unknown_service_is_named_as_another_version(tls: dict[str, TLS]) -> None:
-    server = new_server()
-    port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=False))
-    await server.start()
-    async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
-        with pytest.raises(HubbubError, match=r"UNIMPLEMENTED.*same version"):
-            await Callers.over(channel).control.get_status(None, DEADLINE)
-    await server.stop(None)
+    async with opened_server() as server:
+        port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=False))
+        await server.start()
+        async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
+            with pytest.raises(HubbubError, match=r"UNIMPLEMENTED.*same version"):
+                await Callers.over(channel).control.get_status(None, DEADLINE)

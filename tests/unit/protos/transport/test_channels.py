@@ -8,8 +8,9 @@ import pytest
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health, is_serving
+from support.ended import opened_server
 from support.samples import make_tls
 
 LOOPBACK = "127.0.0.1:0"
@@ -28,13 +29,6 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> TLS:
 @pytest.fixture
 def paths(tls: dict[str, TLS]) -> TLS:
     return tls["shuffler"]
-
-
-async def end(*servers: grpc.aio.Server) -> None:
-    """Stop servers. One that never ran must run first: gRPC's own clean-up would start after the loop is closed."""
-    for server in servers:
-        await server.start()
-        await server.stop(None)
 
 
 @pytest.mark.parametrize("missing", ["authority", "certificate", "key"])
@@ -63,12 +57,11 @@ def test_authority_may_be_given_as_bytes(paths: TLS) -> None:
 
 
 async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
-    first, second = new_server(), new_server()
-    port = listen(first, LOOPBACK, paths.server(mutual=False))
-    assert port > 0
-    with pytest.raises(HubbubError, match=f"cannot listen on 127.0.0.1:{port}: another process uses it"):
-        listen(second, f"127.0.0.1:{port}", paths.server(mutual=False))
-    await end(first, second)
+    async with opened_server() as first, opened_server() as second:
+        port = listen(first, LOOPBACK, paths.server(mutual=False))
+        assert port > 0
+        with pytest.raises(HubbubError, match=f"cannot listen on 127.0.0.1:{port}: another process uses it"):
+            listen(second, f"127.0.0.1:{port}", paths.server(mutual=False))
 
 
 @pytest.mark.parametrize(
@@ -83,23 +76,21 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
 async def test_what_is_in_the_way_of_a_port_is_said_before_grpc_is_asked(
     paths: TLS, address: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    server = new_server()
-    with pytest.raises(HubbubError, match=f"cannot listen on .*{words}"):
-        listen(server, address, paths.server(mutual=False))
-    await end(server)
+    async with opened_server() as server:
+        with pytest.raises(HubbubError, match=f"cannot listen on .*{words}"):
+            listen(server, address, paths.server(mutual=False))
     assert capfd.readouterr().err == ""
 
 
 async def test_a_port_that_was_just_given_up_is_free(paths: TLS) -> None:
     """Its connections may still be in TIME_WAIT: a service that is started again must not wait for them."""
-    first, second = new_server(), new_server()
-    port = listen(first, LOOPBACK, paths.server(mutual=False))
-    await first.start()
-    async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
-        assert not await is_serving(channel, 1)
-    await first.stop(None)
-    assert listen(second, f"127.0.0.1:{port}", paths.server(mutual=False)) == port
-    await end(second)
+    async with opened_server() as first:
+        port = listen(first, LOOPBACK, paths.server(mutual=False))
+        await first.start()
+        async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
+            assert not await is_serving(channel, 1)
+    async with opened_server() as second:
+        assert listen(second, f"127.0.0.1:{port}", paths.server(mutual=False)) == port
 
 
 @pytest.mark.parametrize(
@@ -107,10 +98,9 @@ async def test_a_port_that_was_just_given_up_is_free(paths: TLS) -> None:
     ["nowhere.invalid:1", "127.0.0.1:65536", "127.0.0.1", ":80", "127.0.0.1:-1", "127.0.0.1:", "no address", ""],
 )
 async def test_address_that_is_none_is_refused(paths: TLS, address: str) -> None:
-    server = new_server()
-    with pytest.raises(HubbubError, match="cannot listen on"):
-        listen(server, address, paths.server(mutual=False))
-    await end(server)
+    async with opened_server() as server:
+        with pytest.raises(HubbubError, match="cannot listen on"):
+            listen(server, address, paths.server(mutual=False))
 
 
 def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
@@ -120,17 +110,16 @@ def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
 
 
 async def test_health_follows_the_service(paths: TLS) -> None:
-    server = new_server()
-    health = Health(server, ["hubbub.v1.SubmissionService"])
-    port = listen(server, LOOPBACK, paths.server(mutual=False))
-    await server.start()
-    async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
-        assert not await is_serving(channel, 5)
-        await health.serving()
-        assert await is_serving(channel, 5)
-        await health.leaving()
-        assert not await is_serving(channel, 5)
-    await server.stop(None)
+    async with opened_server() as server:
+        health = Health(server, ["hubbub.v1.SubmissionService"])
+        port = listen(server, LOOPBACK, paths.server(mutual=False))
+        await server.start()
+        async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
+            assert not await is_serving(channel, 5)
+            await health.serving()
+            assert await is_serving(channel, 5)
+            await health.leaving()
+            assert not await is_serving(channel, 5)
 
 
 async def test_health_of_nobody_is_not_serving(paths: TLS) -> None:
@@ -139,19 +128,18 @@ async def test_health_of_nobody_is_not_serving(paths: TLS) -> None:
 
 
 async def test_only_the_authority_s_certificates_are_trusted(paths: TLS, stranger: TLS) -> None:
-    server = new_server()
-    health = Health(server, [])
-    port = listen(server, LOOPBACK, paths.server(mutual=True))
-    await server.start()
-    await health.serving()
-    cases = [
-        (paths, True),
-        (TLS(paths.authority), False),
-        (TLS(stranger.authority), False),
-        (TLS(paths.authority, stranger.certificate, stranger.key), False),
-        (TLS(stranger.authority, paths.certificate, paths.key), False),
-    ]
-    for tls, expected in cases:
-        async with open_channel(f"127.0.0.1:{port}", tls) as channel:
-            assert await is_serving(channel, 5 if expected else 0.4) == expected
-    await server.stop(None)
+    async with opened_server() as server:
+        health = Health(server, [])
+        port = listen(server, LOOPBACK, paths.server(mutual=True))
+        await server.start()
+        await health.serving()
+        cases = [
+            (paths, True),
+            (TLS(paths.authority), False),
+            (TLS(stranger.authority), False),
+            (TLS(paths.authority, stranger.certificate, stranger.key), False),
+            (TLS(stranger.authority, paths.certificate, paths.key), False),
+        ]
+        for tls, expected in cases:
+            async with open_channel(f"127.0.0.1:{port}", tls) as channel:
+                assert await is_serving(channel, 5 if expected else 0.4) == expected

@@ -22,8 +22,9 @@ from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.statuses import unreachable
 from hubbub.protos.transport.tls_files import TlsCertificateError, check_apart
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
+from support.ended import opened_server
 from support.samples import make_tls
 
 NOW = datetime.now(UTC).timestamp()
@@ -152,12 +153,11 @@ def test_days_left_are_those_to_the_end(own: TLS) -> None:
 async def served(tls: TLS, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """A server with these files, however wrong their dates are."""
     monkeypatch.setattr(TLS, "check", lambda *_args, **_named: {})
-    server = new_server()
-    Health(server, [])
-    port = listen(server, "127.0.0.1:0", tls.server(mutual=True))
-    await server.start()
-    yield f"127.0.0.1:{port}"
-    await server.stop(None)
+    async with opened_server() as server:
+        Health(server, [])
+        port = listen(server, "127.0.0.1:0", tls.server(mutual=True))
+        await server.start()
+        yield f"127.0.0.1:{port}"
 
 
 def issued(

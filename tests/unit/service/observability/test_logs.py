@@ -56,6 +56,19 @@ def test_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("library", ["alembic.runtime.migration", "py4j.clientserver"])
+def test_libraries_that_report_each_start_and_connection_are_left_out(
+    library: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(LogSettings())
+    logging.getLogger(library).info("Closing down connection")
+    logging.getLogger(library).warning("a problem")
+    assert logs.flush()
+    text = capsys.readouterr().err
+    assert "Closing down" not in text
+    assert "a problem" in text
+
+
 def test_bytes_that_are_no_message_leave_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(LogSettings())
     grpc_log = logging.getLogger("grpc._cython.cygrpc")

@@ -22,8 +22,9 @@ from hubbub.service.rpc import serve_delivery, serve_results, serve_submissions
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.rpc.size_limits import FEW_SHORT
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from support import http2_frames
+from support.ended import opened_server
 from support.samples import make_tls
 
 SECONDS = 10.0
@@ -39,15 +40,14 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TLS]:
 async def served(
     tls: dict[str, TLS], pipeline: RequestPipeline, handler: Any, mutual: bool = False
 ) -> AsyncIterator[str]:
-    server = new_server()
-    if mutual:
-        serve_delivery(server, handler, {"shuffler"}, pipeline)
-    else:
-        serve_submissions(server, handler, pipeline, 200)
-    port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=mutual))
-    await server.start()
-    yield f"127.0.0.1:{port}"
-    await server.stop(None)
+    async with opened_server() as server:
+        if mutual:
+            serve_delivery(server, handler, {"shuffler"}, pipeline)
+        else:
+            serve_submissions(server, handler, pipeline, 200)
+        port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=mutual))
+        await server.start()
+        yield f"127.0.0.1:{port}"
 
 
 def everybody(tls: dict[str, TLS]) -> TLS:
@@ -182,21 +182,20 @@ async def test_who_waits_for_results_keeps_no_slot_from_who_reads_them(tls: dict
                 await waits.wait()
             raise Refusal(Reason.NO_RESULTS, "none")
 
-    server = new_server()
-    serve_results(server, Waiting(), {"monitor"}, pipeline)
-    port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=True))
-    await server.start()
-    async with open_channel(f"127.0.0.1:{port}", tls["monitor"]) as channel:
-        caller = ResultsCaller(channel)
-        waiting = [asyncio.create_task(caller.get_results(TASK, 1, SECONDS, 5.0)) for _ in range(3)]
-        async with asyncio.timeout(SECONDS):
-            while pipeline.admission.in_work < len(waiting):  # noqa: ASYNC110 - nothing tells of it
-                await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="none"):
-            await caller.get_results(TASK, 1, 0.0, DEADLINE)
-        waits.set()
-        await asyncio.gather(*waiting, return_exceptions=True)
-    await server.stop(None)
+    async with opened_server() as server:
+        serve_results(server, Waiting(), {"monitor"}, pipeline)
+        port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=True))
+        await server.start()
+        async with open_channel(f"127.0.0.1:{port}", tls["monitor"]) as channel:
+            caller = ResultsCaller(channel)
+            waiting = [asyncio.create_task(caller.get_results(TASK, 1, SECONDS, 5.0)) for _ in range(3)]
+            async with asyncio.timeout(SECONDS):
+                while pipeline.admission.in_work < len(waiting):  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
+            with pytest.raises(Refusal, match="none"):
+                await caller.get_results(TASK, 1, 0.0, DEADLINE)
+            waits.set()
+            await asyncio.gather(*waiting, return_exceptions=True)
     assert pipeline.admission.refused == {}
 
 

@@ -16,7 +16,7 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool, open_chunk
 from hubbub.service.settings import SettingsError, SparkSettings
-from hubbub.service.spark import opening
+from hubbub.service.spark import opening, session
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.files import Files
 from hubbub.service.spark.opening import SparkOpeningPool, opened_on
@@ -208,6 +208,24 @@ def test_a_service_that_stops_ends_the_job(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(SparkError):
         list(opening_pool.open(JOB, killing(opening_pool, batch(1000)), 1000))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        ("", "it logged nothing; is spark.master right, and Java 17 or newer?"),
+        ("Error: Master must start with yarn\n", "Error: Master must start with yarn; is spark.master right"),
+        (
+            "Error occurred during initialization of VM\nFailed to mark memory page as executable\n"  # noqa: ISC004
+            "/opt/hubbub/pyspark/bin/spark-class: line 97: CMD: bad array subscript\n",
+            "Failed to mark memory page as executable; this process may not have memory that is writable and",
+        ),
+    ],
+    ids=["nothing", "one line", "a unit that forbids a JVM"],
+)
+def test_why_spark_does_not_start_is_the_jvms_error_and_not_its_scripts(tmp_path: Path, log: str, says: str) -> None:
+    (tmp_path / "log").write_text(log)
+    assert session._told(tmp_path).startswith(says)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import sys
 import structlog
 
 from hubbub.service.transport.file_limits import FEWEST_CONNECTIONS, RESERVED, connections_at, fitting
+from support.ended import started_program
 
 SHOW = """
 import json, resource, sys
@@ -54,7 +55,7 @@ def test_connections_of_another_process_at_the_same_port_are_not_counted() -> No
         assert connections_at(port, 10_000) == 0
         holds = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
         files = [each.fileno() for each in accepted[:20]]
-        with subprocess.Popen(holds, pass_fds=files, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        with started_program(holds, pass_fds=files, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout is not None
             other.stdout.readline()
             for each in accepted[:20]:

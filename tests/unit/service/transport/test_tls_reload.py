@@ -19,6 +19,7 @@ from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.health import Health, is_serving
 from hubbub.service.transport.tls_reload import ReloadingCertificates
+from support.ended import opened_server
 from support.samples import make_tls
 
 DAY = 86_400
@@ -119,12 +120,11 @@ def serial_of(tls: TLS) -> int:
 async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
     tls: TLS, certificates: ReloadingCertificates, tmp_path: Path
 ) -> None:
-    server = grpc_server.new_server()
-    health = Health(server, [])
-    port = grpc_server.listen(server, "localhost:0", certificates.server(mutual=False))
-    await server.start()
-    await health.serving()
-    try:
+    async with opened_server() as server:
+        health = Health(server, [])
+        port = grpc_server.listen(server, "localhost:0", certificates.server(mutual=False))
+        await server.start()
+        await health.serving()
         async with open_channel(f"localhost:{port}", replace(tls, certificate=None, key=None)) as channel:
             assert await is_serving(channel, 10.0)
             before = serial_of(tls)
@@ -135,8 +135,6 @@ async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
             certificates.look()
             assert await serial_at(port, made) == serial_of(made) != before
             assert await is_serving(channel, 10.0)
-    finally:
-        await server.stop(None)
 
 
 def certificates_before(tls: TLS, certificates: ReloadingCertificates) -> Path:

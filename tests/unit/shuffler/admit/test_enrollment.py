@@ -86,8 +86,10 @@ async def enrolled(world: World, count: int = 1, expires: int = LATER) -> list[K
 async def running(folder: Path, stated: AdmissionPolicy) -> AsyncIterator[World]:
     world = World(folder, admission=stated)
     await world.start()
-    yield world
-    await world.stop()
+    try:
+        yield world
+    finally:
+        await world.stop()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.service.rpc import serve_leader, serve_replication
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.shuffler.cluster.failover import FRONTENDS, LEADERS, StandbyHandler
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents
@@ -42,6 +42,7 @@ from hubbub.shuffler.stores.postgres.replication.frontend_store import (
 from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
+from support.ended import opened_server
 from support.samples import make_tls
 
 TASK = bytes(range(32))
@@ -89,13 +90,12 @@ async def leader(tmp_path: Path) -> AsyncIterator[Setting]:
     store = postgres.store_in(tmp_path / "data")
     address = (tmp_path / "data" / postgres.ADDRESS_FILE).read_text()
     tls = make_tls(tmp_path / "tls", "shuffler", "frontend", "operator")
-    server = new_server()
-    serve_leader(server, store.secret_server, FRONTENDS)
-    port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
-    await server.start()
     with contextlib.closing(store):
-        yield Setting(store, port, tls, address, Incidents(), Clock(), Clock())
-        await server.stop(None)
+        async with opened_server() as server:
+            serve_leader(server, store.secret_server, FRONTENDS)
+            port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
+            await server.start()
+            yield Setting(store, port, tls, address, Incidents(), Clock(), Clock())
 
 
 @contextlib.asynccontextmanager
@@ -209,14 +209,13 @@ async def test_a_round_whose_secrets_are_not_to_be_had_is_not_ready_until_the_le
 
 
 async def test_one_that_stands_by_is_followed_by_the_next_address(leader: Setting) -> None:
-    standby = new_server()
-    serve_replication(standby, StandbyHandler(Incidents()), LEADERS)
-    first = listen(standby, "127.0.0.1:0", leader.tls["shuffler"].server(mutual=True))
-    await standby.start()
-    async with closing(leader.frontend(f"127.0.0.1:{first}", f"127.0.0.1:{leader.port}")) as frontend:
-        assert await frontend.learn()
-        assert frontend._leader._addresses[0] == f"127.0.0.1:{leader.port}"
-    await standby.stop(None)
+    async with opened_server() as standby:
+        serve_replication(standby, StandbyHandler(Incidents()), LEADERS)
+        first = listen(standby, "127.0.0.1:0", leader.tls["shuffler"].server(mutual=True))
+        await standby.start()
+        async with closing(leader.frontend(f"127.0.0.1:{first}", f"127.0.0.1:{leader.port}")) as frontend:
+            assert await frontend.learn()
+            assert frontend._leader._addresses[0] == f"127.0.0.1:{leader.port}"
 
 
 async def test_who_is_admitted_is_told_once_and_again_when_it_changes(leader: Setting) -> None:

@@ -29,6 +29,7 @@ from hubbub.shuffler.mix.external_sort import Column, Keys
 from hubbub.shuffler.mix.mix import mix
 from hubbub.shuffler.mix.spark import keys_at, mixed_on, order_by, order_of
 from hubbub.shuffler.records import Round
+from support.ended import started_program
 from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
 from support.spark import LEAKY, NEEDS_JAVA, SETTINGS, carried, die_at_first, holding, running
@@ -245,7 +246,7 @@ def test_what_a_service_leaves_that_is_killed_is_unreadable_and_is_removed_by_th
     folder, told, row = tmp_path / "store", tmp_path / "told", os.urandom(WIDTH)
     folder.mkdir()
     os.mkfifo(told)
-    with subprocess.Popen(
+    with started_program(
         [sys.executable, "-P", "-c", KILLED, folder, told, row.hex()],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

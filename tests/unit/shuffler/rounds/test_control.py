@@ -10,7 +10,7 @@ from unit.shuffler.world import BY_OPERATOR, MINIMUM, World, unreachable
 
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.service.errors import as_store_error
+from hubbub.service.errors import StoreError, as_store_error
 from support.samples import START
 
 
@@ -92,6 +92,22 @@ async def test_closing_on_a_failing_disk_is_to_be_asked_for_again(
     assert refused.value.reason is Reason.NOT_READY
 
 
+async def test_a_store_that_cannot_be_read_now_is_a_refusal_that_names_it(
+    operated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise StoreError("the store postgresql://hubbub@db/shuffler could not be used: no connection")
+
+    for name in ("rounds", "find"):
+        monkeypatch.setattr(operated.store, name, fail)
+    says = "the shuffler's store cannot be used now: the store postgresql://hubbub@db/shuffler could not be used"
+    for call in (operated.control.get_status(None), operated.control.close_round(operated.task.id, 0)):
+        with pytest.raises(Refusal, match=says) as refused:
+            await call
+        assert (refused.value.reason, refused.value.retry_after) == (Reason.NOT_READY, 5.0)
+    monkeypatch.undo()
+
+
 async def test_a_submission_beside_the_cut_is_in_the_batch_or_refused(operated: World) -> None:
     await operated.fill()
     destination = await operated.destination()
@@ -125,7 +141,9 @@ async def test_a_round_that_is_prepared_waits_for_its_opening_and_cannot_be_clos
     world.clock.now = float(START - 61)
     await world.start()
     assert (await world.status()).state is RoundState.OPEN
-    assert (await world.status()).waiting_for == "its opening at 2026-01-01T00:00:00Z"
+    # Its state is OPEN already, so the text has to explain why nothing can be submitted.
+    said = "its opening at 2026-01-01T00:00:00Z; until then devices can only fetch its keys"
+    assert (await world.status()).waiting_for == said
     with pytest.raises(Refusal, match="round 0 opens at 2026-01-01T00:00:00Z") as refused:
         await world.control.close_round(world.task.id, 0)
     assert refused.value.reason is Reason.TOO_EARLY

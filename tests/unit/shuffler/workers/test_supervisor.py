@@ -28,6 +28,7 @@ from hubbub.service.runtime import memory
 from hubbub.service.settings import SettingsError
 from hubbub.service.transport import health
 from hubbub.shuffler.settings import ShufflerSettings, load
+from support.ended import started_program
 from support.metrics_scrape import scrape
 from support.patience import PATIENCE
 
@@ -217,12 +218,10 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     (tmp_path / "shuffler.toml").write_text(f"workers = {WORKERS}\n{SETTINGS}")
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with started_program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert b"submission" in process.stdout.readline()
         yield process
-        if process.poll() is None:
-            process.kill()
 
 
 @pytest.mark.slow
@@ -242,7 +241,7 @@ def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) ->
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, start_new_session=True) as process:  # type: ignore[call-overload]
+    with started_program(command, **pipes, start_new_session=True) as process:
         while not workers_of(process.pid):
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
@@ -261,14 +260,11 @@ def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) 
     reads, writes = os.pipe()
     # Nobody can read what is logged.
     os.close(reads)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writes) as process:
+    with started_program(command, stdout=subprocess.PIPE, stderr=writes) as process:
         os.close(writes)
-        try:
-            assert process.stdout is not None
-            addresses: dict[str, str] = ast.literal_eval(process.stdout.readline().decode())
-            asyncio.run(lost_lines(deployment, addresses))
-        finally:
-            process.kill()
+        assert process.stdout is not None
+        addresses: dict[str, str] = ast.literal_eval(process.stdout.readline().decode())
+        asyncio.run(lost_lines(deployment, addresses))
 
 
 async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import grpc
 import psycopg
 import pytest
 
@@ -22,7 +23,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.rpc import serve_replication
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.shuffler.cluster.failover import LEADERS, StandbyHandler
 from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import InsertOutcome, Opened, RedeemedTicket
@@ -33,6 +34,7 @@ from hubbub.shuffler.stores.postgres.replication import leadership, replication
 from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import Follower
 from support import postgres
+from support.ended import opened_server
 from support.samples import make_tls
 
 TASK = bytes(range(32))
@@ -224,12 +226,20 @@ async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple
         parties[1].act()
 
 
-async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path: Path) -> None:
+@pytest.fixture
+async def servers() -> AsyncIterator[tuple[grpc.aio.Server, grpc.aio.Server]]:
+    async with opened_server() as one, opened_server() as other:
+        yield one, other
+
+
+async def test_only_shufflers_may_follow(
+    parties: tuple[Party, Party], servers: tuple[grpc.aio.Server, grpc.aio.Server], tmp_path: Path
+) -> None:
+    server, refusing = servers
     one, other = parties
     leader = one.act(needed=1)
     tls = make_tls(tmp_path / "tls", "shuffler", "operator")
     assert leader.standbys is not None
-    server = new_server()
     serve_replication(server, leader.standbys, LEADERS)
     port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
     await server.start()
@@ -239,7 +249,6 @@ async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path:
     with contextlib.closing(ShufflerKeyring(other.folder)) as keyring:
         incidents = Incidents()
         # The first address is a standby's, who is not the leader.
-        refusing = new_server()
         serve_replication(refusing, StandbyHandler(incidents), LEADERS)
         first = listen(refusing, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
         await refusing.start()
@@ -257,8 +266,6 @@ async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path:
         assert (TASK, 3) in keyring.rounds
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    await server.stop(None)
-    await refusing.stop(None)
 
 
 def test_rows_of_tables_that_there_are_not_are_refused() -> None:

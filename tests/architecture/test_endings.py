@@ -1,0 +1,103 @@
+"""A test that fails ends what it started: else the process hangs or crashes, and other tests fail of its warnings."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.ended import opened_server, started_program
+from support.source_tree import ROOT
+
+TESTS = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "bench"]
+OWN = ROOT / "tests" / "support" / "ended.py"
+ENDS = {"close", "kill", "stop", "terminate"}
+"""Methods that end something."""
+
+BEGIN = ("new_server", "Popen", "contextmanager")
+"""Words without which a module is not looked at."""
+
+Manager = ast.AsyncFunctionDef | ast.FunctionDef
+
+
+def name_of(call: ast.expr) -> str:
+    """The last part of the name that a call calls; "" if it is no call of a name."""
+    function = call.func if isinstance(call, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def ends(*nodes: ast.stmt) -> bool:
+    """Whether something is ended in there."""
+    inside = (each for node in nodes for each in ast.walk(node))
+    return any(isinstance(each, ast.Call) and name_of(each) in ENDS for each in inside)
+
+
+def left_by_a_failure(source: str) -> Iterator[int]:
+    """The lines that start something which the failure of a test leaves."""
+    for node in ast.walk(ast.parse(source)) if any(each in source for each in BEGIN) else ():
+        if isinstance(node, ast.Call) and name_of(node) == "new_server":
+            yield node.lineno
+        if isinstance(node, ast.With) and any(name_of(item.context_expr) == "Popen" for item in node.items):
+            last = node.body[-1]
+            if not isinstance(last, ast.Try) or not ends(*last.finalbody):
+                yield node.lineno
+        if isinstance(node, Manager) and any("contextmanager" in ast.unparse(each) for each in node.decorator_list):
+            yield from unguarded(node.body)
+
+
+def unguarded(body: list[ast.stmt]) -> Iterator[int]:
+    """The lines after a manager's yield that end something, and are passed over if what is managed fails."""
+    yielded = False
+    for statement in body:
+        if yielded and ends(statement):
+            yield statement.lineno
+        yielded = yielded or any(isinstance(each, ast.Yield) for each in ast.walk(statement))
+        if isinstance(statement, ast.With | ast.AsyncWith | ast.Try):
+            yield from unguarded(statement.body)
+
+
+def test_no_test_leaves_a_server_or_a_program_when_it_fails() -> None:
+    sources = {str(path.relative_to(ROOT)): path.read_text() for path in TESTS if path not in (OWN, Path(__file__))}
+    found = {name: list(left_by_a_failure(source)) for name, source in sources.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}, "use support.ended, or try … finally"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("server = grpc_server.new_server()", [1]),
+        ("with Popen(command) as program:\n    program.wait()", [1]),
+        ("with Popen(command) as program:\n    try:\n        look()\n    finally:\n        program.kill()", []),
+        ("@contextmanager\ndef running():\n    yield\n    server.stop()", [4]),
+        ("@contextmanager\ndef running():\n    try:\n        yield\n    finally:\n        server.stop()", []),
+    ],
+)
+def test_the_check_itself_finds_what_is_left(source: str, lines: list[int]) -> None:
+    assert list(left_by_a_failure(source)) == lines
+
+
+def test_a_program_is_killed_with_the_test_that_fails(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        started_program([sys.executable, "-c", "input()"], stdin=-1) as program,
+    ):
+        raise ZeroDivisionError
+    assert program.returncode == -9
+
+
+@pytest.mark.parametrize("starts", [False, True])
+async def test_a_server_is_stopped_with_the_test_that_fails(starts: bool) -> None:
+    servers = []
+
+    async def failing() -> None:
+        async with opened_server() as server:
+            servers.append(server)
+            if starts:
+                await server.start()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await failing()
+    # It returns whether the time was over before.
+    assert not await servers[0].wait_for_termination(5.0)
