@@ -20,7 +20,7 @@ from hubbub.accountant.composition import compose_upper, composed_delta
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
-from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, TABLE_BITS, NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_whole
 from hubbub.accountant.pairs import ROUNDS_LIMIT, Part, dominating_grid
@@ -28,8 +28,11 @@ from hubbub.accountant.pairs import ROUNDS_LIMIT, Part, dominating_grid
 STEPS, COARSE_STEPS = 1.003, 1.02
 """The search for a spread ends at steps this large: the second over several rounds, where each check takes long."""
 
-LEAST_SPREAD = 0.05
-"""No smaller spread is tried: such a law draws its middle nearly always."""
+LEAST_SPREAD = 0.08
+"""No smaller spread is tried: such a law draws its middle nearly always, and a smaller one has no mass beside it."""
+
+DEEPEST = 0.999 * TABLE_BITS * log(2)
+"""−ln of the least mass of a table, relative to all of it; a little less, as it is compared with rounded numbers."""
 
 ENDS = 0.02
 """The share of δ that the ends of a law may take over several rounds."""
@@ -40,24 +43,41 @@ INTERIOR = 0.5
 
 @dataclass(frozen=True)
 class _Family:
-    """Laws of one family by their spread, in dummies; `parameter` and `end_at` say how to make one."""
+    """Laws of one family by their spread, in dummies; `parameter`, `end_at` and `last_at` say how to make one.
+
+    `last_at` is how far away the mass is e^−depth of that of the middle.
+    """
 
     name: str
     parameter: Callable[[float], float]
     end_at: Callable[[float, float], float]
+    last_at: Callable[[float, float], float]
 
     def at(self, spread: float, lost: float, reach: int | None = None) -> NoiseLaw:
         """Return the law of about that spread whose ends have about the chance `lost`, or of a given `reach`."""
         most = GAMMA_DENOMINATOR - 1 if self.name == "geometric" else GAMMA_DENOMINATOR**2
+        spread = max(spread, LEAST_SPREAD)
         numerator = min(max(1, round(self.parameter(spread) * GAMMA_DENOMINATOR)), most)
-        far = max(1, ceil(self.end_at(spread, lost))) if reach is None else reach
+        # Where a table has no mass is no end of a law.
+        last = int(self.last_at(spread, DEEPEST - log(1 + 3 * spread)))
+        far = max(1, min(ceil(self.end_at(spread, lost)), last)) if reach is None else reach
         return NoiseLaw(self.name, numerator, min(far, REACH_LIMIT))
 
 
 _FAMILIES = (
     # q = e^(−1/s): its standard deviation is about √2·s.
-    _Family("geometric", lambda spread: exp(-1 / spread), lambda spread, lost: spread * log(1 / lost)),
-    _Family("gaussian", lambda spread: spread**2, lambda spread, lost: spread * sqrt(2 * log(1 / lost)) + 1),
+    _Family(
+        "geometric",
+        lambda spread: exp(-1 / spread),
+        lambda spread, lost: spread * log(1 / lost),
+        lambda spread, depth: spread * depth,
+    ),
+    _Family(
+        "gaussian",
+        lambda spread: spread**2,
+        lambda spread, lost: spread * sqrt(2 * log(1 / lost)) + 1,
+        lambda spread, depth: spread * sqrt(2 * depth),
+    ),
 )
 
 

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from math import log
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, epsilon_upper
+from hubbub.accountant.bounds.catalogue import assess
+from hubbub.accountant.calibration.calibrate import calibrate
+from hubbub.accountant.calibration.noise import least_noise
+from hubbub.accountant.composition import NOISE, compose, compose_delta, compose_upper
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Hashed, NoiseLaw, WithNoise, read_mechanism
+from hubbub.accountant.pairs import Part, pairs_of
+from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
+from hubbub.planning.plan import question_for
+from hubbub.queries.design import Design
+from support.queries import calibrate_histogram, histogram_design
+
+pytestmark = pytest.mark.usefixtures("composed_once")
+
+LAW = NoiseLaw.of("geometric", Fraction(3, 5), 27)
+PLAIN = KRR.from_numerator(16, 22937084)
+NOISY = WithNoise(PLAIN, LAW)
+NEARLY_PLAIN = Fraction(1, 2**60)
+
+
+@pytest.mark.parametrize(
+    ("family", "parameter", "reach", "message"),
+    [
+        ("binomial", 1, 1, "the noise's family is 'binomial'; give one of geometric, gaussian"),
+        ("geometric", 0, 1, r"the noise's ratio, as a numerator over 2\*\*32, is 0; give a whole number from 1 to"),
+        ("geometric", 2**32, 1, "give a whole number from 1 to 4294967295"),
+        ("gaussian", 2**64 + 1, 1, "the noise's variance, as a numerator"),
+        ("geometric", 2.0, 1, "give a whole number from 1 to 4294967295"),
+        ("geometric", 2**31, 0, "the noise's reach is 0; give a whole number from 1 to 100000"),
+        ("geometric", 2**31, 100_001, "the noise's reach is 100001; give a whole number from 1 to 100000"),
+        ("geometric", 2**31, True, "the noise's reach is True; give a whole number"),
+        ("geometric", 2**31, 200, "a geometric law of ratio 0.5 has no mass at its ends 200 away; lower the reach"),
+        ("gaussian", 2**32, 40, "a gaussian law of variance 1 has no mass at its ends 40 away.*raise the variance"),
+    ],
+)
+def test_a_law_that_is_none_is_refused(family: str, parameter: Any, reach: int, message: str) -> None:
+    with pytest.raises(AccountingError, match=message):
+        NoiseLaw(family, parameter, reach)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "a noise is .*; give an object with a family: geometric, gaussian"),
+        ({"family": "flat"}, "give an object with a family"),
+        ({"family": "geometric", "ratio": [1, 2**32]}, r"give family, ratio as \[w, 4294967296\] and reach"),
+        ({"family": "gaussian", "ratio": [1, 2**32], "reach": 1}, "give family, variance as"),
+    ],
+)
+def test_a_content_that_is_no_law_is_refused(content: object, message: str) -> None:
+    with pytest.raises(AccountingError, match=message):
+        NoiseLaw.read(content)
+
+
+def test_noise_stands_only_beside_reports_that_a_shuffler_can_imitate() -> None:
+    for other, named in ((RAPPOR.from_numerators(3, 2**31, 2**29), "unary"), (Generic(1.0), "generic"), (None, "None")):
+        with pytest.raises(AccountingError, match=f"beside {named} is not proven.*use krr or hashed"):
+            WithNoise(other, LAW)  # type: ignore[arg-type]
+    with pytest.raises(AccountingError, match="beside with-noise is not proven"):
+        WithNoise(NOISY, LAW)  # type: ignore[arg-type]
+    with pytest.raises(AccountingError, match="noise is None; give a NoiseLaw"):
+        WithNoise(PLAIN, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"noise": None}, {"randomizer": {"mechanism": "generic"}}, {"randomizer": None}, {"ends": True}, {"n": 1}],
+)
+def test_a_content_that_is_no_mechanism_beside_noise_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(AccountingError):
+        read_mechanism({**NOISY.content(), **changed})
+
+
+def test_how_ends_are_counted_is_never_written() -> None:
+    assert WithNoise(PLAIN, LAW, ends=True).content() == NOISY.content()
+    assert read_mechanism(NOISY.content()) == NOISY
+
+
+@pytest.mark.parametrize("sampled", [{"clients": 20_000}, {"sampling_rate": Fraction(1, 2)}])
+def test_sampling_beside_noise_is_refused(sampled: dict[str, Any]) -> None:
+    with pytest.raises(OutsideConditions, match="proven for kRR without dummies, not for with-noise"):
+        Part(NOISY, 10_000, **sampled)
+
+
+def test_the_bound_of_noise_refuses_what_it_does_not_cover() -> None:
+    for name in ("noise", "noise-lower"):
+        with pytest.raises(OutsideConditions, match="it needs noise of the shuffler beside the randomizer"):
+            BOUNDS[name].delta(PLAIN, 100, 1.0)
+    covers_alone = "covers kRR without dummies and one honest report alone"
+    hashed = WithNoise(Hashed.from_numerator(16, 4, 2**20), LAW)
+    for mechanism, reports, dummies in ((NOISY, 2, 0), (NOISY, 1, 5), (hashed, 1, 0)):
+        with pytest.raises(OutsideConditions, match=covers_alone):
+            BOUNDS["noise-lower"].epsilon(mechanism, reports, 1e-6, dummies)
+    with pytest.raises(OutsideConditions, match="gives no Rényi divergence"):
+        BOUNDS["noise-lower"].rdp(NOISY, 1, 2.0)
+    with pytest.raises(AccountingError, match="an attack and not an upper bound"):
+        epsilon_bracket(NOISY, 1, 1e-6, bound="noise-lower")
+    with pytest.raises(OutsideConditions):
+        epsilon_bracket(PLAIN, 1, 1e-6, bound="noise")
+
+
+@pytest.mark.parametrize("ratio", ["3/5", "9/10"])
+@pytest.mark.parametrize("times", [1.0001, 1.5, 3])
+def test_a_geometric_law_leaves_only_its_ends_beyond_two_steps(ratio: str, times: float) -> None:
+    """One step for two symbols, where only one count moves."""
+    law = NoiseLaw.of("geometric", Fraction(ratio), 30)
+    step = -log(law.parameter / 2**32)
+    end = Fraction(law.weights[0], 2**128)
+    two, three = (WithNoise(KRR(categories, NEARLY_PLAIN), law) for categories in (2, 3))
+    assert delta_bracket(two, 1, times * step).delta_upper == pytest.approx(float(end), rel=1e-9)
+    both = float(2 * end - end * end)
+    assert delta_bracket(three, 1, 2 * times * step).delta_upper == pytest.approx(both, rel=1e-9)
+    assert delta_bracket(two, 1, 0.99 * step).delta_upper > 1.01 * end
+    assert delta_bracket(three, 1, 0.99 * 2 * step).delta_upper > 1.01 * both
+
+
+def test_a_bracket_names_the_smaller_of_noise_and_people() -> None:
+    """Noise of ε about 1 hides more than a thousand people at a local ε of 8, and less than a million."""
+    few, many = (epsilon_bracket(NOISY, reports, 1e-6) for reports in (1_000, 10**6))
+    assert (few.bound, many.bound) == ("noise", "blanket")
+    assert few.epsilon_upper == epsilon_upper(NOISY, 1, 1e-6)
+    assert many.epsilon_upper == epsilon_upper(PLAIN, 10**6, 1e-6) < few.epsilon_upper
+    assert few.epsilon_local == many.epsilon_local == PLAIN.epsilon_local
+    alone = epsilon_bracket(NOISY, 1, 1e-6)
+    assert alone.epsilon_lower is not None
+    assert 0.9 * alone.epsilon_upper < alone.epsilon_lower <= alone.epsilon_upper
+    # Beside honest people the attack of somebody who knows all others is none.
+    assert few.epsilon_lower is None
+
+
+@pytest.mark.slow
+def test_assess_chooses_noise_where_it_is_smaller_and_people_where_they_are() -> None:
+    for reports, wanted in ((1_000, "noise"), (10**6, "blanket")):
+        found = {each.bound: each for each in assess(NOISY, reports, 1e-6)}
+        assert [name for name, each in found.items() if each.chosen] == [wanted]
+        assert found["noise"].applies
+        assert found["noise"].epsilon_upper == epsilon_upper(NOISY, 1, 1e-6)
+        assert found["blanket"].epsilon_upper == BOUNDS["blanket"].epsilon(PLAIN, reports, 1e-6).upper
+        assert not found["noise-lower"].applies
+    alone = {each.bound: each for each in assess(NOISY, 1, 1e-6)}
+    assert alone["noise-lower"].epsilon_lower is not None
+    assert not {each.bound: each for each in assess(PLAIN, 1_000, 1e-6)}["noise"].applies
+
+
+@pytest.mark.slow
+def test_assess_chooses_over_rounds_too() -> None:
+    for reports, wanted in ((100, "noise"), (10**6, "blanket")):
+        found = assess(NOISY, reports, 1e-6, rounds=4)
+        assert [(each.bound, each.composition) for each in found if each.chosen] == [(wanted, "losses")]
+        losses = {each.bound: each.epsilon_upper for each in found if each.composition == "losses"}
+        assert losses[wanted] == min(each for each in losses.values() if each is not None)
+
+
+@pytest.mark.slow
+def test_compose_takes_the_smaller_of_noise_and_people() -> None:
+    alone = compose([Part(NOISY, 1, 5)], 1e-6)
+    assert alone.bound == NOISE
+    for reports in (100, 10**6):
+        both, people = (compose([Part(each, reports, 5)], 1e-6) for each in (NOISY, PLAIN))
+        assert both.epsilon_upper == min(alone.epsilon_upper, people.epsilon_upper)
+        assert both.bound == (NOISE if reports == 100 else "composition")
+        assert both.epsilon_upper == compose_upper([Part(NOISY, reports, 5)], 1e-6)
+        deltas = [compose_delta([Part(each, n, 5)], 2.0).delta_upper for each, n in ((NOISY, reports), (NOISY, 1))]
+        assert deltas[0] == min(deltas[1], compose_delta([Part(PLAIN, reports, 5)], 2.0).delta_upper)
+
+
+@pytest.mark.slow
+def test_parts_of_which_each_has_its_own_smaller_side_are_composed_of_both() -> None:
+    parts = [Part(NOISY, 100), Part(WithNoise(KRR.from_numerator(16, 2**30), LAW), 10**6)]
+    mixed = compose(parts, 1e-6)
+    sides = [Part(NOISY, 1), Part(KRR.from_numerator(16, 2**30), 10**6)]
+    assert mixed.bound == NOISE
+    assert mixed.epsilon_upper <= compose(sides, 1e-6).epsilon_upper * (1 + 1e-9)
+    assert mixed.epsilon_upper < 0.7 * compose([Part(part.mechanism, 1) for part in parts], 1e-6).epsilon_upper
+
+
+def test_renyi_divergences_beside_noise_are_at_most_those_without() -> None:
+    for order in (1.5, 2.0, 8.0):
+        alone, beside = rdp_upper(PLAIN, 1000, order), rdp_upper(NOISY, 1000, order)
+        assert 0 < beside <= alone
+        assert beside <= rdp_upper(NOISY, 1, order) <= PLAIN.epsilon_local
+        assert BOUNDS["noise"].rdp(NOISY, 1000, order) == beside
+    assert rdp_lower(NOISY, 1, 2.0) is None
+
+
+def test_a_description_names_randomizer_and_noise() -> None:
+    text = "krr of local ε 8 beside geometric noise of standard deviation 2.738"
+    assert pairs_of(NOISY).described() == text
+
+
+def test_counts_of_dummies() -> None:
+    assert (NOISY.symbols, NOISY.expected_dummies, NOISY.fixed_total) == (16, 432, False)
+    two = WithNoise(KRR(2, Fraction(1, 2)), LAW)
+    assert (two.symbols, two.expected_dummies, two.fixed_total) == (2, 54, True)
+    rows = WithNoise(Hashed.from_numerator(16, 4, 2**20), LAW)
+    assert (rows.symbols, rows.expected_dummies, rows.fixed_total) == (64, 1728, False)
+
+
+def test_the_least_noise_refuses_what_no_noise_reaches() -> None:
+    with pytest.raises(AccountingError, match="epsilon is 0, which no noise reaches; allow more"):
+        least_noise(PLAIN, 0.0, 1e-6)
+    with pytest.raises(AccountingError, match="rounds is 0"):
+        least_noise(PLAIN, 1.0, 1e-6, 0)
+
+
+@pytest.mark.slow
+def test_the_least_noise_has_a_largest_reach() -> None:
+    with pytest.raises(AccountingError, match="no noise with a reach of at most 100000 meets epsilon 1e-06"):
+        least_noise(PLAIN, 1e-6, 1e-6)
+
+
+def test_calibration_adds_noise_always_never_or_where_it_helps() -> None:
+    none, auto, always = (
+        calibrate_histogram(16, 1.0, 1e-6, 10_000, noise=noise, epsilon_local_cap=8.0)
+        for noise in ("none", "auto", "always")
+    )
+    assert none.noise is None
+    assert auto == always
+    assert always.noise is not None
+    assert always.mse < none.mse
+    assert always.mechanism == WithNoise(always.randomizer.mechanism, always.noise)  # type: ignore[arg-type]
+    assert always.epsilon_upper == epsilon_upper(always.mechanism, 1, 1e-6) <= 1.0
+    assert 7.9 < always.epsilon_local <= 8.0
+    # Among many people one report may be noisier, and then noise of the shuffler has no part.
+    many = calibrate_histogram(16, 1.0, 1e-6, 10**7, noise="auto", epsilon_local_cap=8.0)
+    assert many.noise is None or many.mse <= calibrate_histogram(16, 1.0, 1e-6, 10**7, epsilon_local_cap=8.0).mse
+
+
+@pytest.mark.slow
+def test_queries_with_noise_share_a_budget_beside_any_number_of_liars() -> None:
+    designs = [histogram_design(4), histogram_design(2)]
+    found = calibrate(designs, 1.0, 1e-6, 5_000, epsilon_local_cap=12.0, noise="always")
+    assert all(each.noise is not None for each in found)
+    assert sum(each.epsilon_local for each in found) <= 12.0
+    assert compose([Part(each.mechanism, 1) for each in found], 1e-6).epsilon_upper <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"noise": "some"}, "noise is 'some'; give one of none, auto, always"),
+        ({"noise": "always", "dummies": 100}, "noise is always beside 100 uniform dummies.*leave one out"),
+        ({"noise": "auto", "dummies": 100}, "noise is auto beside 100 uniform dummies"),
+    ],
+)
+def test_calibration_refuses_impossible_noise(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(AccountingError, match=message):
+        calibrate_histogram(16, 1.0, 1e-6, 10_000, **more)
+
+
+def test_calibration_cannot_always_add_noise() -> None:
+    asked = "noise is asked for, but no randomizer of this query takes noise.* within 10,000,000 dummies; use krr"
+    with pytest.raises(AccountingError, match=asked):
+        calibrate([Design(question_for("histogram", 4, False, "unary"))], 1.0, 1e-6, 10_000, noise="always")
+    with pytest.raises(AccountingError, match=asked):
+        calibrate_histogram(10**6, 1.0, 1e-6, 10_000, noise="always")
+    # Where it may, it does without.
+    assert calibrate_histogram(10**6, 1.0, 1e-6, 10**6, noise="auto").noise is None
+
+
+@pytest.mark.parametrize(
+    ("categories", "local", "epsilon", "delta"),
+    [(2, 4.0, 2.671875, 1e-11), (2, 40.0, 39.0, 1e-12), (3, 8.0, 20.0, 0.3)],
+)
+def test_the_least_noise_is_found_where_a_table_has_no_mass_a_step_away(
+    categories: int, local: float, epsilon: float, delta: float
+) -> None:
+    """A narrow Gaussian law has no mass at the ends that its formula gives; its search once ended there."""
+    randomizer = KRR.from_local_epsilon(categories, local)
+    assert epsilon_upper(WithNoise(randomizer, least_noise(randomizer, epsilon, delta)), 1, delta) <= epsilon
