@@ -254,9 +254,7 @@ def _noise_words(queries: Sequence[Query]) -> Iterator[str]:
 def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     from hubbub.cli.tables.delta_warnings import delta_text, full_warning
     from hubbub.cli.tables.flooding import print_flood
-    from hubbub.cli.tables.randomizers import meanings
     from hubbub.planning.full_rounds import too_weak_when_full
-    from hubbub.planning.plan import sent_by
 
     draft, privacy = planned.draft, planned.draft.privacy
     printer = console()
@@ -269,14 +267,7 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     _print_queries(planned)
     printer.print(_COLUMNS, markup=False, soft_wrap=True)
     _print_comparisons(planned)
-    for each in planned.queries:
-        printer.print(_words(each.query), markup=False, soft_wrap=True)
-        if each.strategies:
-            _print_strategies(printer, each)
-    for sentence in _noise_words([each.query for each in planned.queries]):
-        printer.print(sentence, markup=False, soft_wrap=True)
-    for sentence in meanings(sent_by(each.query) for each in planned.queries):
-        printer.print(sentence, markup=False, soft_wrap=True)
+    _print_randomizers(printer, planned)
     printer.print("errors are worst cases, at the task's minimum of reports", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     _print_steps(planned, budget)
@@ -293,6 +284,21 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_randomizers(printer: Console, planned: Plan) -> None:
+    """Print how each query is randomized, and what its noise and its randomizer are."""
+    from hubbub.cli.tables.randomizers import meanings
+    from hubbub.planning.plan import sent_by
+
+    for each in planned.queries:
+        printer.print(_words(each.query), markup=False, soft_wrap=True)
+        if each.strategies:
+            _print_strategies(printer, each)
+    for sentence in _noise_words([each.query for each in planned.queries]):
+        printer.print(sentence, markup=False, soft_wrap=True)
+    for sentence in meanings(sent_by(each.query) for each in planned.queries):
+        printer.print(sentence, markup=False, soft_wrap=True)
 
 
 def _print_queries(planned: Plan) -> None:
