@@ -114,7 +114,7 @@ TWICE = [(TWO, TWO), (TWO, WithNoise(KRR(3, Fraction(1, 10)), HALF)), (MECHANISM
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), TWICE)
-@pytest.mark.parametrize("delta", [0.3, 0.02, 1e-4])
+@pytest.mark.parametrize("delta", [0.02, 1e-4])
 def test_two_rounds_that_compose_are_proven(first: WithNoise, second: WithNoise, delta: float) -> None:
     parts = [Part(first, 1), Part(second, 1)]
     stated = round_up_significant(compose(parts, delta).epsilon_upper)
@@ -125,7 +125,7 @@ def test_two_rounds_that_compose_are_proven(first: WithNoise, second: WithNoise,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), TWICE)
-@pytest.mark.parametrize("delta", [0.3, 0.02, 1e-4])
+@pytest.mark.parametrize("delta", [0.02, 1e-4])
 def test_no_claim_below_the_exact_divergence_of_two_rounds_is_proven(
     first: WithNoise, second: WithNoise, delta: float
 ) -> None:
