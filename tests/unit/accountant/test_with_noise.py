@@ -263,7 +263,10 @@ def test_calibration_cannot_always_add_noise() -> None:
         calibrate([Design(question_for("histogram", 4, False, "unary"))], 1.0, 1e-6, 10_000, noise="always")
     with pytest.raises(AccountingError, match=asked):
         calibrate_histogram(10**6, 1.0, 1e-6, 10_000, noise="always")
-    # Where it may, it does without.
+
+
+@pytest.mark.slow
+def test_calibration_does_without_noise_where_it_may() -> None:
     assert calibrate_histogram(10**6, 1.0, 1e-6, 10**6, noise="auto").noise is None
 
 

@@ -1,0 +1,143 @@
+"""Noise of the shuffler in balls, against exact views: what is certified is proven, and nothing false is."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from fractions import Fraction
+
+import pytest
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.composition import compose
+from hubbub.accountant.mechanisms import KRR, Hashed, NoiseLaw, WithNoise, exp_decimal
+from hubbub.accountant.numbers import round_up_significant
+from hubbub.accountant.pairs import Part
+from hubbub.accountant.rigorous.balls import ball, precision, written
+from hubbub.accountant.rigorous.composition import prove_composed
+from hubbub.accountant.rigorous.noise import noise_delta
+from hubbub.accountant.rigorous.proof import NotProvenError
+from hubbub.accountant.rigorous.prove import prove
+
+Pair = list[tuple[Fraction, Fraction]]
+
+HALF, FLAT = NoiseLaw("geometric", 2**31, 3), NoiseLaw("geometric", 2**32 - 2**28, 4)
+BELL, LONG = NoiseLaw("gaussian", 3 * 2**31, 3), NoiseLaw.of("geometric", Fraction(3, 5), 27)
+
+TWO = WithNoise(KRR(2, Fraction(1, 50)), HALF)
+MECHANISMS = [
+    TWO,
+    WithNoise(KRR(2, Fraction(1, 3)), BELL),
+    WithNoise(KRR(3, Fraction(1, 100)), FLAT),
+    WithNoise(KRR(5, Fraction(1, 2)), BELL),
+    WithNoise(KRR(16, Fraction(1, 200)), LONG),
+    WithNoise(Hashed.from_numerator(3, 4, 2**28), HALF),
+]
+
+
+def pair_of(mechanism: WithNoise) -> Pair:
+    """The pair by its definition: what is released for report x, x' or another one, which is told."""
+    krr, scale = mechanism.krr, 2**128
+    weights = mechanism.noise.weights
+    one = list(zip((0, *weights), (*weights, 0), strict=True))
+    views = one if mechanism.fixed_total else [(p * d, q * c) for (p, q), (c, d) in itertools.product(one, one)]
+    scale = scale if mechanism.fixed_total else scale * scale
+    sums: dict[Fraction, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
+    for first, second in views:
+        p = (krr.truthful * first + krr.other * second) / scale
+        q = (krr.truthful * second + krr.other * first) / scale
+        if p:
+            both = sums[p / (p + q)]
+            both[0], both[1] = both[0] + p, both[1] + q
+    rest = 1 - krr.truthful - krr.other
+    return [(p, q) for p, q in sums.values()] + [(rest, rest)]
+
+
+def divergence(pairs: list[Pair], epsilon: Fraction) -> Fraction:
+    factor = Fraction(exp_decimal(float(epsilon))) if epsilon else Fraction(1)
+    total = Fraction(0)
+    for outcome in itertools.product(*pairs):
+        first = second = Fraction(1)
+        for a, b in outcome:
+            first, second = first * a, second * b
+        total += max(Fraction(0), first - factor * second)
+    return total
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.noise.family + str(each.krr.categories))
+def test_the_ball_has_the_exact_divergence_of_the_pair(mechanism: WithNoise) -> None:
+    pair = pair_of(mechanism)
+    assert sum(p for p, _ in pair) == sum(q for _, q in pair) == 1
+    for share in (0.0, 0.1, 0.4, 0.8, 0.99):
+        epsilon = Fraction(share * mechanism.epsilon_local)
+        truth, found = divergence([pair], epsilon), noise_delta(mechanism, epsilon)
+        with precision(400):
+            assert bool(found.lower <= ball(truth))
+            assert bool(found.upper >= ball(truth))
+            assert bool(found.upper - found.lower <= ball(Fraction(1, 2**80)))
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.01, 1e-6])
+@pytest.mark.parametrize("reports", [1, 40])
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.noise.family + str(each.krr.categories))
+def test_what_the_fast_path_certifies_is_proven_and_one_per_cent_less_is_not(
+    mechanism: WithNoise, reports: int, delta: float
+) -> None:
+    found = epsilon_bracket(mechanism, reports, delta)
+    stated = round_up_significant(found.epsilon_upper)
+    proof = prove(mechanism, reports, stated, delta)
+    assert (proof.stated, proof.epsilon, proof.delta) == (written(stated), written(stated), written(delta))
+    assert proof.route == ("local" if found.bound == "local" else "noise")
+    if stated == 0:
+        return
+    less = 0.985 * found.epsilon_upper
+    pair = pair_of(mechanism)
+    if divergence([pair], Fraction(less) * Fraction(101, 100)) <= Fraction(delta):
+        # Then people hide more than noise does, or nothing does but the randomizer.
+        return
+    if found.bound == "noise":
+        with pytest.raises(NotProvenError) as refused:
+            prove(mechanism, reports, less, delta)
+        # With two symbols and nobody else honest the pair is the view itself; else it is the theorem's own δ.
+        assert refused.value.refuted or reports > 1
+
+
+def test_a_false_claim_about_two_symbols_is_refuted() -> None:
+    found = epsilon_bracket(TWO, 1, 0.05)
+    with pytest.raises(NotProvenError) as refused:
+        prove(TWO, 1, 0.99 * found.epsilon_upper, 0.05)
+    assert refused.value.refuted
+
+
+TWICE = [(TWO, TWO), (TWO, WithNoise(KRR(3, Fraction(1, 10)), HALF)), (MECHANISMS[2], MECHANISMS[3])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), TWICE)
+@pytest.mark.parametrize("delta", [0.02, 1e-4])
+def test_two_rounds_that_compose_are_proven(first: WithNoise, second: WithNoise, delta: float) -> None:
+    parts = [Part(first, 1), Part(second, 1)]
+    stated = round_up_significant(compose(parts, delta).epsilon_upper)
+    proof = prove_composed(parts, stated, delta)
+    assert written(stated) <= proof.epsilon <= written(stated) * Fraction(101, 100)
+    assert divergence([pair_of(first), pair_of(second)], proof.epsilon) <= written(delta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), TWICE)
+@pytest.mark.parametrize("delta", [0.02, 1e-4])
+def test_no_claim_below_the_exact_divergence_of_two_rounds_is_proven(
+    first: WithNoise, second: WithNoise, delta: float
+) -> None:
+    parts, pairs = [Part(first, 1), Part(second, 1)], [pair_of(first), pair_of(second)]
+    low, high = 0.0, first.epsilon_local + second.epsilon_local
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if divergence(pairs, Fraction(middle)) <= Fraction(delta) else (middle, high)
+    for share in (0.5, 0.97, 0.989, 0.995, 1.0 - 1e-6, 1.05, 1.5, 3.0):
+        try:
+            proof = prove_composed(parts, share * low, delta)
+        except NotProvenError:
+            continue
+        assert divergence(pairs, proof.epsilon) <= written(delta)
+        assert proof.epsilon >= Fraction(low)
