@@ -72,7 +72,7 @@ def test_verify_warns_of_a_large_delta(tmp_path: Path) -> None:
     """A certificate of δ = 0.9 held as ε ≤ 0 without a word."""
     path = tmp_path / "certificate.json"
     path.write_bytes(encode(content_of(TASK, PARTIES, [counts(TASK, 0, 25)]), PARTIES))
-    why = f"the task says why: {FEW}"
+    why = f"the task's reason: {FEW}"
     warning = f"δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little; {why}"
     ran = hubbub("verify", path)
     assert ran.status == 0

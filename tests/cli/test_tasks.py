@@ -194,7 +194,7 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
     assert ran.status == 0
     assert re.search(r"all 7 rounds together ε ≤ 2\.\d+.* \d of them fit epsilon_total = 2", ran.out), ran.out
     task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
-    assert "no epsilon_total, so no round is refused" in hubbub("plan", task).out
+    assert "no epsilon_total, so nothing limits what its rounds cost together" in hubbub("plan", task).out
 
 
 def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path: Path) -> None:
