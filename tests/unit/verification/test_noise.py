@@ -11,6 +11,8 @@ import pytest
 
 from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.cli.tables.attestation import attested_lines
+from hubbub.cli.tables.privacy import promise
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, verify
@@ -79,3 +81,15 @@ def test_a_task_without_noise_keeps_its_dummies() -> None:
     lie["batches"] = [record.as_json() for record in records]
     with pytest.raises(VerificationError, match="the batch has 37 dummies, but task flights has 0 in every batch"):
         verify(encode(lie, PARTIES), Pins())
+
+
+def test_people_read_once_who_must_be_honest() -> None:
+    content = verify(encode(certified(), PARTIES), Pins()).content
+    (line,) = attested_lines(content, 100)
+    assert "an honest shuffler, and nobody else" in line
+    assert "proven even if everybody else lies" in promise(content)
+    weaker = copy.deepcopy(dict(content))
+    weaker["round_total"][ATTESTED] *= 2
+    weaker["all_rounds"][ATTESTED] *= 2
+    assert len(list(attested_lines(weaker, 100))) > 1
+    assert "proven:" in promise(weaker)
