@@ -116,7 +116,11 @@ def read_certified(certificate: bytes) -> Certified:
         task = followed(task, [Succession.from_json(each) for each in body["successions"]])
         document = SignedDocument.from_json(value)
         content = document.content(CERTIFICATE, signers(task, body["round"]).analyzer)
-        stated = [{name: query[name] for name in (*_STATED, "dummies")} for query in content["queries"]]
+        # Only a query with noise needs the number of dummies from here; without noise it is the task's.
+        stated = [
+            {**{name: query[name] for name in _STATED}, "dummies": query["dummies"] if asked.noise else 0}
+            for asked, query in zip(task.queries, content["queries"], strict=True)
+        ]
         known = {name: content[name] for name in ("round", DIGEST)}
         history = [
             (each["round"], [query["valid"] for query in each["queries"]]) for each in content["all_rounds"]["history"]

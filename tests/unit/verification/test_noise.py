@@ -92,4 +92,4 @@ def test_people_read_once_who_must_be_honest() -> None:
     weaker["round_total"][ATTESTED] *= 2
     weaker["all_rounds"][ATTESTED] *= 2
     assert len(list(attested_lines(weaker, 100))) > 1
-    assert "proven:" in promise(weaker)
+    assert "even if everybody else lies" not in promise(weaker)
