@@ -217,10 +217,10 @@ async def test_a_refusal_that_repeats_is_told_once(device: Make, shuffler: FakeS
     errors = Errors()
     async with prompt(device(), on_error=errors) as recorder:
         recorder.record(ANSWERS)
-        for _ in range(3):
-            assert not await flushed(recorder)
+        # Tries follow each other by themselves too, so how many calls it takes is left open.
+        while not await flushed(recorder):
+            pass
         assert [getattr(error, "reason", None) for error in errors] == [Reason.UNKNOWN_TASK, Reason.NOT_ALLOWED]
-        assert await flushed(recorder)
 
 
 async def test_what_failed_is_tried_again_by_itself(
