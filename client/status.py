@@ -191,8 +191,10 @@ def _local(task: Task, rounds: int) -> Fraction:
 def _rounds_left(task: Task, memory: Memory, now: float) -> int:
     """Return how many rounds this device may still answer, or has answered without sealing yet."""
     schedule = task.schedule
-    first = max(0, memory.last_forgotten + 1, math.floor((now - schedule.start - 2 * schedule.grace) / schedule.length))
-    # The quotient may be rounded either way, so the loop uses the device's own rule for which rounds are over.
+    passed = math.floor((now - schedule.start - 2 * schedule.grace) / schedule.length)
+    # One less: at the very moment of its end a round may still be answered, and the quotient may be rounded either way.
+    # So the loop uses the device's own rule for which rounds are over.
+    first = max(0, memory.last_forgotten + 1, passed - 1)
     while first < schedule.rounds and now > forgotten_after(schedule, first):
         first += 1
     settled = sum(number >= first and entry.drawn is None for number, entry in memory.entries.items())

@@ -79,7 +79,7 @@ def test_a_planned_task_is_read_as_it_was_written(way: str, capsys: pytest.Captu
     found = planned.queries[0]
     assert randomizer_words(found.query)["randomizer"] == way
     _print(planned, forecast_of(planned), None)
-    assert f"active: {way}" in capsys.readouterr().out
+    assert f"active: randomizer {way}" in capsys.readouterr().out
     assert found.epsilon_local <= 8
     assert found.epsilon_upper <= 2
 
