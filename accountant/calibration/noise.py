@@ -42,7 +42,7 @@ INTERIOR = 0.5
 
 
 @dataclass(frozen=True)
-class _Family:
+class _NoiseFamily:
     """Laws of one family by their spread, in dummies; `parameter`, `end_at` and `last_at` say how to make one.
 
     `last_at` is how far away the mass is e^−depth of that of the middle.
@@ -64,15 +64,15 @@ class _Family:
         return NoiseLaw(self.name, numerator, min(far, REACH_LIMIT))
 
 
-_FAMILIES = (
+_NOISE_FAMILIES = (
     # q = e^(−1/s): its standard deviation is about √2·s.
-    _Family(
+    _NoiseFamily(
         "geometric",
         lambda spread: exp(-1 / spread),
         lambda spread, lost: spread * log(1 / lost),
         lambda spread, depth: spread * depth,
     ),
-    _Family(
+    _NoiseFamily(
         "gaussian",
         lambda spread: spread**2,
         lambda spread, lost: spread * sqrt(2 * log(1 / lost)) + 1,
@@ -154,7 +154,9 @@ def least_noise(randomizer: Imitated, epsilon: float, delta: float, rounds: int 
 def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> NoiseLaw:
     if epsilon == 0:
         raise AccountingError("epsilon is 0, which no noise reaches; allow more")
-    found = [law for family in _FAMILIES if (law := _of_family(family, randomizer, epsilon, delta, rounds)) is not None]
+    found = [
+        law for family in _NOISE_FAMILIES if (law := _of_family(family, randomizer, epsilon, delta, rounds)) is not None
+    ]
     if not found:
         raise AccountingError(
             f"no noise with a reach of at most {REACH_LIMIT} meets epsilon {epsilon:g} at delta {delta:g} over "
@@ -163,7 +165,9 @@ def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> N
     return min(found, key=lambda law: law.variance)
 
 
-def _of_family(family: _Family, randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> NoiseLaw | None:
+def _of_family(
+    family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int
+) -> NoiseLaw | None:
     """Return the family's law of the least spread, with the least reach; None if none was found."""
     lost = min(1e-3 * delta / rounds, 1e-4)
 
@@ -194,7 +198,9 @@ def _of_family(family: _Family, randomizer: Imitated, epsilon: float, delta: flo
     return family.at(spread, lost, far)
 
 
-def _bracket(family: _Family, randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> tuple[float, float]:
+def _bracket(
+    family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int
+) -> tuple[float, float]:
     """Return a spread that probably is too small, and one that probably is enough.
 
     Over many rounds ε is nearly proportional to 1 / spread, so two compositions lead there.

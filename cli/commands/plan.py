@@ -81,10 +81,14 @@ def command(
 
         asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
         draft = draft_in(task)
+        keys = trust or task.parent / "trust"
         with naming(task):
             check_not_over(draft, time.time())
+        if out is not None:
+            _check_trust(keys)
+        with naming(task):
             planned = plan(draft)
-        task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
+        task_id = _write(planned, out, keys) if out is not None else None
         budget = forecast_of(planned)
         if as_json:
             members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
@@ -131,6 +135,17 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
     prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
     members |= {"prefixes": prefixes} if prefixes else {}
     return members | {"flood": flood_document(planned)}
+
+
+def _check_trust(folder: Path) -> None:
+    """Refuse a missing folder of public keys before the plan is made, which takes up to half a minute."""
+    from hubbub.protos.errors import UsageError
+
+    if not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder} with the parties' public keys; name the operator's trust/ with --trust, or "
+            "put the draft next to it"
+        )
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
@@ -239,9 +254,7 @@ def _noise_words(queries: Sequence[Query]) -> Iterator[str]:
 def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     from hubbub.cli.tables.delta_warnings import delta_text, full_warning
     from hubbub.cli.tables.flooding import print_flood
-    from hubbub.cli.tables.randomizers import meanings
     from hubbub.planning.full_rounds import too_weak_when_full
-    from hubbub.planning.plan import sent_by
 
     draft, privacy = planned.draft, planned.draft.privacy
     printer = console()
@@ -254,14 +267,7 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     _print_queries(planned)
     printer.print(_COLUMNS, markup=False, soft_wrap=True)
     _print_comparisons(planned)
-    for each in planned.queries:
-        printer.print(_words(each.query), markup=False, soft_wrap=True)
-        if each.strategies:
-            _print_strategies(printer, each)
-    for sentence in _noise_words([each.query for each in planned.queries]):
-        printer.print(sentence, markup=False, soft_wrap=True)
-    for sentence in meanings(sent_by(each.query) for each in planned.queries):
-        printer.print(sentence, markup=False, soft_wrap=True)
+    _print_randomizers(printer, planned)
     printer.print("errors are worst cases, at the task's minimum of reports", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     _print_steps(planned, budget)
@@ -278,6 +284,21 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_randomizers(printer: Console, planned: Plan) -> None:
+    """Print how each query is randomized, and what its noise and its randomizer are."""
+    from hubbub.cli.tables.randomizers import meanings
+    from hubbub.planning.plan import sent_by
+
+    for each in planned.queries:
+        printer.print(_words(each.query), markup=False, soft_wrap=True)
+        if each.strategies:
+            _print_strategies(printer, each)
+    for sentence in _noise_words([each.query for each in planned.queries]):
+        printer.print(sentence, markup=False, soft_wrap=True)
+    for sentence in meanings(sent_by(each.query) for each in planned.queries):
+        printer.print(sentence, markup=False, soft_wrap=True)
 
 
 def _print_queries(planned: Plan) -> None:

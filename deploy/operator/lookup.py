@@ -47,8 +47,7 @@ def decoded(results: RoundResults, candidates: Sequence[str]) -> RoundResults:
     """
     if not any(each.estimates is not None and each.estimates.table for each in results.queries):
         raise UsageError("no query of this round has texts to decode: it asks for no text, or its texts were withheld")
-    task, number = task_of(results), results.id.round
-    return replace(results, queries=tuple(_decoded(task, query, candidates, number) for query in results.queries))
+    return replace(results, queries=tuple(_decoded(results, query, candidates) for query in results.queries))
 
 
 def task_of(results: RoundResults) -> Task:
@@ -57,35 +56,44 @@ def task_of(results: RoundResults) -> Task:
     Raises:
         HubbubError: if the certificate cannot be read.
     """
+    return _stated(results)[0]
+
+
+def _stated(results: RoundResults) -> tuple[Task, list[int]]:
+    """Return the task in a round's certificate, and how many dummies each query's batch has."""
     # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
     try:
         body = json.loads(results.certificate)["body"]
-        return SignedTask.from_json(body["task"]).task
+        task = SignedTask.from_json(body["task"]).task
+        return task, [int(query["dummies"]) for query in body["queries"]]
     except (ValueError, KeyError, TypeError) as error:
         raise HubbubError(f"the round's certificate cannot be read: {error!r:.200}; ask the analyzer again") from error
 
 
-def _decoded(task: Task, result: QueryResult, candidates: Sequence[str], number: int) -> QueryResult:
+def _decoded(results: RoundResults, result: QueryResult, candidates: Sequence[str]) -> QueryResult:
     if result.estimates is None or not result.estimates.table:
         return result
+    task = task_of(results)
     query = task.queries[task.query_index(result.name)]
     if not isinstance(query.question, Decodable):
         raise HubbubError(
             f"query {result.name} has a table, but this version takes no candidates for it; use a newer hubbub"
         )
     try:
-        found = query.question.decode(batch_of(task, result), candidates, number)
+        found = query.question.decode(batch_of(results, result), candidates, results.id.round)
     except (ValueError, AnswerError) as error:
         raise HubbubError(f"query {result.name}: {error}") from error
     return replace(result, estimates=replace(found, table=result.estimates.table))
 
 
-def batch_of(task: Task, result: QueryResult) -> Debiased:
+def batch_of(results: RoundResults, result: QueryResult) -> Debiased:
     """Return the batch in a query's table of a round's results.
 
     Raises:
         ValueError: if the table is damaged.
     """
-    query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
+    task, added = _stated(results)
+    place = task.query_index(result.name)
+    query, dummies = task.queries[place], added[place]
     table = b"" if result.estimates is None else result.estimates.table
     return query.debiased(unpacked(table, result.valid + dummies), dummies)

@@ -79,7 +79,7 @@ def _discovered(
         return result
     try:
         batches: Mapping[int, Debiased] = {
-            each.id.round: batch_of(task, query)
+            each.id.round: batch_of(each, query)
             for each in rounds
             for query in each.queries
             if query.name == result.name and query.estimates is not None

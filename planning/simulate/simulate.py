@@ -56,7 +56,8 @@ def simulate(
         estimates = _found(query, batches, truth) if released else None
         result = QueryResult(query.name, state, valid, valid, {}, estimates)
         queries.append(query_document(result, question.kind, _with_nobody(truth, estimates), question.optional))
-        counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
+        noise = 0 if query.noise is None else batches[0].dummies
+        counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}, noise=noise))
     history = [RoundCounts(number, tuple(counted)) for number in range(rounds)]
     return {
         "task": plan.draft.name,

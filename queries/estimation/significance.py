@@ -46,13 +46,19 @@ _MARGIN = 1e-6
 computed to a part of 2·10⁻⁸, and those of fewer more accurately."""
 
 _LEAST = 1e-300
-"""The least p-value beside noise: smaller parts of its sum are lost."""
+"""The least p-value beside one draw of noise: smaller parts of its sum are lost."""
 
 _AT_ONCE = 2**20
 """Terms of the sums computed together: some 30 MB."""
 
-LONGEST_LAW = 2**16
+LONGEST_LAW = 2**22
 """Most values of a sum of noise whose law is computed: about a second. Longer sums are compared with a normal law."""
+
+_LOST = 1e-11
+"""More than a sum's law is wrong by, all its values together; p-values of sums are raised by it."""
+
+_SMALL = 1e-14
+"""The values of a sum at its ends that are less probable are left out, and what they have together is added."""
 
 
 def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> Vector:
@@ -99,37 +105,35 @@ def noisy_p_values(
     import numpy as np
 
     counts, place = np.unique(totals, return_inverse=True)
-    law, tails = _law_of_sum(noise, symbols), np.zeros(len(counts))
-    added, rows = np.arange(len(law)), max(1, _AT_ONCE // len(law))
+    (least, law, more), tails = _law_of_sum(noise, symbols), np.zeros(len(counts))
+    added, rows = least + np.arange(len(law)), max(1, _AT_ONCE // len(law))
     for start in range(0, len(counts), rows):
         # The counts are in order, so most of what one needs is needed by its neighbours too, and computed once.
         wanted = counts[start : start + rows, None] - added
         values, index = np.unique(wanted, return_inverse=True)
         reached = _at_least(values, people, symbols * randomizer.support_other)
         tails[start : start + rows] = reached[index].reshape(wanted.shape) @ law
-    found: Vector = np.minimum(tails * (1 + _MARGIN) + _LEAST, 1.0)[place]
+    found: Vector = np.minimum(tails * (1 + _MARGIN) + more, 1.0)[place]
     return found
 
 
 @lru_cache(maxsize=64)
-def _law_of_sum(noise: NoiseLaw, draws: int) -> Vector:
-    """Return the probability of each sum of so many independent draws, from 0 to `draws`·`largest`.
+def _law_of_sum(noise: NoiseLaw, draws: int) -> tuple[int, Vector, float]:
+    """Return the law of a sum of so many independent draws: its first value, and the probability of each from there.
 
-    It is computed directly, from positive numbers only. So each probability is accurate to nearly all digits, however
-    small it is; a Fourier transform would lose the small ones.
+    The last number is more than all other values have together, and the errors of these probabilities. One draw has the
+    table itself, with all its digits.
     """
     import numpy as np
 
+    table = np.array([weight / (1 << TABLE_BITS) for weight in noise.weights])
     if draws == 1:
-        law: Vector = np.array([weight / (1 << TABLE_BITS) for weight in noise.weights])
-    else:
-        half = _law_of_sum(noise, draws // 2)
-        law = np.convolve(half, half)
-        if draws % 2:
-            law = np.convolve(law, _law_of_sum(noise, 1))
-    # It is kept for further calls, which must not change it.
-    law.setflags(write=False)
-    return law
+        return 0, table, _LEAST
+    size = draws * noise.largest + 1
+    law = np.fft.irfft(np.fft.rfft(table, size) ** draws, size)
+    inside = np.flatnonzero(law > _SMALL)
+    kept = np.maximum(law[inside[0] : inside[-1] + 1], 0.0)
+    return int(inside[0]), kept, max(0.0, 1 - float(kept.sum())) + _LOST
 
 
 def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vector:

@@ -113,6 +113,16 @@ def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None
     assert "--capacity 0: give a number from 1 to" in wrong.err
 
 
+def test_a_draft_away_from_the_public_keys_is_refused_before_it_is_planned(deployment: Path, tmp_path: Path) -> None:
+    task = tmp_path / "task.toml"
+    shutil.copy(deployment / "operator/task.toml", task)
+    ran = hubbub("plan", task, "--out", tmp_path / "task.json")
+    assert ran.status == 2
+    assert f"there is no folder {tmp_path / 'trust'} with the parties' public keys" in ran.err
+    assert "--trust" in ran.err
+    assert not (tmp_path / "task.json").exists()
+
+
 @pytest.mark.slow
 def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()

@@ -37,7 +37,7 @@ def batch_records(
 
     They state the position after the releases `before`; hops pass on all they got.
     """
-    added = task.privacy.dummies if dummies is None else dummies
+    added = [task.privacy.dummies + query.noise if dummies is None else dummies for query in latest.queries]
     records = [
         BatchRecord(
             BatchId(task.id, latest.round, index),
@@ -46,7 +46,7 @@ def batch_records(
             bytes(32),
             "schedule",
             {"too_late": 2},
-            added,
+            added[index],
             admission=task.admission.mode.value,
             position=position_after(task.id, before),
         ).signed_by(parties.shuffler)
@@ -54,8 +54,8 @@ def batch_records(
     ]
     for number, hop in enumerate(parties.hops, FIRST_HOP):
         records = [
-            HopRecord(number, record, query.reports + added, {}, bytes(32)).signed_by(hop)
-            for record, query in zip(records, latest.queries, strict=True)
+            HopRecord(number, record, query.reports + more, {}, bytes(32)).signed_by(hop)
+            for record, query, more in zip(records, latest.queries, added, strict=True)
         ]
     return records
 

@@ -158,7 +158,7 @@ async def test_counts_that_are_moved_or_added_after_the_certificate_are_refused(
         ),
         ("UPDATE batch SET reports = 119 WHERE query = 1", "flown: 120 valid reports of 119 were counted"),
         ("""UPDATE batch SET left_out = '{"duplicate": 3}' WHERE query = 2""", "site: 120 valid reports of 120"),
-        ("UPDATE batch SET dummies = 30 WHERE query = 0", "30 dummies are stored, but the task has 0"),
+        ("UPDATE batch SET dummies = 30 WHERE query = 0", "the batch has 30 dummies, but task flights has 0"),
         ("UPDATE batch SET counts = NULL WHERE query = 0", "carrier: the certificate states that it is published"),
         ("UPDATE batch SET counts = x'0102' WHERE query = 0", "its counts are cut short"),
         ("UPDATE certificate SET document = substr(document, 1, 300)", "certificate is damaged"),
@@ -229,7 +229,7 @@ async def test_a_round_whose_certificate_is_taken_away_is_not_certified_anew(cou
         ("UPDATE batch SET attestation = NULL", "its counts have no signature"),
         ("UPDATE batch SET attestation = (SELECT attestation FROM batch WHERE key = 2)", "not those of the commit"),
         ("UPDATE batch SET left_out = '{\"duplicate\": 1}'", "not those of the commit"),
-        ("UPDATE batch SET dummies = 2", "2 dummies are stored, but the task has 0"),
+        ("UPDATE batch SET dummies = 2", "the batch has 2 dummies, but task flights has 0"),
     ],
 )
 async def test_what_is_changed_between_commit_and_certificate_is_not_certified(

@@ -21,6 +21,7 @@ from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.admission import AdmissionPolicy as Admitted
 from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.queries.query import Query
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.disk_reserve import DiskReserve
@@ -32,7 +33,7 @@ from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.queries import report, symbol
-from support.samples import MOST, START, Parties, sample_task
+from support.samples import MOST, QUERIES, START, Parties, sample_task
 from support.store_contents import store_in
 
 MINIMUM = 20
@@ -143,10 +144,12 @@ class World:
         privacy: Privacy | None = None,
         admission: Admitted = OPEN,
         most: int = MOST,
+        queries: tuple[Query, ...] = QUERIES,
     ) -> None:
         self.parties = Parties.generate()
         self.task = sample_task(
             self.parties,
+            queries=queries,
             minimum_reports=MINIMUM,
             schedule=schedule,
             privacy=privacy,

@@ -210,7 +210,7 @@ def test_a_record_with_another_number_of_dummies_is_refused() -> None:
     lie = copy.deepcopy(content)
     records = batch_records(BUDGETED, PARTIES, counts(BUDGETED, 0, 120), dummies=39)
     lie["batches"] = [record.as_json() for record in records]
-    with pytest.raises(VerificationError, match="the batch has 39 dummies, but the task has 40"):
+    with pytest.raises(VerificationError, match="the batch has 39 dummies, but task flights has 40"):
         verify(encode(lie, PARTIES), Pins())
 
 

@@ -83,6 +83,9 @@ def test_a_simulated_round_beside_noise_is_near_the_truth() -> None:
     values = ["dark" if row % 4 else "light" for row in range(2400)]
     dataset = Dataset("usage", (theme,), pa.table({"theme": values}))
     document = simulate(beside, dataset, lambda _count: None, np.random.default_rng(5).bytes)
-    (query,) = document["queries"]
+    (query,), (stated,) = document["queries"], document["privacy"]["queries"]
     assert (query["state"], query["valid"]) == ("published", 2400)
+    assert (stated["mechanism"], stated["noise"]) == ("with-noise", NOISE.content())
+    # Three draws around 25.
+    assert 75 - 60 < stated["dummies"] < 75 + 60
     assert all(abs(row["error_in_standard_errors"]) < 6 for row in query["estimates"])

@@ -84,7 +84,7 @@ async def test_round_is_not_mixed_without_its_dummies_or_keys() -> None:
     parties = Parties.generate()
     task = sample_task(parties, privacy=PRIVACY)
     round_ = Round(1, task.id, 0, RoundState.CUT, submissions=20, closed_by="schedule")
-    with pytest.raises(StoreError, match="0 dummies were made, but the task needs 30"):
+    with pytest.raises(StoreError, match="the batch has 0 dummies, but task flights has 30"):
         mix(Memory([]), round_, task, parties.shuffler)
     with pytest.raises(StoreError, match="without keys"):
         await seal_dummies(task, round_)

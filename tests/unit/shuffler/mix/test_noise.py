@@ -1,0 +1,119 @@
+"""Noise of the shuffler: drawn once a round from its law, sealed as devices' reports are, and stated by its sum."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unit.shuffler.mix.test_mix import Memory
+from unit.shuffler.world import MINIMUM, FakeAnalyzer, World
+
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.protos.messages import RoundState
+from hubbub.protos.sealing.envelope import Destination, InnerOpener
+from hubbub.queries.query import Query
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.question import symbols_of
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.texts.text import Text
+from hubbub.shuffler.keys import make_keys
+from hubbub.shuffler.mix.dummies import let_go, seal_dummies
+from hubbub.shuffler.mix.mix import mix
+from hubbub.shuffler.mix.spool import Spool
+from hubbub.shuffler.records import Round, StoreError
+from support.queries import krr_query
+from support.samples import Parties, sample_task
+
+LAW = NoiseLaw.of("geometric", Fraction(3, 5), 6)
+THREE = replace(krr_query(Histogram("carrier", ("AA", "B6", "UA")), 2**30), noise=LAW)
+TWO = replace(krr_query(Histogram("late", ("no", "yes")), 2**30), noise=LAW)
+NINE = replace(krr_query(Histogram("floor", tuple(f"f{number}" for number in range(9))), 2**30), noise=LAW)
+PLAIN = krr_query(Histogram("theme", ("dark", "light", "none")), 2**30)
+HASHED = Query(Text("editor"), HashedResponse(symbols_of(Text("editor")), 4, 2, 2**30), LAW)
+
+
+def known(numbers: list[int]) -> Callable[[int], bytes]:
+    """Give these numbers of 128 bits, one after the other, to whoever asks for 16 bytes; zeros to others."""
+    stream = iter(numbers)
+    return lambda count: next(stream).to_bytes(16, "big") if count == 16 else bytes(count)
+
+
+async def sealed_by(queries: tuple[Query, ...], folder: Path | None = None) -> list[Counter[int]]:
+    """Seal a round's noise, open it as the analyzer does, and count each query's symbols."""
+    parties = Parties.generate()
+    task = sample_task(parties, queries=queries)
+    analyzer = FakeAnalyzer(task, parties)
+    keys = make_keys(task, 0, parties.shuffler, await analyzer.get_key(task.id, 0))
+    columns = await seal_dummies(task, Round(1, task.id, 0, RoundState.CUT, keys), folder=folder)
+    here = Destination(task.id, 0, keys.key_set.hash)
+    found = []
+    for index, column in enumerate(columns):
+        opener = InnerOpener(here, analyzer.keys[0][0], index)
+        rows = itertools.chain.from_iterable(column.chunks() if isinstance(column, Spool) else (column,))
+        found.append(Counter(int.from_bytes(opener.open(row.tobytes()), "big") for row in rows))
+    let_go(columns)
+    return found
+
+
+async def test_each_query_gets_the_noise_of_its_law_and_others_nothing() -> None:
+    three, two, plain, hashed = await sealed_by((THREE, TWO, PLAIN, HASHED))
+    assert set(three) <= {0, 1, 2}
+    assert max(three.values()) <= LAW.largest
+    # Two symbols have a fixed total: the count of one tells that of the other.
+    assert two.total() == LAW.largest
+    assert not plain
+    assert set(hashed) <= set(range(8))
+    assert max(hashed.values()) <= LAW.largest
+
+
+async def test_noise_that_is_too_much_for_memory_waits_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.shuffler.mix.dummies.IN_MEMORY", 0)
+    (two,) = await sealed_by((TWO,), tmp_path)
+    assert two.total() == LAW.largest
+
+
+def test_a_draw_is_the_law_inverted_at_the_system_s_random_bits() -> None:
+    least, middle, most = 0, 2**127, 2**128 - 1
+    assert THREE.draw_noise(known([least, middle, most])) == (0, LAW.reach, LAW.largest)
+    assert TWO.draw_noise(known([most])) == (0, LAW.largest)
+
+
+def test_draws_follow_the_law() -> None:
+    """Chi-squared of 13 values with 12 degrees of freedom stays below 65 but for one run in 10⁸."""
+    law = NoiseLaw.of("gaussian", Fraction(9), 6)
+    query = replace(THREE, noise=law)
+    drawn = np.bincount([z for _ in range(4000) for z in query.draw_noise(np.random.default_rng().bytes)], minlength=13)
+    expected = np.array([weight / 2**128 for weight in law.weights]) * drawn.sum()
+    assert float(((drawn - expected) ** 2 / expected).sum()) < 65
+
+
+async def test_the_record_states_the_sum_and_the_released_list_has_it(tmp_path: Path) -> None:
+    world = World(tmp_path, queries=(THREE, NINE))
+    await world.start()
+    assert (await world.live(0)).state is RoundState.ERASED
+    records = {batch.query: record for batch, record in world.analyzer.records.items()}
+    for query, symbols in enumerate((3, 9)):
+        real = Counter(i % symbols for i in range(MINIMUM))
+        added = Counter(world.analyzer.symbols(query)) - real
+        record = records[query]
+        assert record.envelopes == MINIMUM + record.dummies == len(world.analyzer.symbols(query))
+        assert added.total() == record.dummies
+    await world.stop()
+
+
+async def test_a_batch_with_more_than_its_noise_can_be_is_not_mixed() -> None:
+    parties = Parties.generate()
+    task = sample_task(parties, queries=(TWO,))
+    round_ = Round(1, task.id, 0, RoundState.CUT, submissions=20, closed_by="schedule")
+    for made in (LAW.largest - 1, LAW.largest + 1):
+        column = np.zeros((made, task.inner_bytes[0]), dtype=np.uint8)
+        with pytest.raises(StoreError, match=f"the batch has {made} dummies, but task flights has {LAW.largest}"):
+            mix(Memory([]), round_, task, parties.shuffler, dummies=(column,))

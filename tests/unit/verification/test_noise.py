@@ -1,0 +1,81 @@
+"""A certificate beside noise of the shuffler: what it states, and what no false sum or law gets past."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.protos.task.task import Privacy
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.certificates import batch_records, content_of, counts, encode
+from support.queries import krr_query
+from support.samples import Parties, sample_task
+
+PARTIES = Parties.generate()
+LAW = NoiseLaw.of("geometric", Fraction(3, 5), 12)
+QUERY = krr_query(Histogram("carrier", ("AA", "B6", "UA")), 2**26)
+PRIVACY = Privacy(10.0, 1e-2, 20.0)
+NOISY = sample_task(PARTIES, minimum_reports=100, privacy=PRIVACY, queries=(replace(QUERY, noise=LAW),))
+SUM = 37
+
+
+def certified(noise: int = SUM) -> dict[str, Any]:
+    round_ = counts(NOISY, 0, 120)
+    return content_of(NOISY, PARTIES, [replace(round_, queries=(replace(round_.queries[0], noise=noise),))])
+
+
+def test_the_epsilon_beside_noise_is_that_of_one_honest_report() -> None:
+    content = certified()
+    (query,) = verify(encode(content, PARTIES), Pins()).content["queries"]
+    assert (query["mechanism"], query["bound"], query["dummies"]) == ("with-noise", "noise", SUM)
+    assert query["noise"] == LAW.content()
+    assert query["epsilon_upper"] == query[ATTESTED] == query[IF_MINIMUM_VALID] < query["epsilon_local"]
+
+
+def test_a_sum_that_the_record_does_not_state_is_refused() -> None:
+    content = certified()
+    content["queries"][0]["dummies"] = SUM + 1
+    with pytest.raises(VerificationError, match="dummies is not the 37 that the shuffler's record attests"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_a_sum_that_the_law_cannot_add_up_to_is_refused() -> None:
+    symbols, most = NOISY.queries[0].symbols, NOISY.queries[0].symbols * LAW.largest
+    content = certified(most + 1)
+    with pytest.raises(VerificationError, match=f"{most + 1} dummies, but task flights has from 0 to {most}"):
+        verify(encode(content, PARTIES), Pins())
+    assert symbols > 2
+
+
+@pytest.mark.parametrize("member", ["epsilon_upper", ATTESTED, IF_MINIMUM_VALID])
+def test_an_epsilon_below_that_of_the_noise_is_refused(member: str) -> None:
+    content = certified()
+    stated = content["queries"][0][member]
+    content["queries"][0][member] = stated * 0.99
+    with pytest.raises(VerificationError):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_less_noise_than_the_task_s_is_no_law_of_it() -> None:
+    content = certified()
+    weaker = NoiseLaw("geometric", LAW.parameter - 1, LAW.reach)
+    content["queries"][0]["noise"] = weaker.content()
+    with pytest.raises(VerificationError, match="noise is"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_a_task_without_noise_keeps_its_dummies() -> None:
+    plain = replace(NOISY, queries=(replace(NOISY.queries[0], noise=None),))
+    content = content_of(plain, PARTIES, [counts(plain, 0, 120)])
+    lie = copy.deepcopy(content)
+    records = batch_records(plain, PARTIES, counts(plain, 0, 120), dummies=SUM)
+    lie["batches"] = [record.as_json() for record in records]
+    with pytest.raises(VerificationError, match="the batch has 37 dummies, but task flights has 0 in every batch"):
+        verify(encode(lie, PARTIES), Pins())
