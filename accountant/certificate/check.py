@@ -123,8 +123,19 @@ def _check_share_and_counts(terms: Terms, history: Sequence[RoundCounts], conten
 def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
     # Types too: 1.0 == 1 in Python, but their JSON differs, and the signature covers the JSON.
     for name, value in expected.items():
-        if stated[name] != value or type(stated[name]) is not type(value):
+        if not _is_same(stated[name], value):
             raise CertificateError(f"{where}: {name} is {shown(stated[name])}; it must be {value!r}")
+
+
+def _is_same(stated: Any, value: Any) -> bool:
+    """Whether two JSON values are equal in their types too, at every depth."""
+    if type(stated) is not type(value):
+        return False
+    if isinstance(value, dict):
+        return stated.keys() == value.keys() and all(_is_same(stated[name], each) for name, each in value.items())
+    if isinstance(value, list):
+        return len(stated) == len(value) and all(map(_is_same, stated, value))
+    return bool(stated == value)
 
 
 def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:

@@ -269,6 +269,26 @@ def test_noise_composes_with_a_plain_part_to_no_less_than_the_exact_divergence(n
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "people"), [(WithNoise(KRR(2, Fraction(1, 3)), HALF), 3), (WithNoise(KRR(3, Fraction(1, 2)), ONE), 2)]
+)
+def test_rounds_beside_honest_people_compose_to_no_less_than_the_exact_divergence(
+    mechanism: WithNoise, people: int
+) -> None:
+    """The smaller of noise and people is valid, whatever the honest others answer in the second round."""
+    laws, pairs = answers_of(mechanism.krr), []
+    for others in itertools.combinations_with_replacement(laws, people - 1):
+        views = [released(mechanism, [*others, laws[x]]) for x in (0, 1)]
+        pairs += [joined(*views), joined(*reversed(views))]
+    for share in FEW_SHARES:
+        epsilon = share * 2 * mechanism.epsilon_local
+        truth = max(composed(first, pairs, epsilon) for first in pairs)
+        found = compose_delta([Part(mechanism, people, 2)], epsilon)
+        assert above(found.delta_upper, truth)
+        assert found.delta_lower is None or Fraction(float(found.delta_lower)) <= truth
+
+
+@pytest.mark.slow
 def test_parts_of_several_noise_queries_with_dummies_are_no_smaller_than_noise_alone() -> None:
     """The others may all be liars; uniform dummies are not counted beside noise, as its pair knows everybody else."""
     first, second = WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(2, Fraction(1, 4)), BELL)

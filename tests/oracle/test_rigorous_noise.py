@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
 from fractions import Fraction
 
 import pytest
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import KRR, Hashed, NoiseLaw, WithNoise, exp_decimal
+from hubbub.accountant.mechanisms import KRR, Hashed, NoiseLaw, WithNoise
 from hubbub.accountant.numbers import round_up_significant
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import ball, precision, written
@@ -18,8 +16,7 @@ from hubbub.accountant.rigorous.composition import prove_composed
 from hubbub.accountant.rigorous.noise import noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError
 from hubbub.accountant.rigorous.prove import prove
-
-Pair = list[tuple[Fraction, Fraction]]
+from support.noise_pairs import pair_of, product_divergence
 
 HALF, FLAT = NoiseLaw("geometric", 2**31, 3), NoiseLaw("geometric", 2**32 - 2**28, 4)
 BELL, LONG = NoiseLaw("gaussian", 3 * 2**31, 3), NoiseLaw.of("geometric", Fraction(3, 5), 27)
@@ -35,42 +32,13 @@ MECHANISMS = [
 ]
 
 
-def pair_of(mechanism: WithNoise) -> Pair:
-    """The pair by its definition: what is released for report x, x' or another one, which is told."""
-    krr, scale = mechanism.krr, 2**128
-    weights = mechanism.noise.weights
-    one = list(zip((0, *weights), (*weights, 0), strict=True))
-    views = one if mechanism.fixed_total else [(p * d, q * c) for (p, q), (c, d) in itertools.product(one, one)]
-    scale = scale if mechanism.fixed_total else scale * scale
-    sums: dict[Fraction, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
-    for first, second in views:
-        p = (krr.truthful * first + krr.other * second) / scale
-        q = (krr.truthful * second + krr.other * first) / scale
-        if p:
-            both = sums[p / (p + q)]
-            both[0], both[1] = both[0] + p, both[1] + q
-    rest = 1 - krr.truthful - krr.other
-    return [(p, q) for p, q in sums.values()] + [(rest, rest)]
-
-
-def divergence(pairs: list[Pair], epsilon: Fraction) -> Fraction:
-    factor = Fraction(exp_decimal(float(epsilon))) if epsilon else Fraction(1)
-    total = Fraction(0)
-    for outcome in itertools.product(*pairs):
-        first = second = Fraction(1)
-        for a, b in outcome:
-            first, second = first * a, second * b
-        total += max(Fraction(0), first - factor * second)
-    return total
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.noise.family + str(each.krr.categories))
 def test_the_ball_has_the_exact_divergence_of_the_pair(mechanism: WithNoise) -> None:
     pair = pair_of(mechanism)
     assert sum(p for p, _ in pair) == sum(q for _, q in pair) == 1
     for share in (0.0, 0.1, 0.4, 0.8, 0.99):
         epsilon = Fraction(share * mechanism.epsilon_local)
-        truth, found = divergence([pair], epsilon), noise_delta(mechanism, epsilon)
+        truth, found = product_divergence([pair], epsilon), noise_delta(mechanism, epsilon)
         with precision(400):
             assert bool(found.lower <= ball(truth))
             assert bool(found.upper >= ball(truth))
@@ -92,7 +60,7 @@ def test_what_the_fast_path_certifies_is_proven_and_one_per_cent_less_is_not(
         return
     less = 0.985 * found.epsilon_upper
     pair = pair_of(mechanism)
-    if divergence([pair], Fraction(less) * Fraction(101, 100)) <= Fraction(delta):
+    if product_divergence([pair], Fraction(less) * Fraction(101, 100)) <= Fraction(delta):
         # Then people hide more than noise does, or nothing does but the randomizer.
         return
     if found.bound == "noise":
@@ -120,7 +88,7 @@ def test_two_rounds_that_compose_are_proven(first: WithNoise, second: WithNoise,
     stated = round_up_significant(compose(parts, delta).epsilon_upper)
     proof = prove_composed(parts, stated, delta)
     assert written(stated) <= proof.epsilon <= written(stated) * Fraction(101, 100)
-    assert divergence([pair_of(first), pair_of(second)], proof.epsilon) <= written(delta)
+    assert product_divergence([pair_of(first), pair_of(second)], proof.epsilon) <= written(delta)
 
 
 @pytest.mark.slow
@@ -133,11 +101,11 @@ def test_no_claim_below_the_exact_divergence_of_two_rounds_is_proven(
     low, high = 0.0, first.epsilon_local + second.epsilon_local
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (low, middle) if divergence(pairs, Fraction(middle)) <= Fraction(delta) else (middle, high)
+        low, high = (low, middle) if product_divergence(pairs, Fraction(middle)) <= Fraction(delta) else (middle, high)
     for share in (0.5, 0.97, 0.989, 0.995, 1.0 - 1e-6, 1.05, 1.5, 3.0):
         try:
             proof = prove_composed(parts, share * low, delta)
         except NotProvenError:
             continue
-        assert divergence(pairs, proof.epsilon) <= written(delta)
+        assert product_divergence(pairs, proof.epsilon) <= written(delta)
         assert proof.epsilon >= Fraction(low)

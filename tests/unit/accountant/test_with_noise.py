@@ -213,6 +213,16 @@ def test_the_least_noise_refuses_what_no_noise_reaches() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("categories", "rounds"), [(2, 5), (16, 30)])
+def test_the_least_noise_over_rounds_meets_its_target(categories: int, rounds: int) -> None:
+    randomizer = KRR.from_local_epsilon(categories, 8.0)
+    law = least_noise(randomizer, 2.0, 1e-6, rounds)
+    found = compose_upper([Part(WithNoise(randomizer, law), 1, rounds)], 1e-6)
+    assert 1.8 < found <= 2.0 * (1 + 1e-7)
+    assert law.variance > least_noise(randomizer, 2.0, 1e-6).variance
+
+
+@pytest.mark.slow
 def test_the_least_noise_has_a_largest_reach() -> None:
     with pytest.raises(AccountingError, match="no noise with a reach of at most 100000 meets epsilon 1e-06"):
         least_noise(PLAIN, 1e-6, 1e-6)
