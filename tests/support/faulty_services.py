@@ -49,8 +49,8 @@ def know_dummies() -> None:
     """Broken: all dummies are reports of one symbol, as from a shuffler that tells which they are."""
     right: Callable[..., Any] = dummies._chunk
 
-    def chunk(sealer: Any, query: Any, index: int, count: int, _random: Any) -> Any:
-        return right(sealer, query, index, count, bytes)
+    def chunk(sealer: Any, task: Any, index: int, some: slice, drawn: bytes | None, _random: Any) -> Any:
+        return right(sealer, task, index, some, drawn, bytes)
 
     put(dummies, "_chunk", chunk)
 
