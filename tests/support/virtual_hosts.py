@@ -7,7 +7,6 @@ has no route out: what its processes send ends at the other hosts.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import subprocess
@@ -19,8 +18,16 @@ from typing import Any
 
 from support.deployment_files import Unit
 
-PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN = 65, 1
-"""prctl(2): refuse memory that is writable and executable, as systemd's MemoryDenyWriteExecute does; Linux 6.3."""
+WITHOUT_WRITABLE_CODE = (
+    sys.executable,
+    "-c",
+    # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN. A kernel that does not know it refuses; the limit is then not tried.
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])",
+)
+"""Starts a program, and its children, without memory that is writable and executable: prctl(2), since Linux 6.3.
+
+That is what systemd's MemoryDenyWriteExecute does.
+"""
 
 SWITCH = """
 import sys
@@ -100,7 +107,8 @@ class Host:
         limits = ("prlimit", f"--core={unit.one('LimitCORE')}", f"--nofile={files}")
         rights = ("setpriv", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
         shell = ("sh", "-c", f'umask {unit.one("UMask")}; exec "$@"', "sh")
-        command = [*self.enter, *limits, *(rights if self.enter else rights[:2]), *shell]
+        denied = WITHOUT_WRITABLE_CODE if unit.one("MemoryDenyWriteExecute") == "yes" else ()
+        command = [*denied, *self.enter, *limits, *(rights if self.enter else rights[:2]), *shell]
         with (self.files / f"{self.name}.log").open("ab") as log:
             return subprocess.Popen(
                 [*command, str(Path(sys.executable).parent / "hubbub"), *placed],
@@ -109,13 +117,7 @@ class Host:
                 stdout=log,
                 stderr=log,
                 env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
-                preexec_fn=_deny_writable_code if unit.one("MemoryDenyWriteExecute") == "yes" else None,
             )
-
-
-def _deny_writable_code() -> None:
-    # A kernel that does not know it refuses; the limit is then not tried.
-    ctypes.CDLL(None).prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0)
 
 
 @contextlib.contextmanager

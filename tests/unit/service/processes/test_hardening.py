@@ -27,19 +27,18 @@ KEEP = "from hubbub.service.processes.hardening import disable_core_dumps; disab
 RAISE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)"
 DIE = "import os; os.abort()"
 
+UNLIMITED = ("sh", "-c", 'ulimit -S -c "$(ulimit -H -c)"; exec "$@"', "sh")
+"""Starts a program with core files of any size that may be allowed.
+
+Not by `preexec_fn`: it runs in a fork of the tests' own process, where gRPC may abort before the program starts.
+"""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a process can be dumped")
 
 
 def died(folder: Path, *steps: str) -> bool:
     """Run a program that aborts, with no limit on its core file; return whether the kernel dumped it."""
-    program = subprocess.Popen([sys.executable, "-c", "\n".join(steps)], cwd=folder, preexec_fn=unlimited)
-    return was_dumped(program)
-
-
-def unlimited() -> None:
-    """Allow core files of any size that may be allowed."""
-    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+    return was_dumped(subprocess.Popen([*UNLIMITED, sys.executable, "-c", "\n".join(steps)], cwd=folder))
 
 
 def was_dumped(program: subprocess.Popen[bytes]) -> bool:
@@ -100,11 +99,10 @@ def test_the_analyzers_workers_cannot_be_dumped() -> None:
 def test_the_shufflers_openers_cannot_be_dumped(tmp_path: Path) -> None:
     key = RoundKey(Destination(bytes(32), 0, bytes(32)), DEFAULT.generate_key()[0], 48)
     program = subprocess.Popen(
-        [sys.executable, "-m", "hubbub.shuffler.admit.opening_worker"],
+        [*UNLIMITED, sys.executable, "-m", "hubbub.shuffler.admit.opening_worker"],
         cwd=tmp_path,
         stdin=PIPE,
         stdout=PIPE,
-        preexec_fn=unlimited,
     )
     assert program.stdin is not None
     assert program.stdout is not None
