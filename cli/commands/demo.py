@@ -167,7 +167,7 @@ def command(
     left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
     lack. Estimates are printed next to the truth. Use --task for other data.
 
-    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --noise auto; hubbub demo --admission open
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --noise always; hubbub demo --admission open
     --honest-share 0.5; hubbub demo --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum
     minutes:0:90
     """
