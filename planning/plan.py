@@ -174,6 +174,12 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
         raise TaskError(
             f"{question.name}: planning knows no longitudinal question of kind {question.kind}; use kind longitudinal"
         )
+    # Planned without noise it would break what the draft asks for, and nobody would be told.
+    if draft.noise == "always":
+        raise TaskError(
+            f"{question.name}: noise is always, but a longitudinal question takes no noise of the shuffler; set it to "
+            "auto, and the other questions may have it"
+        )
     privacy, share = draft.privacy, _share(draft, [question])
     total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
     local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local

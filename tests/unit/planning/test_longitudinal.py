@@ -48,6 +48,11 @@ def drafted(**changes: str) -> Any:
     return read_draft(DRAFT + lines)
 
 
+def test_noise_that_is_always_asked_for_is_not_left_out_silently() -> None:
+    with pytest.raises(TaskError, match="noise is always, but a longitudinal question takes no noise"):
+        plan(replace(drafted(), noise="always"))
+
+
 @pytest.mark.slow
 def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds() -> None:
     planned = plan(drafted())
