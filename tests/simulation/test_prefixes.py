@@ -93,11 +93,19 @@ def check_document(ran: Ran, table: Path) -> None:
     word, theme = ran.json["queries"]
     assert "notes" not in theme
     found = {row["category"]: row for row in word["counts"]}
-    # "catamaran" is more than two bytes longer than the last prefix.
-    assert list(found) == ["straße", "cat"]
-    assert [(row["category"], row["at"]) for row in word["beginnings"]] == [("catam…", 1)]
-    for row, people in ((found["straße"], 120), (found["cat"], 80), (word["beginnings"][0], 60)):
-        assert abs(row["estimate"] - people) < 6 * row["standard_error"]
+    began = {row["category"]: row for row in word["beginnings"]}
+    # In each round a share of 5 % of the finds may be false. Three false ones among three true ones, never seen, are a
+    # fault: the bound on each is a few percent, and they are nearly independent.
+    false = [*(text for text in found if text not in HELD), *(each for each in began if each != "catam…")]
+    assert len(false) <= 2, false
+    assert list(found)[:2] == ["straße", "cat"]
+    people = [(found["straße"], 120), (found["cat"], 80)]
+    # "catamaran" is more than two bytes longer than the last prefix. A beginning is shown if nothing longer was found.
+    if not any(text.startswith("catam") for text in false):
+        assert began["catam…"]["at"] == 1
+        people.append((began["catam…"], 60))
+    for row, count in people:
+        assert abs(row["estimate"] - count) < 6 * row["standard_error"]
         assert row["simultaneous_lower"] < row["lower"] < row["upper"] < row["simultaneous_upper"]
     assert [note.partition(":")[0] for note in word["notes"][:3]] == [
         "round 0, 3 bytes",
@@ -107,9 +115,8 @@ def check_document(ran: Ran, table: Path) -> None:
     with table.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["query"] == "word"]
     assert [(row["statistic"], row["category"], row["at"]) for row in rows] == [
-        ("count", "straße", ""),
-        ("count", "cat", ""),
-        ("beginning", "catam…", "1"),
+        *(("count", text, "") for text in found),
+        *(("beginning", text, str(row["at"])) for text, row in began.items()),
         ("answered", "", ""),
     ]
 
