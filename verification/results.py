@@ -25,10 +25,11 @@ from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import estimates_document, results_document
 from hubbub.protos.task.task import Task
-from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.bands import in_band, rate_of
+from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.query import Query
-from hubbub.queries.texts.lookup import Decodable, found_words
+from hubbub.queries.texts.lookup import Decodable, count_of_text, found_words
 from hubbub.verification.certificate import VerificationError
 
 NEARLY = 1e-6
@@ -274,9 +275,10 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
     count = int(looked_up[0][1])
     if not len(named) <= count or stated["notes"] != [found_words(len(named), count)]:
         raise CountsDiffer(f"{query.name}: its notes state another number of texts than its table has")
-    again, width = found.get("counts", []), half_width(count + 1)
-    _check_same(query, [_banded(each, width) for each in again], stated.get("counts", []), ".counts", 1.0)
-    _check_same(query, _banded(found["answered"], width), stated["answered"], ".answered", 1.0)
+    debiased, rate = query.debiased(batch.tally, batch.dummies), rate_of(count + 1)
+    again = [_banded(each, debiased, rate) for each in found.get("counts", [])]
+    _check_same(query, again, stated.get("counts", []), ".counts", 1.0)
+    _check_same(query, _banded(found["answered"], debiased, rate), stated["answered"], ".answered", 1.0)
     return None
 
 
@@ -284,10 +286,11 @@ def _without_bands(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if name not in _BANDS}
 
 
-def _banded(numbers: Mapping[str, Any], width: float) -> dict[str, Any]:
-    if numbers["standard_error"] is None:
+def _banded(numbers: Mapping[str, Any], debiased: Debiased, rate: float) -> dict[str, Any]:
+    if not numbers["standard_error"]:
         return dict(numbers)
-    lower, upper = (numbers["estimate"] + side * width * numbers["standard_error"] for side in (-1, 1))
+    banded = in_band(count_of_text(debiased, numbers["estimate"], numbers["standard_error"] ** 2), rate)
+    lower, upper = banded.simultaneous or (banded.lower, banded.upper)
     return {**numbers, "simultaneous_lower": lower, "simultaneous_upper": upper}
 
 

@@ -1,9 +1,8 @@
 """Computes simultaneous confidence intervals (bands), and inverts a band into intervals of quantiles.
 
-Šidák's inequality: for jointly normal errors of any correlation, P(all |Z_i| ≤ z) ≥ Π P(|Z_i| ≤ z). So with
-z = Φ⁻¹((1 + 0.95^(1/m))/2), all m intervals estimate ± z·(standard error) cover their values at once with a probability
-of at least 95 %. This is as accurate as the coverage of one interval: estimates are sums over all reports, and nearly
-normal if each symbol is expected some dozens of times. If errors are strongly correlated, the probability is higher.
+If each of m intervals misses its value with a probability of at most α/m, one or more of them miss with a probability
+of at most α, however they depend on each other (Bonferroni). So a band has m intervals at α/m. It is as certain as one
+interval at that level. Those of counts are exact (`count_law`), and others are near (`near_interval`).
 """
 
 from __future__ import annotations
@@ -14,20 +13,43 @@ from dataclasses import replace
 from itertools import accumulate
 from statistics import NormalDist
 
-from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
-
-LEVEL = 0.95
-"""The coverage probability of an interval, or of a whole band."""
+from hubbub.queries.estimation.estimates import LEVEL, Estimate, Estimates, Row
 
 Z_95 = 1.96
 """Half-width of a 95 % interval of the normal law, in standard errors."""
 
 
-def half_width(intervals: int) -> float:
-    """Return the half-width, in standard errors, of so many simultaneous intervals (Šidák)."""
-    if intervals <= 1:
-        return Z_95
-    return NormalDist().inv_cdf((1 + LEVEL ** (1 / intervals)) / 2)
+def rate_of(intervals: int) -> float:
+    """Return the probability with which each of so many intervals of a band may miss."""
+    return (1 - LEVEL) / max(intervals, 1)
+
+
+def half_width(rate: float) -> float:
+    """Return the half-width z, in standard errors, of an interval of the normal law that misses at that rate."""
+    return NormalDist().inv_cdf(1 - rate / 2)
+
+
+def near_half_width(z: float, error: float, reach: float) -> float:
+    """Return the half-width z·error + reach·(z² + 2)/6 of a near interval.
+
+    The second part is how much further a Poisson law's upper quantile is than a normal law's, at most, at any mean
+    (tested). Of a sum of few random terms of at most `reach`, which no Poisson law is, the quantiles are hardly
+    further. So where few reports are noise, the interval is wide, and where many are, it is normal. It is no bound:
+    the standard error is an estimate.
+    """
+    return z * error + reach * (z**2 + 2) / 6
+
+
+def near_interval(
+    value: float, error: float, reach: float, within: tuple[float, float], rate: float
+) -> tuple[float, float]:
+    """Return a near interval around a sum over many reports, each of which moves it by at most `reach`.
+
+    It has values `within` a range only.
+    """
+    half = near_half_width(half_width(rate), error, reach)
+    low, high = (min(max(value + side * half, within[0]), within[1]) for side in (-1, 1))
+    return low, high
 
 
 def with_bands(estimates: Estimates) -> Estimates:
@@ -36,9 +58,9 @@ def with_bands(estimates: Estimates) -> Estimates:
     A quantile's interval is the inversion of its group's band of the cumulative distribution. It does not count as a
     further interval: if the band covers, so do all quantiles' intervals. A row that has an interval already keeps it.
     """
-    counted = sum(row.estimate is not None and bool(row.estimate.standard_error) for row in estimates.rows)
-    width = half_width(counted)
-    rows = tuple(banded(row, width) for row in estimates.rows)
+    counted = sum(row.estimate is not None and row.estimate.interval is not None for row in estimates.rows)
+    rate = rate_of(counted)
+    rows = tuple(banded(row, rate) for row in estimates.rows)
     if estimates.clipped_to is None or all(row.statistic != QUANTILE for row in rows):
         return replace(estimates, rows=rows)
     span = estimates.clipped_to
@@ -52,18 +74,17 @@ QUANTILE = "quantile"
 """The statistic of the value such that a given share of people is at or below it."""
 
 
-def banded(row: Row, width: float) -> Row:
-    """Return a row with the interval of a band of that half-width, in standard errors, unless it has one."""
-    estimate = row.estimate
-    if estimate is None or estimate.standard_error is None or estimate.simultaneous is not None:
-        return row
-    return replace(row, estimate=in_band(estimate, width))
+def banded(row: Row, rate: float) -> Row:
+    """Return a row with an interval that misses at that rate, as one of a band, unless it has one."""
+    return row if row.estimate is None else replace(row, estimate=in_band(row.estimate, rate))
 
 
-def in_band(estimate: Estimate, width: float) -> Estimate:
-    """Return an estimate with the interval of a band of that half-width, in standard errors."""
-    reach = width * (estimate.standard_error or 0.0)
-    return replace(estimate, simultaneous=(estimate.value - reach, estimate.value + reach))
+def in_band(estimate: Estimate, rate: float) -> Estimate:
+    """Return an estimate with its interval of a band, which misses at that rate, unless it has one."""
+    if estimate.standard_error is None or estimate.simultaneous is not None:
+        return replace(estimate, interval=None)
+    ends = (estimate.lower, estimate.upper) if estimate.interval is None else estimate.interval(rate)
+    return replace(estimate, simultaneous=ends, interval=None)
 
 
 def _inverted(row: Row, rows: Sequence[Row], span: tuple[float, float]) -> Row:

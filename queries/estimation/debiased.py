@@ -32,19 +32,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.queries.estimation.bands import Z_95
+from hubbub.queries.estimation.bands import near_interval
+from hubbub.queries.estimation.count_law import CountIntervals, CountLaw, law_of_counts
 from hubbub.queries.estimation.estimates import Estimate
-from hubbub.queries.estimation.significance import bounded_p_values, exact_p_values
+from hubbub.queries.estimation.ratios import Line, Parabola
+from hubbub.queries.estimation.significance import LONGEST_LAW, bounded_p_values, exact_p_values, noisy_p_values
 from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, beside_noise, equal_dummies
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.noise_law import NoiseLaw
-    from hubbub.queries.randomizers.randomizer import Vector
+    from hubbub.queries.randomizers.randomizer import Counts, Vector
+
+ANY = (-math.inf, math.inf)
+"""The range of a statistic that can have any value."""
 
 
 @dataclass(frozen=True)
@@ -125,64 +130,124 @@ class Debiased:
     def _clipped(self, spread: float, least: float, most: float) -> float:
         return min(max(spread, self.reports * least), self.reports * most)
 
-    def interval(self, value: float, variance: float, width: float = 1.0) -> Estimate:
-        """Return an estimate with its 95 % interval; the variance is that of value / width."""
-        error = math.sqrt(variance) * width
-        return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
+    def near(
+        self, value: float, variance: float, weights: Vector, width: float = 1.0, within: tuple[float, float] = ANY
+    ) -> Estimate:
+        """Return an estimate with near intervals (`bands.near_interval`), which have values `within` a range only.
+
+        `variance` is that of value / width, a sum in which the symbols have these weights.
+        """
+        error, reach = math.sqrt(variance) * width, self.reach(weights) * width
+        return Estimate.of(value, error, partial(near_interval, value, error, reach, within))
+
+    def reach(self, weights: Vector) -> float:
+        """Return by how much one random choice of a report, the symbol or a bit, can move L_w at most."""
+        most = np.ptp(weights) if self.randomizer.one_symbol_per_report else np.abs(weights).max()
+        return float(most) / self.randomizer.support_gap
 
     def every_symbol(self) -> list[Estimate]:
-        """Return every ĉ_j with its interval, as by `variance` of every indicator, but at once."""
-        return self.intervals_of_sums(self.counts, 1, self.further)
+        """Return every ĉ_j with its interval."""
+        return self.intervals_of_sums(self.tally.counts, self.counts, self.further, 1)
 
-    def intervals_of_sums(self, sums: Vector, symbols: int, further: Vector) -> list[Estimate]:
-        """Return sums of the ĉ_j of so many symbols each, with their intervals, as by `variance` of every indicator.
+    def count_of(self, chosen: Vector) -> Estimate:
+        """Return how many people encoded one of the symbols that have a 1 in `chosen`, of 0s and 1s."""
+        observed = self.tally.counts[chosen > 0].sum(keepdims=True) if self._of_symbols else self.tally.counts
+        sums, further = (np.array([float(each @ chosen)]) for each in (self.counts, self.further))
+        return self.intervals_of_sums(observed, sums, further, int(chosen.sum()))[0]
 
-        `further` is the sum over the symbols of each.
+    def intervals_of_sums(self, observed: Counts, sums: Vector, further: Vector, symbols: int) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their standard errors as by `variance`, and intervals.
+
+        `observed` are the sums of their counts in the tally, and `further` those of `further`. Intervals follow from
+        the exact law of a sum (`count_law`). For counts that are decoded from hashes there is none, so they are near.
         """
         # A randomizer treats all symbols alike, so every indicator has the same variances: one for people who encoded
         # one of its symbols (hit), and one for all others (miss).
-        indicator = np.zeros(self.randomizer.symbols)
-        indicator[:symbols] = 1.0
+        indicator = self._indicator(symbols)
         each = self.randomizer.variances(indicator)
         hit, miss = float(each[0]), float(each[-1])
         clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self._dummies * self.randomizer.dummy_variance(indicator) + further
-        pairs = zip(sums.tolist(), np.maximum(variances, 0.0).tolist(), strict=True)
-        return [self.interval(count, variance) for count, variance in pairs]
+        variances = np.maximum(people + self._dummies * self.randomizer.dummy_variance(indicator) + further, 0.0)
+        values = sums.tolist()
+        if not self._of_symbols:
+            within, some = (0.0, float(self.reports)), indicator[:1]
+            return [
+                self.near(value, variance, some, within=within)
+                for value, variance in zip(values, variances.tolist(), strict=True)
+            ]
+        found = CountIntervals(self.law_of_sum(symbols), observed)
+        errors = np.sqrt(variances).tolist()
+        return [
+            Estimate.of(value, error, partial(found.of, place))
+            for place, (value, error) in enumerate(zip(values, errors, strict=True))
+        ]
+
+    @property
+    def _of_symbols(self) -> bool:
+        """Whether the tally counts symbols. Otherwise counts are decoded from hashes."""
+        return type(self.tally) is Tally
+
+    def law_of_sum(self, symbols: int) -> CountLaw:
+        """Return the exact law of the sum of so many symbols' counts of reports, by the number of people."""
+        return law_of_counts(self.randomizer, self.reports, self.dummies, self.noise, symbols)
+
+    def _indicator(self, symbols: int) -> Vector:
+        return (np.arange(self.randomizer.symbols) < symbols).astype(np.float64)
+
+    def ratio(self, weights: Vector, answers: int, span: tuple[float, float], rounding: float = 0.0) -> Estimate | None:
+        """Return L_w over the number of people who gave one of the first `answers` symbols, within `span`.
+
+        If that number is known, the ratio is unbiased. If it is estimated, the ratio is biased where few answer, its
+        value is moved into the span, and its interval is Fieller's (`ratios`). None if nobody answers, as it seems.
+        """
+        people, answering = self.answered(answers).value, self.answering(answers)
+        if people <= 0:
+            return None
+        total = self.total(weights)
+        if not answering.any():
+            return self.near(total / people, self.variance(weights, rounding), weights, 1 / people, span)
+        value = min(max(total / people, span[0]), span[1])
+
+        def spread(ratio: float) -> float:
+            return self.variance(weights - ratio * answering, rounding)
+
+        places = (span[0], value if span[0] < value < span[1] else (span[0] + span[1]) / 2, span[1])
+        reach = max(self.reach(weights - end * answering) for end in span)
+        line = Line(total, people, value, Parabola.through(places, [spread(place) for place in places]), reach, span)
+        return Estimate.of(value, math.sqrt(spread(value)) / people, line.interval)
 
     def p_values(self) -> Vector:
         """Return, by symbol, how often noise alone gives as large a count if nobody encoded it (`significance`).
 
         The p-values are exact if the counts are those of the reports, and bounds if they are decoded from hashes.
         """
-        if type(self.tally) is Tally:
-            return exact_p_values(self.randomizer, self.tally, self.dummies, self.noise)
-        excess, keep = self.counts * self.randomizer.support_gap, self.randomizer.support_gap
+        return self.p_values_of_sums(self.tally.counts, self.counts, self.further, 1)
+
+    def p_values_of_sums(self, observed: Counts, sums: Vector, further: Vector, symbols: int) -> Vector:
+        """Return the p-values of sums of so many symbols each, as in `intervals_of_sums`."""
+        if not self._of_symbols:
+            return self._bounded_p_values(sums, further, symbols)
         if self.noise is None:
-            return bounded_p_values(excess, self.noise_of_sums(1) * keep**2)
-        of_people = self.noise_of_sums(1) - self._of_dummies(1)
-        return bounded_p_values(excess, of_people * keep**2, beside_noise(self.randomizer, self.noise))
+            return exact_p_values(observed, self.law_of_sum(symbols))
+        if symbols * self.noise.largest < LONGEST_LAW:
+            return noisy_p_values(self.randomizer, observed, self.reports, self.noise, symbols)
+        return self.law_of_sum(symbols).chance_of_as_many(observed)
 
-    def noise_of_sums(self, symbols: int) -> Vector:
-        """Return the variance of each ĉ_j if nobody encoded it; for a sum of several symbols, without `further`."""
-        indicator = np.zeros(self.randomizer.symbols)
-        indicator[:symbols] = 1.0
-        noise = self.reports * float(self.randomizer.variances(indicator)[-1])
-        noise += self._of_dummies(symbols)
-        return noise + (self.further if symbols == 1 else np.zeros(1))
-
-    def _of_dummies(self, symbols: int) -> float:
-        """Return the variance that the dummies add to a sum of so many symbols' ĉ_j."""
-        indicator = np.zeros(self.randomizer.symbols)
-        indicator[:symbols] = 1.0
-        return self._dummies * self.randomizer.dummy_variance(indicator)
+    def _bounded_p_values(self, sums: Vector, further: Vector, symbols: int) -> Vector:
+        # The mean over the symbols: a report adds at most 1 to it, as to one symbol's count. By Hölder's inequality,
+        # noise adds at most the moments that it adds to one.
+        scale = self.randomizer.support_gap / symbols
+        indicator = self._indicator(symbols)
+        variances = self.reports * float(self.randomizer.variances(indicator)[-1]) + further
+        if self.noise is not None:
+            return bounded_p_values(sums * scale, variances * scale**2, beside_noise(self.randomizer, self.noise))
+        variances = variances + self._dummies * self.randomizer.dummy_variance(indicator)
+        return bounded_p_values(sums * scale, variances * scale**2)
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for "no answer", the symbol after the first `answers` ones if there is one, and 0 for others."""
-        weights = np.zeros(self.randomizer.symbols)
-        weights[answers:] = 1.0
-        return weights
+        return (np.arange(self.randomizer.symbols) >= answers).astype(np.float64)
 
     def answering(self, answers: int) -> Vector:
         """Return the weights of `answered`, without its constant, which adds no noise: −1 at "no answer"."""
@@ -195,7 +260,9 @@ class Debiased:
         have the noise of each symbol. If there is no further symbol, it is everybody, without noise.
         """
         silent = self.silent(answers)
-        return self.interval(self.reports - self.total(silent), self.variance(silent) if silent.any() else 0.0)
+        if not silent.any():
+            return Estimate.known(float(self.reports))
+        return self.count_of(silent).mapped(self.reports, -1)
 
     def consistent(self) -> Vector:
         """Return the counts projected on {c ≥ 0, Σc = n}: consistent, and biased.

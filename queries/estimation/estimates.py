@@ -5,8 +5,8 @@ This module does not need numpy, so that programs that only read results import 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 Group = tuple[tuple[str, str], ...]
 """The people a row is about, as attributes and their values: (("region", "north"),). Empty means everybody."""
@@ -16,13 +16,24 @@ BEGINNING = "beginning"
 """The statistic of how many people have a longer text that begins so."""
 
 
+Interval = Callable[[float], tuple[float, float]]
+"""From the probability with which an interval may miss the true value to its ends."""
+
+LEVEL = 0.95
+"""The coverage probability of an interval, or of a whole band."""
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """An unbiased estimate, the standard deviation of the privacy noise on it, and its 95 % interval.
+    """An estimate, the standard deviation of the privacy noise on it, and its 95 % interval.
+
+    The value of a count or a sum is unbiased: it may be negative, and outside its interval, which has possible values
+    only. A ratio, such as a mean of those who answered if their number is an estimate, is biased where few answer.
 
     `standard_error` is None for a statistic that has an interval and no standard error, such as a quantile.
     `simultaneous` is the interval of a band: with a probability of 95 %, all of the query's intervals of the band cover
-    their true values at once.
+    their true values at once. `interval` returns intervals of other levels, until a query's band is computed; it is
+    None for a number that is known.
     """
 
     value: float
@@ -30,6 +41,29 @@ class Estimate:
     lower: float
     upper: float
     simultaneous: tuple[float, float] | None = None
+    interval: Interval | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, value: float, standard_error: float, interval: Interval) -> Estimate:
+        """Return an estimate with its 95 % interval."""
+        return cls(value, standard_error, *interval(1 - LEVEL), interval=interval)
+
+    @classmethod
+    def known(cls, value: float) -> Estimate:
+        """Return a number without noise."""
+        return cls(value, 0.0, value, value)
+
+    def mapped(self, offset: float, factor: float) -> Estimate:
+        """Return the estimate of offset + factor·(the estimated number)."""
+
+        def ends(first: float, second: float) -> tuple[float, float]:
+            low, high = offset + factor * first, offset + factor * second
+            return (low, high) if factor >= 0 else (high, low)
+
+        value, error, interval = offset + factor * self.value, abs(factor) * (self.standard_error or 0.0), self.interval
+        if interval is None:
+            return Estimate(value, error, *ends(self.lower, self.upper))
+        return Estimate.of(value, error, lambda rate: ends(*interval(rate)))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from hubbub.accountant.mechanisms import WithNoise
     from hubbub.accountant.mechanisms.noise_law import NoiseLaw
-    from hubbub.queries.randomizers.randomizer import Randomizer, Tally, Vector
+    from hubbub.queries.estimation.count_law import CountLaw
+    from hubbub.queries.randomizers.randomizer import Randomizer, Vector
 
 ERROR_RATE = 0.025
 """Most probability that an empty category of a query is called significant: that of the lower ends of a 95 % band."""
@@ -61,15 +62,15 @@ _SMALL = 1e-14
 """The values of a sum at its ends that are less probable are left out, and what they have together is added."""
 
 
-def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> Vector:
-    """Return, by symbol, the probability of a count as large if nobody encoded the symbol; shape (symbols,)."""
+def exact_p_values(totals: npt.NDArray[np.int64], law: CountLaw) -> Vector:
+    """Return the probability of a total as large if nobody has one of its symbols; there is no noise; shape (totals,).
+
+    All digits of small ones are kept.
+    """
     import numpy as np
 
-    if noise is not None:
-        return noisy_p_values(randomizer, tally.counts, tally.valid - dummies, noise, 1)
-    counts, place = np.unique(tally.counts, return_inverse=True)
-    tails = _tails(counts, tally.valid - dummies, randomizer.support_other, dummies, randomizer.dummy_mean)
-    found: Vector = tails[place]
+    counts, place = np.unique(totals, return_inverse=True)
+    found: Vector = _tails(counts, law.trials, law.other, law.added, law.chance)[place]
     return found
 
 
@@ -105,7 +106,7 @@ def noisy_p_values(
     import numpy as np
 
     counts, place = np.unique(totals, return_inverse=True)
-    (least, law, more), tails = _law_of_sum(noise, symbols), np.zeros(len(counts))
+    (least, law, more), tails = _kept_law_of_sum(noise, symbols), np.zeros(len(counts))
     added, rows = least + np.arange(len(law)), max(1, _AT_ONCE // len(law))
     for start in range(0, len(counts), rows):
         # The counts are in order, so most of what one needs is needed by its neighbours too, and computed once.
@@ -118,7 +119,7 @@ def noisy_p_values(
 
 
 @lru_cache(maxsize=64)
-def _law_of_sum(noise: NoiseLaw, draws: int) -> tuple[int, Vector, float]:
+def _kept_law_of_sum(noise: NoiseLaw, draws: int) -> tuple[int, Vector, float]:
     """Return the law of a sum of so many independent draws: its first value, and the probability of each from there.
 
     The last number is more than all other values have together, and the errors of these probabilities. One draw has the
@@ -126,14 +127,24 @@ def _law_of_sum(noise: NoiseLaw, draws: int) -> tuple[int, Vector, float]:
     """
     import numpy as np
 
+    law = law_of_sum(noise, draws)
+    if draws == 1:
+        return 0, law, _LEAST
+    inside = np.flatnonzero(law > _SMALL)
+    kept = law[inside[0] : inside[-1] + 1]
+    return int(inside[0]), kept, max(0.0, 1 - float(kept.sum())) + _LOST
+
+
+def law_of_sum(noise: NoiseLaw, draws: int) -> Vector:
+    """Return the probability of each value of a sum of so many draws, from 0 on; shape (draws · largest + 1,)."""
+    import numpy as np
+
     table = np.array([weight / (1 << TABLE_BITS) for weight in noise.weights])
     if draws == 1:
-        return 0, table, _LEAST
+        return table
     size = draws * noise.largest + 1
-    law = np.fft.irfft(np.fft.rfft(table, size) ** draws, size)
-    inside = np.flatnonzero(law > _SMALL)
-    kept = np.maximum(law[inside[0] : inside[-1] + 1], 0.0)
-    return int(inside[0]), kept, max(0.0, 1 - float(kept.sum())) + _LOST
+    law: Vector = np.maximum(np.fft.irfft(np.fft.rfft(table, size) ** draws, size), 0.0)
+    return law
 
 
 def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vector:
@@ -170,16 +181,6 @@ def bounded_p_values(excess: Vector, variances: Vector, noise: WithNoise | None 
     over = np.maximum(excess, 0.0) / spread
     found: Vector = np.exp(-spread * ((1 + over) * np.log1p(over) - over))
     return found
-
-
-def normal_p_values(counts: Vector, variances: Vector) -> Vector:
-    """Return the probability that normal noise of each variance is at least as large as the count."""
-    import numpy as np
-    from scipy import special
-
-    errors = np.sqrt(np.maximum(variances, 0.0))
-    certain = np.where(counts > 0, 0.0, 1.0)
-    return np.where(errors > 0, special.ndtr(-counts / np.where(errors > 0, errors, 1.0)), certain)
 
 
 def held(values: Sequence[float], rate: float = ERROR_RATE) -> list[bool]:

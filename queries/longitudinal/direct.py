@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
@@ -61,4 +61,5 @@ class SendingStates(Sending, KRandomizedResponse):
 
         batch = batches[number]
         debiased = Debiased(self, batch.tally, batch.dummies, noise)
-        return (Row("count", debiased.every_symbol()[1]), Row("answered", debiased.answered(self.symbols)))
+        count = replace(debiased.every_symbol()[1], interval=None)
+        return (Row("count", count), Row("answered", debiased.answered(self.symbols)))

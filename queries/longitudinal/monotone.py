@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.bands import half_width, rate_of
 from hubbub.queries.estimation.estimates import Estimate, Row
 
 
@@ -36,7 +36,7 @@ def rising(values: Sequence[float]) -> list[float]:
 def rising_rows(counts: Mapping[int, Estimate]) -> tuple[Row, ...]:
     """Return the projected series of the counts so far, by round, with a band; it has no standard errors."""
     found = [counts[number] for number in sorted(counts)]
-    width = half_width(len(found))
+    width = half_width(rate_of(len(found)))
     values, errors = [each.value for each in found], [width * (each.standard_error or 0.0) for each in found]
     below, above = (
         rising([value + side * error for value, error in zip(values, errors, strict=True)]) for side in (-1, 1)

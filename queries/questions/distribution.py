@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.queries.errors import FieldError, shown
-from hubbub.queries.estimation.bands import CDF, QUANTILE, half_width, interpolated, invert, within
+from hubbub.queries.estimation.bands import CDF, QUANTILE, interpolated, invert, rate_of, within
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row, Truth
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, MAXIMUM_SYMBOLS, Fields, as_float, check_shared, is_finite_number
 from hubbub.queries.questions.number import LARGEST_BOUND
@@ -178,7 +178,7 @@ class Distribution:
         counted = zip(self.categories, debiased.every_symbol(), consistent, debiased.p_values().tolist(), strict=False)
         rows = [Row("count", count, name, projected, p_value=value) for name, count, projected, value in counted]
         shares = _shares(consistent)
-        function = [self._share(debiased, place + 1, answered.value) for place in range(len(self._inner))]
+        function = [self._share(debiased, place + 1) for place in range(len(self._inner))]
         for place, (edge, share) in enumerate(zip(self._inner, function, strict=True)):
             rows.append(Row(CDF, share, consistent=shares[place + 1] if shares else None, at=edge))
         rows += [
@@ -188,24 +188,21 @@ class Distribution:
         rows.append(Row("answered", answered))
         return Estimates(self.kind, tuple(rows), self.unit, (self.edges[0], self.edges[-1]))
 
-    def _share(self, debiased: Debiased, buckets: int, answered: float) -> Estimate | None:
+    def _share(self, debiased: Debiased, buckets: int) -> Estimate | None:
         """Return F at the edge after so many buckets; None if the estimated number of answers is not positive."""
-        if answered <= 0:
-            return None
         import numpy as np
 
         below = (np.arange(symbols_of(self)) < buckets).astype(np.float64)
-        share = debiased.total(below) / answered
-        variance = debiased.variance(below - share * debiased.answering(self.answers)) / answered**2
-        return debiased.interval(share, variance)
+        answered = debiased.answered(self.answers)
+        if answered.interval is None and answered.value > 0:
+            return debiased.count_of(below).mapped(0.0, 1 / answered.value)
+        return debiased.ratio(below, self.answers, (0.0, 1.0))
 
     def _quantile(self, function: list[Estimate | None], shares: list[float], probability: float) -> Estimate | None:
-        known = [each for each in function if each is not None and each.standard_error is not None]
+        known = [each.interval for each in function if each is not None and each.interval is not None]
         if not shares or len(known) < len(function):
             return None
-        width = half_width(len(known))
-        reaches = [(each.value, width * (each.standard_error or 0.0)) for each in known]
-        ends = invert(self.edges, [(value - reach, value + reach) for value, reach in reaches], probability)
+        ends = invert(self.edges, [interval(rate_of(len(known))) for interval in known], probability)
         return within(interpolated(self.edges, shares, probability), ends)
 
     def truth(self, answers: Iterable[Value]) -> Truth:

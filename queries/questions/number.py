@@ -180,31 +180,30 @@ class Number:
         """Return how many answered, their sum, and the mean.
 
         The sum is lower·A + (upper−lower)·T, with A people who answered, and T the sum of their values scaled to
-        [0, 1].
+        [0, 1]. The mean is lower + (upper−lower)·T/A, a ratio unless everybody answers (`Debiased.ratio`). Its standard
+        error is by the delta method, and includes the covariance of T and A.
         """
         scaled, answered = self.headline(), debiased.answered(self.answers)
         # No statistic of the reports shows the variance of rounding; this is its maximum.
         rounding = min(max(answered.value, 0.0), float(debiased.reports)) / (4 * self._steps**2)
         weights = scaled + self.lower / self.width * debiased.answering(self.answers)
         value = self.lower * answered.value + self.width * debiased.total(scaled)
-        total = debiased.interval(value, debiased.variance(weights, rounding), self.width)
-        mean = self._mean(debiased, scaled, answered.value, rounding) if answered.value > 0 else None
+        total = self._sum(debiased, value, debiased.variance(weights, rounding), weights)
+        mean = debiased.ratio(scaled, self.answers, (0.0, 1.0), rounding)
         rows = (
             Row("answered", answered),
             Row("sum", total, unit=self.unit),
-            Row("mean", mean, unit=self.unit),
+            Row("mean", None if mean is None else mean.mapped(self.lower, self.width), unit=self.unit),
         )
         return Estimates(self.kind, rows, self.unit, (self.lower, self.upper))
 
-    def _mean(self, debiased: Debiased, scaled: Vector, answered: float, rounding: float) -> Estimate:
-        """Return lower + (upper−lower)·T/A, with A = `answered`.
-
-        Its standard error is by the delta method: that of T − (T/A)·A, with the ratio T/A fixed, divided by A. It
-        includes the covariance of T and A. If everybody answers, A is n, and the mean is unbiased as the sum is.
-        """
-        ratio = debiased.total(scaled) / answered
-        variance = debiased.variance(scaled - ratio * debiased.answering(self.answers), rounding) / answered**2
-        return debiased.interval(self.lower + self.width * ratio, variance, self.width)
+    def _sum(self, debiased: Debiased, value: float, variance: float, weights: Vector) -> Estimate:
+        """Return the sum; its interval has sums of at most n numbers only, or of n if all n people answer."""
+        people = float(debiased.reports)
+        all_answer = debiased.answered(self.answers).interval is None
+        least, most = people * self.lower, people * self.upper
+        within = (least, most) if all_answer else (min(least, 0.0), max(most, 0.0))
+        return debiased.near(value, variance, weights, self.width, within)
 
     def truth(self, answers: Iterable[Value]) -> Truth:
         """Return the true values, from the clipped numbers; `raw_mean` is the mean of the numbers before clipping."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.queries.errors import FieldError, shown
-from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.bands import in_band, rate_of
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.fields import Fields, is_finite_number
 from hubbub.queries.questions.histogram import Histogram
@@ -67,12 +67,12 @@ class Top(Histogram):
         values = debiased.p_values()[: self.answers]
         counts, consistent = debiased.every_symbol(), debiased.consistent()
         answered = debiased.answered(self.answers)
-        width = half_width(self.answers + bool(answered.standard_error))
+        rate = rate_of(self.answers + (answered.interval is not None))
         found = sorted(discovered(values, self.false_discovery_rate), key=lambda place: -counts[place].value)
         rows = [
             Row(
                 "count",
-                _in_band(counts[place], width, selected=True),
+                _selected(counts[place], rate),
                 self.categories[place],
                 float(consistent[place]),
                 p_value=float(values[place]),
@@ -85,13 +85,11 @@ class Top(Histogram):
             f"{self.false_discovery_rate:g} of those found have nobody; their counts are too high on average, "
             "and the intervals are valid for all categories at once"
         )
-        return Estimates(self.kind, (*rows, Row("answered", _in_band(answered, width))), notes=(note,))
+        return Estimates(self.kind, (*rows, Row("answered", in_band(answered, rate))), notes=(note,))
 
 
-def _in_band(estimate: Estimate, width: float, selected: bool = False) -> Estimate:
-    """Return an estimate with its interval of the band, which replaces every interval of a selected one."""
-    reach = width * (estimate.standard_error or 0.0)
-    ends = (estimate.value - reach, estimate.value + reach)
-    if selected:
-        return replace(estimate, lower=ends[0], upper=ends[1], simultaneous=ends)
-    return replace(estimate, simultaneous=ends)
+def _selected(estimate: Estimate, rate: float) -> Estimate:
+    """Return an estimate with its interval of the band in place of its own."""
+    banded = in_band(estimate, rate)
+    lower, upper = banded.simultaneous or (banded.lower, banded.upper)
+    return replace(banded, lower=lower, upper=upper)

@@ -167,7 +167,7 @@ class Variance(Number):
         rounding = people / (4 * self._steps**2)
         weights = first + self._middle / self.width * debiased.answering(self.answers)
         value = self._middle * answered.value + self.width * debiased.total(first)
-        total = debiased.interval(value, debiased.variance(weights, rounding), self.width)
+        total = self._sum(debiased, value, debiased.variance(weights, rounding), weights)
         mean, variance = self._moments(debiased, answered.value, rounding) if answered.value > 0 else (None, None)
         rows = (
             Row("answered", answered),
@@ -188,8 +188,12 @@ class Variance(Number):
         weights = second - 2 * m * first - (square - 2 * m**2) * answering
         most = 4 * rounding * self._rounding_of_squares(min(max(spread, 0.0), 0.25))
         of_spread = debiased.variance(weights, most) / answered**2 + 2 * of_mean**2
-        mean = debiased.interval(self._middle + self.width * m, of_mean, self.width)
-        return mean, debiased.interval(self.width**2 * spread, of_spread, self.width**2)
+        mean = debiased.ratio(first, self.answers, (-0.5, 0.5), rounding)
+        if mean is None:
+            raise ValueError("the mean of people who answered is a number")
+        within = (0.0, self.width**2 / 4)
+        variance = debiased.near(self.width**2 * spread, of_spread, weights / answered, self.width**2, within)
+        return mean.mapped(self._middle, self.width), variance
 
     def _rounding_of_squares(self, spread: float) -> float:
         """Return σ² + hσ/√27 + 3h²/16; times h² it is the most that rounding adds to the variance for each person."""

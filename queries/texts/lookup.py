@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from hubbub.queries.estimation.bands import banded, half_width, in_band
+from hubbub.queries.estimation.bands import in_band, rate_of
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.randomizers.hashed import HashedResponse
@@ -82,10 +82,15 @@ class OfTexts(Protocol):
 def answered(question: OfTexts, debiased: Debiased) -> Estimate:
     """Return how many answered: everybody, except "no answer" if the question is optional."""
     if not question.optional:
-        return debiased.interval(float(debiased.reports), 0.0)
+        return Estimate.known(float(debiased.reports))
     decoded = _decoded(debiased, np.array([question.answers], dtype=np.uint64))
     silent = float(decoded.counts[0])
-    return debiased.interval(debiased.reports - silent, float(decoded.variances[0]))
+    return count_of_text(debiased, debiased.reports - silent, float(decoded.variances[0]))
+
+
+def count_of_text(debiased: Debiased, value: float, variance: float) -> Estimate:
+    """Return a decoded count with near intervals: counts from hashes have no exact law."""
+    return debiased.near(value, variance, np.ones(1), within=(0.0, float(debiased.reports)))
 
 
 def look_up(question: OfTexts, debiased: Debiased, candidates: Sequence[str], number: int) -> Estimates:
@@ -94,7 +99,7 @@ def look_up(question: OfTexts, debiased: Debiased, candidates: Sequence[str], nu
     symbols = np.fromiter((question.symbol(each, number) for each in said), dtype=np.uint64, count=len(said))
     found = standing_out(question, debiased, symbols)
     rows = [row_of(said[place], estimate, number) for place, estimate in found]
-    everybody = banded(Row("answered", answered(question, debiased)), half_width(len(said) + 1))
+    everybody = Row("answered", in_band(answered(question, debiased), rate_of(len(said) + 1)))
     return Estimates(question.kind, (*rows, everybody), notes=(found_words(len(rows), len(said)),))
 
 
@@ -113,10 +118,10 @@ def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> lis
     silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
     decoded = _decoded(debiased, np.concatenate([symbols, silent]))
     counts, logs = decoded.counts[: len(symbols)], decoded.log_chances[: len(symbols)]
-    width, found = half_width(len(symbols) + 1), []
+    rate, found = rate_of(len(symbols) + 1), []
     for place in _discoveries(counts, logs).tolist():
-        estimate = debiased.interval(float(decoded.counts[place]), float(decoded.variances[place]))
-        found.append((place, in_band(estimate, width)))
+        estimate = count_of_text(debiased, float(decoded.counts[place]), float(decoded.variances[place]))
+        found.append((place, in_band(estimate, rate)))
     return found
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
-from hubbub.queries.estimation.significance import bounded_p_values, discovered, held, normal_p_values, with_verdicts
+from hubbub.queries.estimation.significance import bounded_p_values, discovered, held, with_verdicts
 from hubbub.queries.query import Query
 from hubbub.queries.questions.grouped import Grouped
 from hubbub.queries.questions.histogram import Histogram
@@ -85,13 +85,6 @@ def test_discoveries_are_those_up_to_the_last_under_its_line(values: list[float]
     assert sorted(values[place] for place in found) == ordered[: len(found)]
 
 
-def test_normal_chances_of_totals() -> None:
-    assert normal_p_values(np.array([0.0, 1.96, -3.0]), np.ones(3)).tolist() == pytest.approx(
-        [0.5, 0.025, 0.99865], rel=1e-3
-    )
-    assert normal_p_values(np.array([0.0, 2.0]), np.zeros(2)).tolist() == [1.0, 0.0]
-
-
 def test_a_histogram_says_which_counts_are_not_told_from_zero() -> None:
     query = Query(Histogram("theme", NAMES), KRR)
     found = query.estimates(Tally(np.array([700, 200, 66, 60]), 1026), 0)
@@ -99,17 +92,24 @@ def test_a_histogram_says_which_counts_are_not_told_from_zero() -> None:
     assert all(row.p_value is not None for row in found.rows[:4])
 
 
-def test_a_group_s_cells_are_tested_exactly_and_its_totals_by_the_normal_law() -> None:
+@pytest.mark.parametrize("dummies", [0, 30])
+@pytest.mark.parametrize("randomizer", [KRR, UNARY], ids=["krr", "unary"])
+def test_a_group_s_cells_and_its_totals_are_tested_exactly(randomizer: Randomizer, dummies: int) -> None:
+    """By convolution: a report is one of two symbols with probability γ/2, or has two bits, each 1 with 1/16."""
     question = Grouped("theme", (Histogram("region", ("n", "s")),), Histogram("theme", ("a", "b")))
-    tally = Tally(np.array([400, 60, 66, 500]), 1026)
-    found = Query(question, KRR).estimates(tally, 0)
-    exact = Debiased(KRR, tally).p_values().tolist()
+    tally, people = Tally(np.array([90, 20, 26, 70]), 206), 206 - dummies
+    found = Query(question, randomizer).estimates(tally, dummies)
+    exact = Debiased(randomizer, tally, dummies).p_values().tolist()
     cells = [row.p_value for row in found.rows if row.group and row.statistic == "count"]
     assert cells == pytest.approx(exact)
-    whole = [row for row in found.rows if not row.group and row.statistic == "count"]
-    noise = 1026 * float(KRR.variances(np.array([1.0, 1.0, 0.0, 0.0]))[-1])
-    sums = np.array([row.estimate.value for row in whole if row.estimate])
-    assert [row.p_value for row in whole] == pytest.approx(normal_p_values(sums, np.full(2, noise)).tolist())
+    base, dummy = Fraction(1, 16), Fraction(1, 4)
+    if randomizer is KRR:
+        laws = binomial(people, 2 * base), binomial(dummies, 2 * dummy)
+    else:
+        laws = binomial(2 * people + dummies, base), binomial(dummies, base + 2 * Fraction(7, 64))
+    law = np.convolve(*(np.array([float(each) for each in one]) for one in laws))
+    whole = [row.p_value for row in found.rows if not row.group and row.statistic == "count"]
+    assert whole == pytest.approx([law[116:].sum(), law[90:].sum()], rel=1e-7)
 
 
 def test_a_verdict_that_stands_is_kept() -> None:

@@ -16,7 +16,8 @@ from hubbub.protos.errors import TaskError
 from hubbub.protos.task.draft import read_draft
 from hubbub.queries.design import Design
 from hubbub.queries.errors import AnswerError, FieldError
-from hubbub.queries.estimation.estimates import Estimates, Group
+from hubbub.queries.estimation.count_law import law_of_counts
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Group
 from hubbub.queries.query import Query, read_question
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.grouped import Grouped
@@ -239,11 +240,12 @@ def by_group(found: Estimates, statistic: str) -> dict[Group, list[float]]:
 @pytest.mark.parametrize("question", ALL, ids=lambda each: each.name)
 @given(data=st.data())
 def test_totals_are_the_sums_of_their_groups(question: Grouped, unary: bool, data: st.DataObject) -> None:
+    """Except, of bits, that all who answered are known if everybody answers, and groups are estimates."""
     query = asked(question, unary)
     counts = np.array(data.draw(st.lists(st.integers(0, 400), min_size=query.symbols, max_size=query.symbols)))
     valid = int(counts.sum()) + (0 if not unary else 400)
     found = query.estimates(Tally(counts, valid), 0)
-    for statistic in ("count", "answered", "sum"):
+    for statistic in ("count",) if unary and not question.optional else ("count", "answered", "sum"):
         values = by_group(found, statistic)
         if not values:
             continue
@@ -279,12 +281,21 @@ def test_a_margin_s_error_is_that_of_its_symbols_together() -> None:
     assert phones.estimate.standard_error == pytest.approx(float(each @ counts) ** 0.5, rel=1e-9)
 
 
-def test_everybody_s_number_is_known_where_everybody_answers() -> None:
-    found = asked(THEME_BY).estimates(Tally(np.full(12, 100), 1200), 0)
+@pytest.mark.parametrize("unary", [False, True], ids=["krr", "unary"])
+def test_everybody_s_number_is_known_where_everybody_answers(unary: bool) -> None:
+    found = asked(THEME_BY, unary).estimates(Tally(np.full(12, 100), 1200), 0)
     (answered,) = (row for row in found.rows if row.statistic == "answered" and row.group == WHOLE)
-    assert answered.estimate is not None
-    assert answered.estimate.value == pytest.approx(1200)
-    assert answered.estimate.standard_error == 0.0
+    assert answered.estimate == Estimate(1200.0, 0.0, 1200.0, 1200.0, (1200.0, 1200.0))
+
+
+def test_a_total_s_interval_is_that_of_its_symbols_together() -> None:
+    counts = np.array([90, 5, 7, 60, 4, 3, 8, 9, 2, 5, 6, 1])
+    query = asked(THEME_BY)
+    found = query.estimates(Tally(counts, 200), 0)
+    (north,) = (row for row in found.rows if row.statistic == "answered" and row.group == (("region", "north"),))
+    (low,), (high,) = law_of_counts(query.randomizer, 200, 0, None, 6).intervals(counts[:6].sum(keepdims=True), 0.05)
+    assert north.estimate is not None
+    assert (north.estimate.lower, north.estimate.upper) == pytest.approx((low, high))
 
 
 def test_rows_name_their_groups_everybody_first() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hubbub.queries.errors import FieldError
-from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.count_law import law_of_counts
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.query import Query, read_question
 from hubbub.queries.questions.top import Top
@@ -32,14 +32,15 @@ def test_what_is_told_from_zero_is_published_largest_first() -> None:
 
 def test_intervals_of_what_was_chosen_are_those_of_a_band_over_all_categories() -> None:
     tally = Tally(COUNTS, int(COUNTS.sum()))
-    found, width = QUERY.estimates(tally, 0), half_width(40)
+    found = QUERY.estimates(tally, 0)
     every = Debiased(QUERY.randomizer, tally).every_symbol()
     first = found.rows[0].estimate
     assert first is not None
     assert first.value == every[1].value
-    assert first.upper - first.value == pytest.approx(width * (every[1].standard_error or 0.0))
+    (low,), (high,) = law_of_counts(QUERY.randomizer, tally.valid, 0, None, 1).intervals(COUNTS[1:2], 0.05 / 40)
+    assert (first.lower, first.upper) == (low, high)
+    assert first.lower < every[1].lower < every[1].upper < first.upper
     assert first.simultaneous == (first.lower, first.upper)
-    assert width > 3.2
 
 
 def test_nothing_is_found_where_there_is_noise_alone() -> None:
