@@ -303,7 +303,9 @@ class _Grid:
             turns = (seen[part] - self.turned * people[part])[:, None] * steps % self.period
             angle = turns * (2 * np.pi / self.period)
             waves, side = np.exp(people[part, None] * gap + base - 1j * angle), above[part]
-            tails[part] = np.where(side, (waves @ self.above[used]).real, (waves @ self.below[used]).real)
+            # Not by a matrix product: its threads take longer to wait for each other than so few sums.
+            sums = (np.einsum("ij,j->i", waves, weights[used]).real for weights in (self.above, self.below))
+            tails[part] = np.where(side, *sums)
         return np.clip(tails, 0.0, 1.0)
 
 

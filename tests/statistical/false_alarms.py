@@ -42,6 +42,7 @@ RATES = {
 """The rate of each file whose tests draw afresh in every run, all its checks together."""
 
 SEEDED = frozenset(
-    f"statistical/test_{name}.py" for name in ("estimates", "hashed", "heavy_hitters", "noise", "questions")
+    f"statistical/test_{name}.py"
+    for name in ("estimates", "hashed", "heavy_hitters", "intervals", "noise", "questions")
 )
 """Files that state the rate of a new seed, and fix theirs."""

@@ -14,20 +14,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hubbub.accountant.mechanisms import KRR
-from hubbub.queries.estimation.estimates import Estimate, Estimates
+from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.randomizers.randomizer import Tally
 from support.estimate_rows import consistent, counts, number
 from support.queries import krr_query, unary_query
+from support.simulated_batches import People, at, coverage, error_ratio, simulated, z_score
 
 Z = 4.9
 BATCHES = 2000
-Group = tuple[int, Sequence[float]]
-"""So many devices, with this law of the encoded symbol."""
-
 LEVELS = 6
 CARRIERS = (700, 250, 50, 0)
 HISTOGRAM = krr_query(Histogram("carrier", ("AA", "B6", "UA", "ZZ")), 2**31)
@@ -44,10 +41,6 @@ DELAYS = {-30.0: 200, -12.0: 500, 3.5: 400, 61.0: 250, 179.0: 50}
 SILENT = 600
 
 
-def at(symbol: int, symbols: int) -> list[float]:
-    return [float(symbol == other) for other in range(symbols)]
-
-
 def encoded(value: float, query: Query) -> list[float]:
     assert isinstance(query.question, Number)
     levels = query.question.answers - 1
@@ -58,24 +51,9 @@ def encoded(value: float, query: Query) -> list[float]:
     return law
 
 
-def simulate(query: Query, groups: Sequence[Group], seed: int) -> np.ndarray:
+def simulate(query: Query, groups: Sequence[People], seed: int) -> np.ndarray:
     """Counts of each batch, shape (BATCHES, symbols), under the query's exact randomizer."""
-    generator, mechanism = np.random.default_rng(seed), query.mechanism
-    if not isinstance(mechanism, KRR):
-        return simulate_bits(query, groups, generator)
-    rows = np.array([[float(p) for p in mechanism.law(symbol)] for symbol in range(query.symbols)])
-    drawn = [generator.multinomial(size, np.array(law) @ rows, size=BATCHES) for size, law in groups]
-    return np.sum(drawn, axis=0)
-
-
-def simulate_bits(query: Query, groups: Sequence[Group], generator: np.random.Generator) -> np.ndarray:
-    """The same for unary encoding: bits are independent given the symbol, so each count is a sum of two binomials."""
-    found = np.zeros((BATCHES, query.symbols), dtype=np.int64)
-    own, another = (float(query.randomizer.support_other + keep) for keep in (query.randomizer.support_gap, 0))
-    for size, law in groups:
-        holders = generator.multinomial(size, law, size=BATCHES)
-        found += generator.binomial(holders, own) + generator.binomial(size - holders, another)
-    return found
+    return simulated(query, groups, BATCHES, seed)
 
 
 def estimate(query: Query, found: np.ndarray, valid: int, dummies: int = 0) -> Estimates:
@@ -88,9 +66,9 @@ def histograms(query: Query, seed: int) -> list[Estimates]:
     return [estimate(query, found, sum(CARRIERS)) for found in simulate(query, groups, seed)]
 
 
-def of_numbers(query: Query) -> list[Group]:
+def of_numbers(query: Query) -> list[People]:
     """Those with a delay, and where they may be silent, those without."""
-    groups: list[Group] = [(size, encoded(value, query)) for value, size in DELAYS.items()]
+    groups: list[People] = [(size, encoded(value, query)) for value, size in DELAYS.items()]
     if query.question.optional:
         groups.append((SILENT, at(query.symbols - 1, query.symbols)))
     return groups
@@ -101,22 +79,6 @@ def sums(query: Query, seed: int, sealed_with: Query | None = None) -> list[Esti
     groups = of_numbers(query)
     valid = sum(size for size, _ in groups)
     return [estimate(query, found, valid) for found in simulate(sealed_with or query, groups, seed)]
-
-
-def z_score(estimates: Sequence[Estimate], truth: float) -> float:
-    values = np.array([each.value for each in estimates])
-    return float((values.mean() - truth) / (values.std(ddof=1) / math.sqrt(len(values))))
-
-
-def coverage(estimates: Sequence[Estimate], truth: float) -> float:
-    return sum(each.lower <= truth <= each.upper for each in estimates) / len(estimates)
-
-
-def error_ratio(estimates: Sequence[Estimate]) -> float:
-    """Stated error over observed deviation."""
-    values = np.array([each.value for each in estimates])
-    stated = math.sqrt(np.mean([each.standard_error**2 for each in estimates]))
-    return float(stated / values.std(ddof=1))
 
 
 SLACK = Z * math.sqrt(0.95 * 0.05 / BATCHES)
@@ -142,7 +104,7 @@ def test_counts_are_unbiased_and_covered(query: Query, category: int) -> None:
 def test_a_category_that_nobody_holds_is_unbiased_and_covered() -> None:
     found = [counts(result)[3] for result in histograms(HISTOGRAM, 1)]
     assert abs(z_score(found, 0)) < Z
-    # Its variance is estimated at a count clipped from below, so the interval is a little wide.
+    # It is never missed by an interval that is too high and reaches 0, so the interval is wide.
     assert coverage(found, 0) > 0.95 - SLACK
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.1
 
@@ -178,7 +140,7 @@ def test_sums_and_means_are_unbiased_and_covered(query: Query, statistic: str) -
     assert len(found) == BATCHES
     # A ratio's own bias is of order 1/n, far below what is seen here.
     assert abs(z_score(found, truth)) < Z
-    assert coverage(found, truth) > 0.95 - SLACK - 0.005
+    assert coverage(found, truth) > 0.95 - SLACK
     # The rounding part is stated at its maximum: never too small, and here at most 15 % too large.
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
 
@@ -201,7 +163,7 @@ def uniform_tallies(query: Query, seed: int) -> np.ndarray:
     return np.array([query.randomizer.tally(reports).counts for reports in made])
 
 
-def with_dummies(query: Query, groups: Sequence[Group], seed: int) -> list[Estimates]:
+def with_dummies(query: Query, groups: Sequence[People], seed: int) -> list[Estimates]:
     """Estimates of batches in which the shuffler put reports of uniform symbols."""
     valid = sum(size for size, _ in groups) + DUMMIES
     batches = simulate(query, groups, seed) + uniform_tallies(query, seed + 1000)
@@ -229,7 +191,7 @@ def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, stat
     found = [number(result, statistic) for result in with_dummies(query, of_numbers(query), 6)]
     assert len(found) == BATCHES
     assert abs(z_score(found, truth)) < Z
-    assert coverage(found, truth) > 0.95 - SLACK - 0.005
+    assert coverage(found, truth) > 0.95 - SLACK
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
 
 

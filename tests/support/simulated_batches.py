@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from hubbub.accountant.mechanisms import KRR
-from hubbub.queries.estimation.estimates import Estimates
+from hubbub.queries.estimation.estimates import Estimate, Estimates
 from hubbub.queries.query import Query
 from hubbub.queries.randomizers.randomizer import Tally
 
@@ -48,3 +49,24 @@ def values(found: Sequence[Estimates], row: int) -> npt.NDArray[np.float64]:
     rows = [each.rows[row].estimate for each in found]
     errors = [(each.value, each.standard_error or 0.0) for each in rows if each is not None]
     return np.array([(value, error, error**2) for value, error in errors])
+
+
+# What many estimates of one number are compared with the truth by
+
+
+def z_score(estimates: Sequence[Estimate], truth: float) -> float:
+    """How far their mean is off, in its standard errors."""
+    found = np.array([each.value for each in estimates])
+    return float((found.mean() - truth) / (found.std(ddof=1) / math.sqrt(len(found))))
+
+
+def coverage(estimates: Sequence[Estimate], truth: float) -> float:
+    """The share of intervals that have the truth; ends that were scaled are off by their rounding."""
+    room = 1e-9 * (1 + abs(truth))
+    return sum(each.lower - room <= truth <= each.upper + room for each in estimates) / len(estimates)
+
+
+def error_ratio(estimates: Sequence[Estimate]) -> float:
+    """Stated error over observed deviation."""
+    stated = math.sqrt(np.mean([(each.standard_error or 0.0) ** 2 for each in estimates]))
+    return float(stated / np.std([each.value for each in estimates], ddof=1))
