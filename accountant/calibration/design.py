@@ -28,7 +28,7 @@ NOISE_LEVELS = 2**32
 
 
 Noise = Literal["none", "auto", "always"]
-"""Whether the shuffler adds noise to a query's batch: never, if that gives the smaller error, or always."""
+"""Whether the shuffler adds noise to a query's batch: never, if that is worth its error (`NOISE_WORTH`), or always."""
 
 
 class Randomized(Protocol):

@@ -84,6 +84,12 @@ _NOISE_FAMILIES = (
 MOST_NOISE = 10_000_000
 """Most dummies of noise expected in one batch: sealing them takes a shuffler about twenty minutes."""
 
+NOISE_WORTH = 1.05
+"""With `auto`, noise is added if the expected standard error is at most this many times that without noise.
+
+For those few percent a person's ε no longer depends on what others send: it is true beside any number of liars.
+"""
+
 LARGEST_LOCAL = 40.0
 """The local ε beside noise if a target has no cap: there a report is practically the plain answer."""
 

@@ -80,6 +80,16 @@ def promise(certificate: Mapping[str, Any]) -> str:
     )
 
 
+def beside_liars(certificate: Mapping[str, Any]) -> str:
+    """Return in one sentence the privacy of everyone if nobody else's report can be trusted."""
+    rounds, total = certificate["all_rounds"], certificate["round_total"]
+    numbers = rounds if len(rounds["history"]) > 1 else total
+    return (
+        f"Even if everybody else lies, each of them keeps ε ≤ {_up(numbers[ATTESTED])} at δ = {total['delta']:g}, "
+        "as long as the shuffler is honest."
+    )
+
+
 def _up(value: float) -> str:
     """Return a positive number as text, rounded up."""
     rounded = Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(value))
