@@ -169,10 +169,7 @@ def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tupl
     noisy = forecast_of(Plan(draft, planned))
     if noisy.within == noisy.rounds:
         return planned, None
-    try:
-        plain = _plan_at(replace(draft, noise="none"), draft.minimum_reports)
-    except TaskError:
-        return planned, None
+    plain = _plan_at(replace(draft, noise="none"), draft.minimum_reports)
     if forecast_of(Plan(draft, plain)).within <= noisy.within:
         return planned, None
     return plain, noisy.epsilon_of_all

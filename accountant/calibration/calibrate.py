@@ -112,12 +112,7 @@ def _with_or_without_noise(
     """
     parts = [replace(_part(target, share, 1.0), noise="always") for share in shares]
     noises: list[Noise] = ["always" if beside_noise(*each) else "none" for each in zip(designs, parts, strict=True)]
-    try:
-        plain = _shared(designs, shares, target, ["none"] * len(designs))
-    except AccountingError:
-        if "always" in noises:
-            return _shared(designs, shares, target, noises)
-        raise
+    plain = _shared(designs, shares, target, ["none"] * len(designs))
     while "always" in noises:
         noisy = _shared(designs, shares, target, noises)
         worth = [_worth(*each) for each in zip(noisy, plain, strict=True)]

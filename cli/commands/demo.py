@@ -351,13 +351,11 @@ def _noise_lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"Noise of the shuffler makes that true. Largest standard errors expected: {errors}."
 
 
-def _error_words(name: str, expected_standard_error: float, expected_without_noise: float | None) -> str:
+def _error_words(name: str, expected_standard_error: float, expected_without_noise: float) -> str:
     """Return a query's largest standard error, in the unit of its count or sum, and what noise has to do with it."""
     from hubbub.cli.tables.significant_digits import significant
 
     (error,) = significant((expected_standard_error,), expected_standard_error / 10)
-    if expected_without_noise is None:
-        return f"{name} {error} (without noise there is no plan)"
     change = 100 * (expected_standard_error / expected_without_noise - 1)
     words = f"{change:.1f} % more" if change > 0 else f"{-change:.0f} % less"
     return f"{name} {error} ({words} than without noise)"

@@ -31,7 +31,7 @@ from hubbub.deploy.operator.lookup import decoded
 from hubbub.planning.plan import Plan, plan
 from hubbub.planning.simulate.dataset import Dataset, truth_of
 from hubbub.planning.simulate.truth import query_document
-from hubbub.protos.errors import HubbubError, TaskError, UsageError
+from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
@@ -155,25 +155,21 @@ def draft_for(dataset: Dataset, options: DemoOptions) -> Draft:
     return Draft(*drawn_up, noise=options.noise or usual)
 
 
-def noise_of(planned: Plan) -> dict[str, dict[str, float | None]] | None:
+def noise_of(planned: Plan) -> dict[str, dict[str, float]] | None:
     """Return what noise of the shuffler changes, by query that has it: its expected standard error with and without.
 
-    The errors are worst cases at the minimum, in the question's unit. Without noise there is no error (None) if nothing
-    else meets the task's privacy. If no query has noise, the whole is None.
+    The errors are worst cases at the minimum, in the question's unit. If no query has noise, the whole is None.
     """
-    noisy = [each for each in planned.queries if each.query.noise is not None]
-    if not noisy:
+    if all(each.query.noise is None for each in planned.queries):
         return None
-    without: dict[str, float] = {}
-    with contextlib.suppress(TaskError):
-        plain = plan(replace(planned.draft, noise="none"))
-        without = {each.query.name: each.expected_error for each in plain.queries}
+    plain = plan(replace(planned.draft, noise="none"))
     return {
-        each.query.name: {
-            "expected_standard_error": each.expected_error,
-            "expected_without_noise": without.get(each.query.name),
+        noisy.query.name: {
+            "expected_standard_error": noisy.expected_error,
+            "expected_without_noise": without.expected_error,
         }
-        for each in noisy
+        for noisy, without in zip(planned.queries, plain.queries, strict=True)
+        if noisy.query.noise is not None
     }
 
 
