@@ -200,7 +200,9 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
     task.write_text(text.replace("epsilon_total = 6.0", "epsilon_total = 2.0"))
     ran = hubbub("plan", task)
     assert ran.status == 0
-    left_out = r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.99\d* all rounds"
+    left_out = (
+        r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.99\d* all rounds"
+    )
     assert re.search(left_out, ran.out), ran.out
     assert re.search(r"all 7 rounds together ε ≤ 2\.\d+.* \d of them fit epsilon_total = 2", ran.out), ran.out
     task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
