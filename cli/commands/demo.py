@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -310,7 +309,8 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
     from hubbub.cli.tables.truth import print_query
 
     printer = console()
-    printer.print(promise(document["rounds"][-1]["privacy"]), markup=False, soft_wrap=True)
+    for line in promise(document["rounds"][-1]["privacy"]):
+        printer.print(line, markup=False, soft_wrap=True)
     for each in document["rounds"]:
         if len(document["rounds"]) > 1:
             printer.rule(f"round {each['round']}")
@@ -322,8 +322,8 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
-    for line in _noise_lines(document):
-        printer.print(line, markup=False, soft_wrap=True)
+    if document["noise"] is not None:
+        printer.print(_noise(document), markup=False, soft_wrap=True)
     printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
 
 
@@ -340,15 +340,13 @@ def _cluster(cluster: dict[str, Any]) -> str:
     return f"{went}; mixed and opened {spark}"
 
 
-def _noise_lines(document: dict[str, Any]) -> Iterator[str]:
-    """Yield what noise of the shuffler promises, and what it does to the errors; nothing if no query has noise."""
+def _noise(document: dict[str, Any]) -> str:
+    """Return what noise of the shuffler promises, and what it does to the errors."""
     from hubbub.cli.tables.privacy import beside_liars
 
-    if document["noise"] is None:
-        return
-    yield beside_liars(document["rounds"][-1]["privacy"])
     errors = ", ".join(_error_words(name, **errors) for name, errors in document["noise"].items())
-    yield f"Noise of the shuffler makes that true. Largest standard errors expected: {errors}."
+    promised = beside_liars(document["rounds"][-1]["privacy"])
+    return f"{promised} Largest standard errors expected: {errors}."
 
 
 def _error_words(name: str, expected_standard_error: float, expected_without_noise: float) -> str:
