@@ -245,6 +245,7 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
             noise=draft.noise,
+            rounds=draft.schedule.rounds,
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error

@@ -39,6 +39,7 @@ def calibrate(
     honest_share: float = 1.0,
     dummies: int = 0,
     noise: Noise = "none",
+    rounds: int = 1,
 ) -> tuple[Calibration[R], ...]:
     """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
 
@@ -46,13 +47,14 @@ def calibrate(
     most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform reports are
     added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it keeps its ε
     whatever everybody else sent. `auto` adds noise to each query that can have it, if then no query's expected standard
-    error is more than `NOISE_WORTH` times that without any noise.
+    error is more than `NOISE_WORTH` times that without any noise. (epsilon, delta) are those of one round; a task has
+    `rounds` of them, over which noise composes well if it reaches a little farther.
 
     Raises:
         AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
-    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise)
+    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds)
     if target.noise == "auto":
         return _with_or_without_noise(designs, shares, target)
     return _shared(designs, shares, target, [target.noise] * len(designs))

@@ -147,7 +147,7 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
     for column in ("k: ", "ε_local: ", "ε alone: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
-    assert "theme: the shuffler adds noise: of each symbol a random number of reports, 51 on average" in printed
+    assert "theme: the shuffler adds noise: of each symbol a random number of reports, 79 on average" in printed
     assert "no query's standard error is then more than 5 % above that without noise" in printed
     assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
 
@@ -201,7 +201,7 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
     ran = hubbub("plan", task)
     assert ran.status == 0
     left_out = (
-        r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.99\d* all rounds"
+        r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.9\d* all rounds"
     )
     assert re.search(left_out, ran.out), ran.out
     assert re.search(r"all 7 rounds together ε ≤ 2\.\d+.* \d of them fit epsilon_total = 2", ran.out), ran.out

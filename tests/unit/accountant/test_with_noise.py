@@ -223,6 +223,17 @@ def test_the_least_noise_over_rounds_meets_its_target(categories: int, rounds: i
     assert law.variance > least_noise(randomizer, 2.0, 1e-6).variance
 
 
+def test_a_law_for_one_round_that_lasts_composes_over_more() -> None:
+    """The ends of a law count in every round: over three they alone exceed δ, unless they are farther away."""
+    one, lasting = least_noise(PLAIN, 1.0, 1e-6), least_noise(PLAIN, 1.0, 1e-6, lasting=3)
+    assert (one.family, one.numerator) == (lasting.family, lasting.numerator)
+    assert one.reach < lasting.reach < 2 * one.reach
+    short, long = (compose_upper([Part(WithNoise(PLAIN, law), 1, 3)], 1e-6) for law in (one, lasting))
+    assert 2.9 < long <= 3.0 < short
+    with pytest.raises(AccountingError, match="lasting is 0"):
+        least_noise(PLAIN, 1.0, 1e-6, lasting=0)
+
+
 @pytest.mark.slow
 def test_the_least_noise_has_a_largest_reach() -> None:
     with pytest.raises(AccountingError, match="no noise with a reach of at most 100000 meets epsilon 1e-06"):
