@@ -24,6 +24,9 @@ If the shuffler adds noise, its dummies are not uniform. Their numbers z_j by sy
 their sum S. In the mean each symbol has the same number of them in either case, so ĉ_j is the same. Their variance is
 that of D' uniform dummies (`equal_dummies`), and D' replaces D in it.
 
+Intervals of counts follow from the exact law of their reports (`count_law`), those of ratios from Fieller's method
+(`ratios`), and others from the normal law and what one report can move (`bands.near_half_width`).
+
 The standard errors are those of the randomizer and of rounding, with the people in the round fixed. They do not cover
 people who are not in the round.
 """

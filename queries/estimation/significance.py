@@ -3,13 +3,13 @@
 If nobody encoded symbol j, each of n people's reports counts for j with probability `base`, independently, and each of
 D dummies with `dummy_mean`. So N_j is exactly a sum of two binomials, for any answers. The p-value is
 P(N_j ≥ the observed count). No normal law is assumed, because small expected counts do not have one. A count of several
-symbols together, such as a total over groups, is compared with the normal law of its noise. For counts that are decoded
-from hashes, Bennett's inequality bounds the probability.
+symbols together, such as a total over groups, is as exactly such a sum (`count_law`). For counts that are decoded from
+hashes, Bennett's inequality bounds the probability.
 
 If the shuffler adds noise, its z_j dummies replace the second binomial, and the law of z_j is a table. So N_j is
-exactly the sum of a binomial and a draw of the table. A count of several symbols has a draw for each of them, and is
-compared with its exact law too, because tails of the noise are heavier than a normal law's. The sum of all z_j is
-known; using it would make the law a little narrower, and it is not used. For counts from hashes, Chernoff's bound
+exactly the sum of a binomial and a draw of the table. A count of several symbols has a draw for each of them. The sum
+of all z_j is known. Intervals use it; p-values do not, so that they keep the digits of far tails, and are a little
+larger. For counts from hashes, Chernoff's bound
 includes the noise.
 
 `held` bounds the probability that any of a query's empty categories is called significant (Holm 1979). `discovered`
@@ -53,7 +53,7 @@ _AT_ONCE = 2**20
 """Terms of the sums computed together: some 30 MB."""
 
 LONGEST_LAW = 2**22
-"""Most values of a sum of noise whose law is computed: about a second. Longer sums are compared with a normal law."""
+"""Most values of a sum of noise whose law is computed: about a second. Of longer sums only tails are."""
 
 _LOST = 1e-11
 """More than a sum's law is wrong by, all its values together; p-values of sums are raised by it."""
