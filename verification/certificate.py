@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.ladder import Ladder, ladders
 from hubbub.accountant.certificate.members import FLOATS
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
@@ -85,11 +84,6 @@ class Verified:
             for query, record in zip(self.task.queries, self.records, strict=True)
             for hop in record.hops
         ]
-
-    @property
-    def ladders(self) -> tuple[Ladder, ...]:
-        """Who must be honest for which ε: of each query, of the round, of all rounds so far, and of all of the task."""
-        return ladders(self.content)
 
     @property
     def release(self) -> Release:

@@ -21,12 +21,12 @@ _KINDS: Mapping[Any, str] = {
 }
 """What the check of a member takes, in words."""
 
-_ATTESTED = members._BESIDE
+_BESIDE = members._BESIDE
 
 OBJECTS: Mapping[str, Mapping[str, members.Kind]] = {
-    "Each of queries": {**members.QUERY_MEMBERS, **_ATTESTED},
-    "round_total": {**members._TOTAL, **_ATTESTED},
-    "all_rounds": {**members._ALL_ROUNDS, **_ATTESTED},
+    "Each of queries": {**members.QUERY_MEMBERS, **_BESIDE},
+    "round_total": {**members._TOTAL, **_BESIDE},
+    "all_rounds": {**members._ALL_ROUNDS, **_BESIDE},
     "Each of all_rounds.history": {"queries": members._list, "round": members._count},
     "Each of the history's queries": members._BATCH,
     "horizon": {**members._HORIZON, members.ALONE: members._number},
@@ -71,7 +71,6 @@ def pages() -> list[Page]:
                     wrapped("Each of `queries` also has the members of its `mechanism`."),
                     table(("mechanism", "member", "means"), mechanisms),
                 ),
-                section("The sentence on valid reports", wrapped(str(members.VALID_REPORTS["words"]), "> ", "> ")),
             ),
         )
     )
