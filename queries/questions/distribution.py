@@ -2,9 +2,10 @@
 
 With c_j people in bucket j and A who answered, F(e) = (Σ_{j up to e} c_j)/A is the share of people whose number is at
 most e. Its estimate is F̂(e) = (Σ ĉ_j)/Â. If everybody answers, it is linear in the debiased counts, and so unbiased. It
-may be below 0, above 1 or fall, and its interval is that of a count. If some do not answer, F̂ is a ratio, which is biased
-where few do; it is moved into 0 … 1, and has Fieller's interval (`ratios`). Its standard error is that of
-Σ ĉ_j − F̂(e)·Â, divided by Â (the delta method; Â is n if everybody answers). The consistent version, published with it, rises from 0 to 1, and is biased.
+may be below 0, above 1 or fall, and its interval is that of a count. If some do not answer, F̂ is a ratio, which is
+biased where few do. It is moved into 0 … 1, and has Fieller's interval (`ratios`). Its standard error is that of
+Σ ĉ_j − F̂(e)·Â, divided by Â (the delta method; Â is n if everybody answers). The consistent version, published with it,
+rises from 0 to 1, and is biased.
 
 A quantile has an interval and no standard error. The interval is the inversion of a band that covers F at all inner
 edges at once with a probability of at least 95 % (`simultaneous`). So all quantiles' intervals cover at once with that
