@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from hubbub.queries.estimation.significance import LONGEST_LAW, law_of_sum
+from hubbub.queries.estimation.noise_sums import NoiseSum, noise_sum
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -58,67 +58,6 @@ _GUESSES = 8
 
 _AT_ONCE = 2**18
 """Terms of the sums computed together: some 10 MB."""
-
-_CUT = 1e-11
-"""The mass that is cut from either end of a conditional law."""
-
-_LEAST_CHANCE = 1e-7
-"""A sum of noise that is less probable is not used: its conditional law would lose digits. An honest shuffler draws
-such a sum less than once in ten thousand batches."""
-
-
-class NoiseSum:
-    """The law of a sum of `draws` independent draws of a table, whose first value is `least`."""
-
-    def __init__(self, least: int, table: Vector, draws: int) -> None:
-        values = least + np.arange(len(table))
-        self.table, self.least, self.draws = table, least, draws
-        middle = float(table @ values)
-        self.mean = draws * middle
-        furthest = max(middle - least, values[-1] - middle)
-        self.variance = draws * float(table @ (values - middle) ** 2)
-        # Bernstein's inequality for terms of at most `furthest`, or all there is.
-        self.reach = min(draws * furthest, (60 * self.variance) ** 0.5 + 20 * furthest)
-
-    def characteristic(self, period: int) -> npt.NDArray[np.complex128]:
-        """Return E e^{iωA} at ω = 2πj/period, j = 0 … (period − 1)/2."""
-        folded = np.bincount((self.least + np.arange(len(self.table))) % period, self.table, period)
-        # numpy's transform has the other sign in the exponent.
-        found: npt.NDArray[np.complex128] = np.conj(np.fft.rfft(folded)) ** self.draws
-        return found
-
-
-@lru_cache(maxsize=64)
-def noise_sum(noise: NoiseLaw, draws: int, symbols: int, total: int) -> NoiseSum:
-    """Return the law of the sum of `draws` of `symbols` draws of noise, given that all add up to `total`.
-
-    If there are two symbols, one is drawn, and the other follows from it; both have the same law. If the law given the
-    total would be too long to compute, or the total is improbable, the total is not used: the sum then has its law over
-    all totals, which is wider, and as valid over all batches.
-    """
-    table = law_of_sum(noise, 1)
-    if symbols == 2:
-        return NoiseSum(0, table, 1) if draws == 1 else NoiseSum(total, np.ones(1), 1)
-    if symbols * noise.largest < LONGEST_LAW:
-        least, law, chance = _given_total(noise, draws, symbols, total)
-        if chance >= _LEAST_CHANCE:
-            return NoiseSum(least, law, 1)
-    return NoiseSum(0, table, draws)
-
-
-@lru_cache(maxsize=64)
-def _given_total(noise: NoiseLaw, draws: int, symbols: int, total: int) -> tuple[int, Vector, float]:
-    """Return the conditional law of the sum of so many draws, its first value, and the chance of the total."""
-    inside, outside = law_of_sum(noise, draws), law_of_sum(noise, symbols - draws)
-    least, most = max(0, total - len(outside) + 1), min(total, len(inside) - 1)
-    # outside[total − a] for a from least to most.
-    others = outside[total - most : total - least + 1][::-1]
-    joint = inside[least : most + 1] * others
-    chance = float(joint.sum())
-    # The ends that have next to nothing are cut, as sums of them would take long.
-    first, last = (int(np.searchsorted(np.cumsum(part), _CUT * chance)) for part in (joint, joint[::-1]))
-    kept = joint[first : len(joint) - last]
-    return least + first, kept / chance if chance > 0 else kept, chance
 
 
 class CountIntervals:

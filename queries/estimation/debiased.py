@@ -43,8 +43,9 @@ import numpy as np
 from hubbub.queries.estimation.bands import near_interval
 from hubbub.queries.estimation.count_law import CountIntervals, CountLaw, law_of_counts
 from hubbub.queries.estimation.estimates import Estimate
+from hubbub.queries.estimation.noise_sums import LONGEST_LAW
 from hubbub.queries.estimation.ratios import Line, Parabola
-from hubbub.queries.estimation.significance import LONGEST_LAW, bounded_p_values, exact_p_values, noisy_p_values
+from hubbub.queries.estimation.significance import bounded_p_values, exact_p_values, noisy_p_values
 from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, beside_noise, equal_dummies
 
 if TYPE_CHECKING:

@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS
 from hubbub.queries.estimation.estimates import Estimates, Row
 
 if TYPE_CHECKING:
@@ -46,20 +44,8 @@ _MARGIN = 1e-6
 """Part by which a p-value beside noise is raised, so that it is never too small: binomial tails of 10⁷ people are
 computed to a part of 2·10⁻⁸, and those of fewer more accurately."""
 
-_LEAST = 1e-300
-"""The least p-value beside one draw of noise: smaller parts of its sum are lost."""
-
 _AT_ONCE = 2**20
 """Terms of the sums computed together: some 30 MB."""
-
-LONGEST_LAW = 2**22
-"""Most values of a sum of noise whose law is computed: about a second. Of longer sums only tails are."""
-
-_LOST = 1e-11
-"""More than a sum's law is wrong by, all its values together; p-values of sums are raised by it."""
-
-_SMALL = 1e-14
-"""The values of a sum at its ends that are less probable are left out, and what they have together is added."""
 
 
 def exact_p_values(totals: npt.NDArray[np.int64], law: CountLaw) -> Vector:
@@ -105,8 +91,10 @@ def noisy_p_values(
     """
     import numpy as np
 
+    from hubbub.queries.estimation.noise_sums import kept_law_of_sum
+
     counts, place = np.unique(totals, return_inverse=True)
-    (least, law, more), tails = _kept_law_of_sum(noise, symbols), np.zeros(len(counts))
+    (least, law, more), tails = kept_law_of_sum(noise, symbols), np.zeros(len(counts))
     added, rows = least + np.arange(len(law)), max(1, _AT_ONCE // len(law))
     for start in range(0, len(counts), rows):
         # The counts are in order, so most of what one needs is needed by its neighbours too, and computed once.
@@ -116,35 +104,6 @@ def noisy_p_values(
         tails[start : start + rows] = reached[index].reshape(wanted.shape) @ law
     found: Vector = np.minimum(tails * (1 + _MARGIN) + more, 1.0)[place]
     return found
-
-
-@lru_cache(maxsize=64)
-def _kept_law_of_sum(noise: NoiseLaw, draws: int) -> tuple[int, Vector, float]:
-    """Return the law of a sum of so many independent draws: its first value, and the probability of each from there.
-
-    The last number is more than all other values have together, and the errors of these probabilities. One draw has the
-    table itself, with all its digits.
-    """
-    import numpy as np
-
-    law = law_of_sum(noise, draws)
-    if draws == 1:
-        return 0, law, _LEAST
-    inside = np.flatnonzero(law > _SMALL)
-    kept = law[inside[0] : inside[-1] + 1]
-    return int(inside[0]), kept, max(0.0, 1 - float(kept.sum())) + _LOST
-
-
-def law_of_sum(noise: NoiseLaw, draws: int) -> Vector:
-    """Return the probability of each value of a sum of so many draws, from 0 on; shape (draws · largest + 1,)."""
-    import numpy as np
-
-    table = np.array([weight / (1 << TABLE_BITS) for weight in noise.weights])
-    if draws == 1:
-        return table
-    size = draws * noise.largest + 1
-    law: Vector = np.maximum(np.fft.irfft(np.fft.rfft(table, size) ** draws, size), 0.0)
-    return law
 
 
 def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vector:

@@ -24,7 +24,8 @@ HEAVY = {
 OF_SERVICES = {
     f"hubbub.queries.{name}"
     for name in (
-        *("estimation.count_law", "estimation.debiased", "longitudinal.series", "questions.marginals"),
+        *("estimation.count_law", "estimation.debiased", "estimation.noise_sums"),
+        *("longitudinal.series", "questions.marginals"),
         *("randomizers.counting", "randomizers.hashed_decoding", "randomizers.hashed_noise"),
         *("texts.heavy_hitters", "texts.lookup"),
     )

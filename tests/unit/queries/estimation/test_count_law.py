@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
-from hubbub.queries.estimation.count_law import CountLaw, law_of_counts, noise_sum
+from hubbub.queries.estimation.count_law import CountLaw, law_of_counts
+from hubbub.queries.estimation.noise_sums import noise_sum
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Randomizer
@@ -96,7 +97,7 @@ def test_noise_has_its_law_given_the_sum_of_all_draws(noise: NoiseLaw, symbols: 
 def test_an_improbable_sum_of_noise_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one of too many symbols: the law is that of all sums then."""
     assert noise_sum(CENTRAL, 3, 8, 1).draws == 3
-    monkeypatch.setattr("hubbub.queries.estimation.count_law.LONGEST_LAW", 9 * CENTRAL.largest)
+    monkeypatch.setattr("hubbub.queries.estimation.noise_sums.LONGEST_LAW", 9 * CENTRAL.largest)
     assert noise_sum(CENTRAL, 3, 9, 9 * CENTRAL.reach).draws == 3
 
 

@@ -141,7 +141,7 @@ def test_a_total_over_many_groups_has_it_too(noise: NoiseLaw) -> None:
 def test_a_total_over_very_many_groups_is_compared_with_the_law_of_all_totals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the law of the sum is not convolved, but the p-value is as exact, to 5e-9."""
     groups = 100
-    for module in ("debiased", "count_law"):
+    for module in ("debiased", "noise_sums"):
         monkeypatch.setattr(f"hubbub.queries.estimation.{module}.LONGEST_LAW", groups * BELL.largest)
     randomizer = KRandomizedResponse(2 * groups, 2**30)
     counts, dummies = np.full(2 * groups, 10), 2 * groups * 9
