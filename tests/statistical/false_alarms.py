@@ -21,7 +21,7 @@ RATES = {
     "statistical/test_permutation.py": 20 * 1e-9,
     "statistical/test_randomizer.py": 2e-8,
     "statistical/test_running_audit.py": 2 * 1e-6 + 4 * 1e-7 + 4 * 1e-6,
-    "cli/test_audit.py": 1e-5,
+    "cli/test_audit.py": 5e-7,
     "cli/test_demo.py": (19 + 16 * 4 + 3 + 16 + 12) * EIGHT,
     "cli/test_questions.py": 25 * EIGHT,
     "cli/test_tasks.py": 7 * EIGHT,
