@@ -67,10 +67,15 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class Plan:
-    """A draft with its randomizers chosen."""
+    """A draft with its randomizers chosen.
+
+    `noise_needs` is the `epsilon_total` that all rounds would need with noise of the shuffler, if planning left the
+    noise out because fewer rounds would then fit the task's.
+    """
 
     draft: Draft
     queries: tuple[PlannedQuery, ...]
+    noise_needs: float | None = None
 
     @property
     def submission_bytes(self) -> int:
@@ -110,18 +115,21 @@ class Plan:
 def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
+    With noise `auto`, the shuffler adds noise to each query that can have it, if two things are true: no query's
+    expected error becomes more than `NOISE_WORTH` times that without any noise; and as many rounds fit epsilon_total.
+
     Raises:
         TaskError: if a value is out of its limits; if a query's expected 95 % half-width is wider than its whole range
             (the message names a minimum that is enough); if no randomizer meets the promise of a round; or if not even
             one round fits epsilon_total.
     """
     check_draft(draft)
-    planned = _plan_at(draft, draft.minimum_reports)
+    planned, noise_needs = _within_total(draft, _plan_at(draft, draft.minimum_reports))
     # `not <=` instead of `>`, so that an error that is NaN also counts as useless.
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
-    chosen = Plan(draft, planned)
+    chosen = Plan(draft, planned, noise_needs)
     try:
         check_minimum(Terms.of(draft), chosen.mechanisms)
     except AccountingError as error:
@@ -147,6 +155,24 @@ def check_not_over(draft: Draft, now: float) -> None:
 def forecast_of(plan: Plan) -> BudgetForecast:
     """Return the cost of all planned rounds together at the minimum, and how many of them fit the task's budget."""
     return forecast(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
+
+
+def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tuple[PlannedQuery, ...], float | None]:
+    """Return the plan, or that without noise if more rounds then fit epsilon_total, and the total that noise needs.
+
+    Noise composes to more over rounds than people do: its law is the best for one round.
+    """
+    if draft.noise != "auto" or draft.privacy.epsilon_total is None or draft.schedule.rounds == 1:
+        return planned, None
+    if all(each.query.noise is None for each in planned):
+        return planned, None
+    noisy = forecast_of(Plan(draft, planned))
+    if noisy.within == noisy.rounds:
+        return planned, None
+    plain = _plan_at(replace(draft, noise="none"), draft.minimum_reports)
+    if forecast_of(Plan(draft, plain)).within <= noisy.within:
+        return planned, None
+    return plain, noisy.epsilon_of_all
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
@@ -219,6 +245,7 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
             noise=draft.noise,
+            rounds=draft.schedule.rounds,
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error

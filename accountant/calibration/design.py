@@ -28,7 +28,7 @@ NOISE_LEVELS = 2**32
 
 
 Noise = Literal["none", "auto", "always"]
-"""Whether the shuffler adds noise to a query's batch: never, if that gives the smaller error, or always."""
+"""Whether the shuffler adds noise to a query's batch: never, if that is worth its error (`NOISE_WORTH`), or always."""
 
 
 class Randomized(Protocol):
@@ -99,7 +99,10 @@ class Calibration(Generic[R]):
 
 @dataclass(frozen=True)
 class Target:
-    """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the largest epsilon_local."""
+    """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the largest epsilon_local.
+
+    `rounds` is how many such batches a task has; noise of the shuffler is drawn up for them.
+    """
 
     epsilon: float
     delta: float
@@ -108,6 +111,7 @@ class Target:
     dummies: int
     cap: float
     noise: Noise = "none"
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -119,6 +123,7 @@ class Target:
         honest_share: float,
         dummies: int,
         noise: Noise = "none",
+        rounds: int = 1,
     ) -> Target:
         """Check the numbers and count the honest reports.
 
@@ -140,7 +145,7 @@ class Target:
                 f"noise is {noise} beside {dummies} uniform dummies; noise hides more than they do: leave one out"
             )
         largest = inf if cap is None else real(cap)
-        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), largest, noise)
+        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), largest, noise, rounds)
 
     def share(self, epsilon: float, delta: float, cap: float) -> Target:
         """Return the target of a query with these parts of the budget."""

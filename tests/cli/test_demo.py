@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def certificates_hold_and_fail_with_one_changed_byte(document: dict[str, Any]) -
     assert "Traceback" not in ran.err
 
 
-def test_demo_on_flights_estimates_within_eight_standard_errors(tmp_path: Path) -> None:
+def test_demo_on_flights_estimates_within_twelve_standard_errors(tmp_path: Path) -> None:
     picture = tmp_path / "flights.svg"
     ran = hubbub("demo", "--devices", "3000", "--out", tmp_path / "kept", "--plot", picture, "--json")
     assert ran.status == 0, ran.err
@@ -52,9 +53,15 @@ def test_demo_on_flights_estimates_within_eight_standard_errors(tmp_path: Path) 
     assert document["minimum_reports"] == 2700
     estimates = [row for query in only["queries"] for row in query["estimates"]]
     assert len(estimates) == 16 + 3
-    # Nineteen estimates, each beyond eight standard errors with probability 4e-9 at most: false alarms below 1e-7.
-    assert all(abs(row["error_in_standard_errors"]) < 8 for row in estimates)
-    assert only["privacy"]["round_total"]["epsilon_upper"] <= 1
+    # Nineteen estimates. Noise has the tails of a geometric law: of these, each is beyond twelve standard errors with
+    # probability 1e-14, and beyond eight with 1e-8, or 1e-5 of groups.
+    assert all(abs(row["error_in_standard_errors"]) < 12 for row in estimates)
+    total = only["privacy"]["round_total"]
+    # Noise of the shuffler: true even if everybody else lies, for at most 5 % of error.
+    assert total["epsilon_upper"] <= total["epsilon_upper_alone"] <= 1
+    assert set(document["noise"]) == {"carrier", "departure_delay"}
+    for each in document["noise"].values():
+        assert 0 < each["expected_standard_error"] <= 1.05 * each["expected_without_noise"]
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
     assert document["plot"] == str(picture)
     assert ">carrier<" in picture.read_text()
@@ -94,7 +101,7 @@ def test_a_cluster_that_cannot_be_is_refused(tmp_path: Path, words: tuple[str, .
 
 
 def counts_near_the_truth(rows: list[dict[str, Any]]) -> bool:
-    return all(abs(row["error_in_standard_errors"]) < 8 for row in rows)
+    return all(abs(row["error_in_standard_errors"]) < 12 for row in rows)
 
 
 def test_a_state_over_time_is_followed_through_sixteen_rounds_of_one_budget(tmp_path: Path) -> None:
@@ -104,7 +111,7 @@ def test_a_state_over_time_is_followed_through_sixteen_rounds_of_one_budget(tmp_
     assert ran.status == 0, ran.err
     document = ran.json
     rows = [row for each in document["rounds"] for query in each["queries"] for row in query["estimates"]]
-    # Sixteen or more estimates, each beyond eight standard errors with probability 4e-9 at most.
+    # Sixteen or more estimates.
     assert len({each["round"] for each in document["rounds"]}) == 16 <= len(rows)
     assert counts_near_the_truth(rows)
     assert document["rounds"][-1]["privacy"]["all_rounds"]["epsilon_upper"] <= 1
@@ -161,6 +168,8 @@ def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
     ran = hubbub("demo", "--data", table, *words)
     assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
     assert ran.status == 0, ran.err
+    assert "Noise of the shuffler keeps ε ≤ " in ran.out
+    assert re.search(r"even if everybody else lies. Largest standard errors expected: city [\d.]+ \(", ran.out)
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out
     assert "devices encode, randomize, seal, submit" in ran.err
