@@ -56,6 +56,6 @@ async def test_each_certificate_counts_once_and_the_round_s_certificate_says_who
         assert [query.valid for query in results.queries] == [DEVICES]
         pinned = pipeline.task.task.identities
         verified = verify(results.certificate, Pins(pinned.operator, pinned.shuffler, pinned.analyzer))
-        assert (verified.admission["mode"], verified.admission["rests_on"]) == ("mtls", "certificates")
+        assert verified.admission["mode"] == "mtls"
         batches = json.loads(results.certificate)["body"]["batches"]
         assert {batch["body"]["admission"] for batch in batches} == {"mtls"}
