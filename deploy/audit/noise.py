@@ -18,7 +18,7 @@ error. So draws that are too close together are seen wherever they are, as all z
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ REPORT = ">u4"
 class NoisyRound:
     """The reports of one query in one round that was opened, with how many people gave which answer."""
 
-    reports: bytes
+    reports: bytes = field(repr=False)
     is_first: bool
     participants: int
 
