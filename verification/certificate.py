@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.ladder import Ladder, ladders
-from hubbub.accountant.certificate.members import FLOATS
+from hubbub.accountant.certificate.ladder import ladder_words
+from hubbub.accountant.certificate.members import FLOATS, check_members
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import HubbubError, SignatureError
@@ -87,11 +87,6 @@ class Verified:
         ]
 
     @property
-    def ladders(self) -> tuple[Ladder, ...]:
-        """Who must be honest for which ε: of each query, of the round, of all rounds so far, and of all of the task."""
-        return ladders(self.content)
-
-    @property
     def release(self) -> Release:
         """The round's own release."""
         documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
@@ -142,6 +137,28 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
             f"the certificate is not valid: {error}. Do not use its numbers; ask the analyzer's party for a valid one"
         ) from error
     return Verified(task, content, records, pins, releases)
+
+
+def stated(certificate: bytes) -> dict[str, Any]:
+    """Return what a certificate states, before its numbers are recomputed: it has the right form, and its own words.
+
+    For showing a certificate at once whose signature is checked; `verify` checks the rest.
+
+    Raises:
+        VerificationError: if a member has another form, or the words are not those of its task.
+    """
+    try:
+        content = _stated(parse_named(certificate, CERTIFICATE, "body")["body"])
+        _check_form(content)
+        check_members(content)
+        task = SignedTask.from_json(content["task"]).task
+        mechanisms = {query.name: query.mechanism for query in task.queries}
+        words = ladder_words(Terms.of(task), mechanisms, len(content["all_rounds"]["history"]))
+        if (content["ladder"], content["delta"]) != (words, task.privacy.delta):
+            raise VerificationError("its ladder or its delta is not that of its task")
+    except (HubbubError, AccountingError, SignatureError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise VerificationError(f"the certificate cannot be shown: {error!s:.300}") from error
+    return content
 
 
 def _check_kind(certificate: bytes) -> None:

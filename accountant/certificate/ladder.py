@@ -72,6 +72,11 @@ def ladders(content: Mapping[str, Any]) -> tuple[Ladder, ...]:
     return (*queries, *(Ladder(name, None, ladder(content[name], words)) for name in totals))
 
 
+def rows_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return all rungs of all ladders of a certificate as rows of JSON."""
+    return [row for each in ladders(content) for row in each.as_json()]
+
+
 def ladder(stated: Mapping[str, Any], words: Mapping[str, str]) -> tuple[Rung, ...]:
     """Return the rungs of one object of a certificate, in the words of its member `ladder`.
 

@@ -7,19 +7,21 @@ from types import MappingProxyType
 
 BODY: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "admission": ("object", "`mode`, `rests_on` and `words`: how people were admitted, and what that rests on."),
+        "admission": ("object", "`mode` and `words`: who was let in, and what made-up reports mean for privacy."),
         "all_rounds": ("object", "The privacy of everything that one person sent in all rounds so far."),
         "batches": (
             "list",
             "The signed batch record of each query, in the task's order; if there are hops, the last's.",
         ),
         "counts_digest": ("hex", "SHA-256 of the counts, so that results can be checked against the certificate."),
+        "delta": ("number", "δ, the same for every ε of the certificate: the task's."),
         "format": ("text", "The format's name."),
         "honest_share": ("number", "The share of the reports that the task assumes to be honest."),
         "horizon": (
             "object",
             "What all rounds of the task cost, those to come included; only if a query is longitudinal.",
         ),
+        "ladder": ("object", "For each member with an ε: who must be honest for it, in one sentence."),
         "queries": ("list", "The privacy of each query's batch, in the task's order."),
         "releases": ("list", "The releases of the task before this round, in their order."),
         "round": ("count", "The round's number, from 0."),
@@ -27,27 +29,26 @@ BODY: Mapping[str, tuple[str, str]] = MappingProxyType(
         "successions": ("list", "The signed successions that follow the task's identities; mostly none."),
         "task": ("object", "The signed task."),
         "uncounted": ("list", "The rounds of `releases` that were never counted, as the analyzer claims."),
-        "valid_reports": ("object", "`rests_on` and `words`: on whose claim the numbers of valid reports rest."),
     }
 )
 """The members of a certificate's body: kind and meaning."""
 
 NUMBERS: Mapping[str, str] = MappingProxyType(
     {
-        "bound": "The bound that gave ε; the catalogue of bounds has its name.",
+        "bound": "The bound that gives `epsilon_upper`; it is `noise` if noise of the shuffler hides a person. The "
+        "catalogue of bounds has its theorem.",
         "budget": "The task's `epsilon_total`; null if it has none.",
-        "delta": "δ, the same for every ε of the certificate: the task's.",
         "dummies": "Reports of the shuffler in the batch: uniform ones, or the sum of its noise.",
-        "epsilon_local": "ε that is left if shuffler and analyzer collude: that of the randomizers alone.",
+        "epsilon_local": "ε if only this person's device is honest: that of the randomizers alone.",
         "epsilon_lower": "ε that a named attack reaches, so no smaller one could be proven; null if no attack is "
         "known.",
-        "epsilon_upper": "ε, proven, if as many reports are valid as stated. In `horizon` it is null if a batch so far "
+        "epsilon_upper": "ε, proven, if everyone is honest. In `horizon` it is null if a batch so far "
         "had fewer valid honest reports than the minimum gives.",
         "epsilon_upper_at_minimum": "ε of the rounds so far as the ledgers charge them, at the minimum; null if a "
         "batch had fewer valid honest reports than the minimum gives.",
-        "epsilon_upper_alone": "ε by the shuffler's records alone: nothing is assumed of how many reports are valid.",
-        "epsilon_upper_if_minimum_valid": "ε if at least the task's minimum is valid in each batch; null if fewer are "
-        "stated of one.",
+        "epsilon_upper_alone": "ε if only this person and the shuffler are honest, and everybody else lies.",
+        "epsilon_upper_if_minimum_valid": "ε if the analyzer miscounts, but at least the task's minimum is valid in "
+        "each batch; null if fewer are stated of one.",
         "history": "The counts of every round so far, this one last.",
         "honest_reports": "Valid reports that are assumed to be honest, by the honest share.",
         "left_out": "Reports that were not counted, by reason.",
@@ -59,7 +60,6 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "reports": "Reports of devices that were delivered, without dummies.",
         "round": "The round's number.",
         "rounds": "How many rounds the task has.",
-        "source": "The paper and theorem of the bound.",
         "state": "`published`, or `withheld` if too few valid reports were left.",
         "valid": "Reports that were counted.",
     }

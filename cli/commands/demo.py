@@ -341,12 +341,9 @@ def _cluster(cluster: dict[str, Any]) -> str:
 
 
 def _noise(document: dict[str, Any]) -> str:
-    """Return what noise of the shuffler promises, and what it does to the errors."""
-    from hubbub.cli.tables.privacy import beside_liars
-
+    """Return what noise of the shuffler does to the errors; the ladder says what it promises."""
     errors = ", ".join(_error_words(name, **errors) for name, errors in document["noise"].items())
-    promised = beside_liars(document["rounds"][-1]["privacy"])
-    return f"{promised} Largest standard errors expected: {errors}."
+    return f"With noise of the shuffler the largest standard errors expected are: {errors}."
 
 
 def _error_words(name: str, expected_standard_error: float, expected_without_noise: float) -> str:

@@ -236,7 +236,10 @@ def _words(query: Query) -> str:
 
 
 def _noise_words(planned: Plan) -> Iterator[str]:
-    """Yield what the shuffler adds to each query, by which rule, and what that promises."""
+    """Yield what the shuffler adds to each query, by which rule, and who must be honest for what that promises."""
+    from hubbub.accountant.certificate.ladder import ALONE, ladder_words
+    from hubbub.accountant.certificate.terms import Terms
+
     queries = [each.query for each in planned.queries]
     if planned.draft.noise == "auto":
         yield _auto_words(planned)
@@ -248,10 +251,9 @@ def _noise_words(planned: Plan) -> Iterator[str]:
                 f"average, of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family})"
             )
     if any(query.noise is not None for query in queries):
-        yield (
-            "noise: its ε holds even if everybody else's report is a liar's, while the shuffler is honest; without an "
-            "honest shuffler ε_local is left"
-        )
+        words = ladder_words(Terms.of(planned.draft), {each.name: each.mechanism for each in queries}, 1)
+        yield f"noise: its ε holds {words[ALONE]}"
+        yield f"ε_local holds {words['epsilon_local']}"
 
 
 def _auto_words(planned: Plan) -> str:

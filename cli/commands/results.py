@@ -74,6 +74,8 @@ def command(
     --prefixes you need no list, if the task asks for texts by prefixes: beginnings that stand out in one round are
     continued in the next. A text that ends in … is the beginning of longer ones. Looking up texts costs no privacy.
 
+    Below the estimates stands who must be honest for which epsilon, as the round's certificate states it.
+
     Results are not shown (results_differ) if their counts differ from the certificate's, or if their estimates do not
     follow from the counts. Save the output of --json for hubbub verify, which also checks who signed.
 
@@ -107,12 +109,16 @@ def command(
 
 def _print_ladder(results: RoundResults) -> None:
     """Print who must be honest for which ε, as the certificate states it; its signature is checked before."""
-    import json
-
     from hubbub.cli.tables.ladder import ladder_lines
+    from hubbub.verification.certificate import VerificationError, stated
 
-    for line in ladder_lines(json.loads(results.certificate)["body"]):
+    try:
+        content = stated(results.certificate)
+    except VerificationError as error:
+        raise _differ(results, str(error)) from error
+    for line in ladder_lines(content):
         console().print(line, markup=False, soft_wrap=True)
+    console().print("as the certificate states; hubbub verify computes it again", markup=False)
 
 
 def _export(results: RoundResults, csv: Path | None, guarded: bool, parquet: Path | None) -> None:

@@ -82,7 +82,8 @@ def command(
     the earlier rounds too.
 
     A certificate states several epsilons for the same people. The command prints who must be honest for each, one
-    sentence each; for a history, it prints this for all rounds together. With --json these are the rows of ladder.
+    sentence each; for a history, it prints this for all rounds together. With --json these are the rows of ladder,
+    of the proven numbers alone if --rigorous is given.
 
     Give a folder or several files to check a whole history. Each certificate is checked. Together they must be the
     whole history of their tasks: one chain of releases without a gap, and no round with two certificates. In a folder,
@@ -192,6 +193,7 @@ def _proven(verified: Verified) -> list[Finding]:
 
 
 def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, Any]:
+    from hubbub.accountant.certificate.ladder import rows_of
     from hubbub.cli.tables.delta_warnings import epsilon_warning
     from hubbub.protos.task.delta_warnings import delta_warning
 
@@ -207,7 +209,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "admission": verified.admission,
         "delta": content["delta"],
         "honest_share": content["honest_share"],
-        "ladder": [row for each in verified.ladders for row in each.as_json()],
+        "ladder": rows_of(content),
         "queries": content["queries"],
         "round_total": content["round_total"],
         "all_rounds": content["all_rounds"],
@@ -222,7 +224,10 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
     if findings is not None:
         from hubbub.verification.proof import proven_content
 
-        document.update(proven_content(content, findings))
+        proven_members = proven_content(content, findings)
+        document.update(proven_members)
+        # Of the proven numbers alone, so that nobody mistakes a stated number for a proven one.
+        document["ladder"] = rows_of({**content, **proven_members})
         proven = not any(finding.fails for finding in findings)
         document["rigorous"] = {"proven": proven, "claims": [finding.as_json() for finding in findings]}
     return document

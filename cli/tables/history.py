@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, rows_of
 from hubbub.cli.tables.delta_warnings import epsilon_warning
 from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.protos.task.delta_warnings import delta_warning
@@ -49,7 +49,7 @@ def _history(history: CertificateHistory) -> dict[str, Any]:
         "rounds": [_round(each) for each in history.certificates],
         "all_rounds": last.verified.content["all_rounds"],
         "delta_warning": delta_warning(task),
-        "ladder": [row for each in last.verified.ladders if each.covers == "all_rounds" for row in each.as_json()],
+        "ladder": [row for row in rows_of(last.verified.content) if row["covers"] == "all_rounds"],
     }
 
 

@@ -18,7 +18,7 @@ error. So draws that are too close together are seen wherever they are, as all z
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,9 @@ REPORT = ">u4"
 
 @dataclass(frozen=True)
 class NoisyRound:
-    """The reports of one query in one round that was opened, with how many people gave which answer."""
+    """One query of a round that was opened: its reports, joined, the victim's answer, and how many took part."""
 
-    reports: bytes = field(repr=False)
+    seen: bytes
     is_first: bool
     participants: int
 
@@ -147,10 +147,10 @@ def _beyond_people(worst: WorstCase, rounds: Sequence[NoisyRound]) -> NDArray[np
     symbols = beside_noise(query.randomizer, _noise(query)).symbols
     law = worst.likelihoods(np.arange(symbols, dtype=REPORT).tobytes())
     found = np.empty((len(rounds), draws), dtype=np.int64)
-    for place, seen in enumerate(rounds):
-        people = (law.first if seen.is_first else law.second) + (seen.participants - 1) * law.others
-        expected = np.rint(people / people.sum() * seen.participants).astype(np.int64)
-        reports = np.frombuffer(seen.reports, dtype=REPORT).astype(np.int64)
+    for place, each in enumerate(rounds):
+        people = (law.first if each.is_first else law.second) + (each.participants - 1) * law.others
+        expected = np.rint(people / people.sum() * each.participants).astype(np.int64)
+        reports = np.frombuffer(each.seen, dtype=REPORT).astype(np.int64)
         counts = np.bincount(reports[reports < symbols], minlength=symbols)
         found[place] = (counts - expected - _noise(query).reach)[:draws]
     return found.ravel()

@@ -42,12 +42,12 @@ CROWDS: Mapping[int, float] = MappingProxyType(
 """ε of the demo's carrier question at δ = 10⁻⁶, by the number of reports; a test computes them again."""
 
 RUNGS: Sequence[tuple[str, str, str]] = (
-    ("epsilon_local", "8", "the device alone"),
-    ("epsilon_upper_alone", "0.999665", "the shuffler too: it permutes, adds noise, and its record is true"),
-    ("epsilon_upper_if_minimum_valid", "0.397117", "these, and that 18,000 reports of each question are valid"),
-    ("epsilon_upper", "0.37522", "these, and that the analyzer counted the valid reports truly"),
+    ("epsilon_upper", "0.37522", "the shuffler, the analyzer and everyone who answers"),
+    ("epsilon_upper_if_minimum_valid", "0.397117", "the same, but the analyzer may miscount, down to 18,000"),
+    ("epsilon_upper_alone", "0.999665", "the shuffler; everybody else may lie, the analyzer too"),
+    ("epsilon_local", "8", "only the person's own device"),
 )
-"""Rungs of the certificate's ladder in the demo: the member, its number, and what must be honest or true."""
+"""Rungs of the certificate's ladder in the demo: the member, its number, and who must be honest."""
 
 
 def randomizer() -> str:
@@ -135,20 +135,20 @@ def amplification() -> str:
 
 def ladder() -> str:
     """Draw the numbers of the demo's certificate, and what each of them rests on."""
-    canvas = Canvas(66 + 70 * len(RUNGS) + 46, "The ladder", "Four numbers of a certificate, and what each rests on.")
+    canvas = Canvas(66 + 70 * len(RUNGS) + 46, "The ladder", "Four numbers of a certificate, and who must be honest.")
     canvas.text(20, 40, "The demo's certificate, all questions of the round, δ = 10⁻⁶", "title")
     for index, (member, number, trust) in enumerate(RUNGS):
         top = 62 + 70 * index
         left = 20 + 36 * index
         canvas.rectangle(left, top, WIDTH - 40 - 36 * index, 58)
-        canvas.rectangle(left, top, 128, 58, ("device", "shuffler", "analyzer", "analyzer")[index])
+        canvas.rectangle(left, top, 128, 58, ("analyzer", "analyzer", "shuffler", "device")[index])
         canvas.text(left + 64, top + 36, f"ε ≤ {number}", "head on", "middle")
         canvas.text(left + 144, top + 24, member, "head")
-        canvas.text(left + 144, top + 46, f"rests on: {trust}")
+        canvas.text(left + 144, top + 46, f"honest: {trust}")
     canvas.text(
         20,
         62 + 70 * len(RUNGS) + 24,
-        "Each step down believes one party more, and promises a smaller ε or the same. No step needs the one below it.",
+        "Each rung believes fewer parties than the one above it, and its ε is larger or the same.",
         "small",
     )
     return canvas.svg()

@@ -77,7 +77,7 @@ def test_verify_warns_of_a_large_delta(tmp_path: Path) -> None:
     ran = hubbub("verify", path)
     assert ran.status == 0
     assert f"warning: {warning}" in ran.out
-    assert "epsilon <= 0.0" in ran.out
+    assert "ε ≤ 0.0 (" in ran.out
     assert hubbub("verify", path, "--json").json["delta_warning"] == f"warning: {warning}"
     of_all = hubbub("verify", tmp_path, "--json").json["histories"][0]
     assert of_all["delta_warning"] == f"warning: {warning}"

@@ -164,6 +164,9 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         results = await ran("results", operator, "--task", "kiosks", "--wait", "60", "--json")
         assert results.status == 0, results.err
         assert results.json["queries"][0]["valid"] == 22
+        shown = await ran("results", operator, "--task", "kiosks")
+        assert " if only the person's own device is honest; everybody else may work together, " in shown.out
+        assert shown.out.endswith("as the certificate states; hubbub verify computes it again\n")
 
         one = await ran("status", operator, "--task", "kiosks", "--json")
         assert {each["task"] for each in one.json["analyzer_rounds"]} == {"kiosks"}

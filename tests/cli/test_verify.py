@@ -37,10 +37,12 @@ def test_the_demos_certificate_is_proven(certificate: Path) -> None:
         assert proof["proven"]
         assert proof["epsilon_proven"] == query["epsilon_upper"]
         assert proof["stated"] == query["epsilon_upper_stated"] == pytest.approx(query["epsilon_upper"], rel=1e-12)
-        assert (proof["delta"], proof["route"]) == (query["delta"], "blanket")
+        assert (proof["delta"], proof["route"]) == (ran.json["delta"], "blanket")
     assert found["round_total", "epsilon_upper"]["proven"]
     total = ran.json["round_total"]
     assert found["round_total", "epsilon_upper"]["epsilon_proven"] == total["epsilon_upper"]
+    rows = {row["member"]: row["epsilon"] for row in ran.json["ladder"] if row["covers"] == "round_total"}
+    assert rows == {"epsilon_upper": total["epsilon_upper"], "epsilon_local": total["epsilon_local"]}
     assert total["epsilon_upper_stated"] <= total["epsilon_upper"] <= 1.01001 * total["epsilon_upper_stated"]
 
 

@@ -45,11 +45,11 @@ def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_s
     assert ran.status == 0, ran.err
     assert f"task id: {TASK.id.hex()}" in ran.out
     assert "the counts are the certificate's; estimates follow from them: site" in ran.out
-    assert "how many reports are valid is claimed by the analyzer" in ran.out
-    assert (
-        "if at least the minimum of 100 is valid, if the honest share was assumed rightly, epsilon <= 4.44266"
-        in ran.out
-    )
+    lines = ran.out.splitlines()
+    heading = lines.index("  each person's privacy in this round, at δ = 0.01:")
+    rungs = [line.partition(" if ") for line in lines[heading + 1 : heading + 4]]
+    assert [rung[0] for rung in rungs][2] == "    ε ≤ 4.44266"
+    assert rungs[1][2].startswith("the shuffler and everyone who answers are honest; the analyzer may miscount, but ")
 
 
 def test_results_by_themselves_hold_their_certificate(saved: Path) -> None:
@@ -57,7 +57,13 @@ def test_results_by_themselves_hold_their_certificate(saved: Path) -> None:
     assert ran.status == 0, ran.err
     assert [each["recomputed"] for each in ran.json["results"]] == [["site"]]
     assert ran.json["task_id"] == TASK.id.hex()
-    assert ran.json["valid_reports"]["rests_on"] == "analyzer"
+    rows = ran.json["ladder"]
+    assert [(row["covers"], row["query"]) for row in rows] == [
+        *[("query", "site")] * 3,
+        *[("round_total", None)] * 3,
+        *[("all_rounds", None)] * 3,
+    ]
+    assert all(row["epsilon"] == ran.json["round_total"][row["member"]] for row in rows[3:6])
 
 
 def test_results_with_another_number_fail_beside_a_certificate_that_holds(saved: Path, tmp_path: Path) -> None:

@@ -96,7 +96,10 @@ def _check_command(certificate: bytes, running: LocalPipeline, folder: Path) -> 
     hops = [trust / "hop-2.pub.pem", trust / "hop-3.pub.pem"]
     pinned = hubbub("verify", path, *keys, "--hop-key", hops[0], "--hop-key", hops[1], "--json")
     assert pinned.json["signers_pinned"] is True
-    assert pinned.json["holds_while"].startswith("these are valid while one of the shufflers is honest")
+    assert [row["words"].split(";")[0] for row in pinned.json["ladder"] if row["covers"] == "round_total"][-2:] == [
+        "if the first shuffler is honest",
+        "if only the person's own device is honest",
+    ]
     assert hubbub("verify", path, *keys, "--json").json["signers_pinned"] is False
     for wrong in ([hops[1], hops[0]], [hops[0]], [hops[0], stranger]):
         given = [word for each in wrong for word in ("--hop-key", each)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hubbub.accountant.certificate import members
+from hubbub.accountant.certificate.ladder import ALONE
 from hubbub.accountant.certificate.meanings import BODY, MECHANISMS, NUMBERS
 from hubbub.accountant.mechanisms.registry import KINDS
 from hubbub.verification import certificate as verification
@@ -21,15 +22,15 @@ _KINDS: Mapping[Any, str] = {
 }
 """What the check of a member takes, in words."""
 
-_ATTESTED = members._BESIDE
+_BESIDE = members._BESIDE
 
 OBJECTS: Mapping[str, Mapping[str, members.Kind]] = {
-    "Each of queries": {**members.QUERY_MEMBERS, **_ATTESTED},
-    "round_total": {**members._TOTAL, **_ATTESTED},
-    "all_rounds": {**members._ALL_ROUNDS, **_ATTESTED},
+    "Each of queries": {**members.QUERY_MEMBERS, **_BESIDE},
+    "round_total": {**members._TOTAL, **_BESIDE},
+    "all_rounds": {**members._ALL_ROUNDS, **_BESIDE},
     "Each of all_rounds.history": {"queries": members._list, "round": members._count},
     "Each of the history's queries": members._BATCH,
-    "horizon": {**members._HORIZON, members.ALONE: members._number},
+    "horizon": {**members._HORIZON, ALONE: members._number},
 }
 """The objects of a certificate that have numbers, with the kind of each member."""
 
@@ -71,7 +72,6 @@ def pages() -> list[Page]:
                     wrapped("Each of `queries` also has the members of its `mechanism`."),
                     table(("mechanism", "member", "means"), mechanisms),
                 ),
-                section("The sentence on valid reports", wrapped(str(members.VALID_REPORTS["words"]), "> ", "> ")),
             ),
         )
     )

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.records.batch import BatchRecord
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from hubbub.protos.task.task import Privacy
-from hubbub.verification.certificate import NotACertificate, Pins, VerificationError, verify
+from hubbub.verification.certificate import NotACertificate, Pins, VerificationError, stated, verify
 from support.certificates import batch_records, content_of, counts, encode
 from support.samples import Parties, sample_task, signed
 
@@ -63,6 +64,21 @@ def test_a_certificate_says_who_was_let_in(stated: AdmissionPolicy) -> None:
     forged = [replace(record, admission=other.mode.value).signed_by(PARTIES.shuffler).as_json() for record in records]
     with pytest.raises(VerificationError, match=f"admission was {other.mode.value} by the shuffler's record"):
         verify(encode({**content, "batches": forged}, PARTIES), PINS)
+
+
+def test_what_a_certificate_states_is_shown_at_once_if_it_has_its_form_and_words() -> None:
+    assert list(ladder_lines(stated(CERTIFICATE))) == list(ladder_lines(verify(CERTIFICATE, PINS).content))
+    for lie in (
+        _set("\x1b[2J", "ladder", "epsilon_upper"),
+        _set("0", "round_total", "epsilon_upper"),
+        _set(0.5, "delta"),
+        _set([], "all_rounds"),
+        lambda content: content.pop("ladder"),
+    ):
+        content = copy.deepcopy(CONTENT)
+        lie(content)
+        with pytest.raises(VerificationError, match="the certificate cannot be shown: "):
+            stated(encode(content, PARTIES))
 
 
 def test_without_pins_it_holds_and_says_that_it_is_not_pinned() -> None:
