@@ -219,11 +219,23 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
             noise=draft.noise,
+            **_over_rounds(draft, share),
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
     pairs = zip(designs, calibrations, strict=True)
     return tuple(_planned(design, chosen, reports) for design, chosen in pairs)
+
+
+def _over_rounds(draft: Draft, share: float) -> dict[str, Any]:
+    """Return what all rounds must meet together, if noise may be added: then the law is chosen for all of them.
+
+    Without noise, randomizers are chosen for one round, and rounds that do not fit epsilon_total are erased.
+    """
+    total = draft.privacy.epsilon_total
+    if draft.noise == "none" or total is None:
+        return {}
+    return {"rounds": draft.schedule.rounds, "epsilon_total": total * share}
 
 
 def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> PlannedQuery:
