@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import BudgetForecast, forecast
-from hubbub.planning import longitudinal
+from hubbub.planning import by_error, longitudinal
+from hubbub.planning.by_error import first_that
 from hubbub.planning.comparison import PrivacyTarget, RandomizerCandidate, compare_randomizers
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.protos.errors import TaskError
@@ -67,10 +68,14 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class Plan:
-    """A draft with its randomizers chosen."""
+    """A draft with its randomizers chosen.
+
+    If the draft states errors, its ε is the one that was solved for, and `epsilon_most` is the one that was written.
+    """
 
     draft: Draft
     queries: tuple[PlannedQuery, ...]
+    epsilon_most: float | None = None
 
     @property
     def submission_bytes(self) -> int:
@@ -110,18 +115,24 @@ class Plan:
 def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
+    If the draft states errors, ε is the least one found, up to the draft's, with which every stated error is reached.
+
     Raises:
-        TaskError: if a value is out of its limits; if a query's expected 95 % half-width is wider than its whole range
+        TaskError: if a value is out of its limits; if a stated error cannot be reached (the message names what would
+            reach it); if a query's expected 95 % half-width is wider than its whole range
             (the message names a minimum that is enough); if no randomizer meets the promise of a round; or if not even
             one round fits epsilon_total.
     """
     check_draft(draft)
+    most = draft.privacy.epsilon if draft.errors else None
+    if draft.errors:
+        draft = by_error.least_epsilon(draft, _errors_of)
     planned = _plan_at(draft, draft.minimum_reports)
     # `not <=` instead of `>`, so that an error that is NaN also counts as useless.
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
-    chosen = Plan(draft, planned)
+    chosen = Plan(draft, planned, most)
     try:
         check_minimum(Terms.of(draft), chosen.mechanisms)
     except AccountingError as error:
@@ -157,11 +168,16 @@ def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     return tuple((over_time | rest)[question.name] for question in draft.questions)
 
 
+def _errors_of(draft: Draft) -> dict[str, float]:
+    """Return the expected error of each query at the minimum of reports."""
+    return {each.query.name: each.expected_error for each in _plan_at(draft, draft.minimum_reports)}
+
+
 def _is_repeated(question: Question) -> bool:
     return isinstance(question, Repeated)
 
 
-def _share(draft: Draft, questions: Sequence[Question]) -> float:
+def share_of(draft: Draft, questions: Sequence[Question]) -> float:
     """Return the share of the task's privacy of these questions, rounded down so that shares never exceed the whole."""
     if len(questions) == len(draft.questions):
         return 1.0
@@ -180,7 +196,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
             f"{question.name}: noise is always, but a longitudinal question takes no noise of the shuffler; set it to "
             "auto, and the other questions may have it"
         )
-    privacy, share = draft.privacy, _share(draft, [question])
+    privacy, share = draft.privacy, share_of(draft, [question])
     total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
     local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local
     goal = Goal(
@@ -207,7 +223,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
 
 def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -> tuple[PlannedQuery, ...]:
     """Plan the questions whose rounds are independent of each other."""
-    privacy, share = draft.privacy, _share(draft, questions)
+    privacy, share = draft.privacy, share_of(draft, questions)
     designs = [Design(question) for question in questions]
     try:
         calibrations = calibrate(
@@ -267,21 +283,9 @@ def _smallest_minimum(draft: Draft) -> int | None:
     return first_that(does, draft.minimum_reports, MAXIMUM_REPORTS)
 
 
-def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
-    """Return a number at which `holds` is true, at most an eighth above the first; None if there is none to `limit`.
-
-    It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.
-    """
-    high = low
-    while not holds(high):
-        if high >= limit:
-            return None
-        low, high = high, min(2 * high, limit)
-    # `holds` is true at `high` and was false at `low`, unless they are equal.
-    while high - low > max(1, high // 8):
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def errors_by_epsilon(plan: Plan) -> tuple[by_error.ErrorsAtEpsilon, ...]:
+    """Return the errors of the plan's queries at the ε that people choose, and at its own; all else stays."""
+    return by_error.errors_by_epsilon(plan.draft, _errors_of)
 
 
 def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:

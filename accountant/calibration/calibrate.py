@@ -47,18 +47,16 @@ def calibrate(
 ) -> tuple[Calibration[R], ...]:
     """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
 
-    `composition.compose_upper` checked that all queries together are within `epsilon` at `delta`; the local ε add up to at
-    most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform reports are
-    added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it keeps its ε
-    whatever everybody else sent. With `epsilon_total`, all `rounds` together are within it at the same δ.
+    `composition.compose_upper` checked that all queries together are within `epsilon` at `delta`; the local ε add up
+    to at most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform
+    reports are added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it
+    keeps its ε whatever everybody else sent. With `epsilon_total`, all `rounds` together are within it at the same δ.
 
     Raises:
         AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
-    target = Target.of(
-        epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds, epsilon_total
-    )
+    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds, epsilon_total)
     if len(designs) == 1:
         return (_calibrated(designs[0], target),)
     return _widest(lambda scale: _at_scale(designs, shares, target, scale), target)
