@@ -186,10 +186,15 @@ def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
 
 
 def _smaller_epsilon(parts: Sequence[Part], delta: float, local: float) -> tuple[float, Sequence[Part]]:
-    """Return the smallest ε of all ways to bound the parts, and the way that gave it."""
+    """Return the smallest ε of all ways to bound the parts, and the way that gave it; `local` is valid without any."""
     ways = _ways(parts)
-    upper, place = min((_upper_epsilon(tried, delta, local), place) for place, tried in enumerate(ways))
-    return upper, ways[place]
+    upper, best = _upper_epsilon(ways[0], delta, local), ways[0]
+    for way in ways[1:]:
+        # Below the smallest so far or nowhere: a way that is not smaller costs one look at its curve.
+        found = _upper_epsilon(way, delta, min(upper, local))
+        if found < upper:
+            upper, best = found, way
+    return upper, best
 
 
 def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
@@ -201,8 +206,9 @@ def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
     """
     ways: list[Sequence[Part]] = [parts]
     if any(isinstance(part.mechanism, WithNoise) for part in parts):
-        ways += [[without_noise(part) for part in parts], [_smaller_alone(part) for part in parts]]
-        ways.append([_with_ends(part) for part in parts])
+        ways += [[without_noise(part) for part in parts], [_with_ends(part) for part in parts]]
+        if len(parts) > 1:
+            ways.append([_smaller_alone(part) for part in parts])
     bare = [[replace(part, dummies=0) for part in way] for way in ways if any(part.dummies for part in way)]
     return [way for place, way in enumerate([*ways, *bare]) if way not in [*ways, *bare][:place]]
 
@@ -227,11 +233,12 @@ def _upper_delta(parts: Sequence[Part], epsilon: float) -> float:
     return _curve(grids, _for_epsilon(epsilon)).delta(epsilon)
 
 
-def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
+def _upper_epsilon(parts: Sequence[Part], delta: float, limit: float) -> float:
+    """Return an ε that is valid at `delta`, or `limit`, which is valid for another reason."""
     grids = _dominating(parts, delta)
     # None of the three is below the truth, so neither is the smallest.
-    upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, local)
-    return min(upper, _basic(grids, delta), _basic_of_best(parts, delta))
+    upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, limit)
+    return min(upper, _basic(grids, delta, upper), _basic_of_best(parts, delta))
 
 
 def composed_delta(grid: LossGrid, rounds: int, epsilon: float) -> float:
@@ -255,11 +262,14 @@ def _single(parts: Sequence[Part]) -> Part | None:
     return only if len(parts) == 1 and only.rounds == 1 and not only.sampled else None
 
 
-def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float) -> float:
-    """Return basic composition of the same pairs, δ split evenly over the rounds."""
+def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float, limit: float) -> float:
+    """Return basic composition of the same pairs, δ split evenly over the rounds; infinity if it exceeds `limit`."""
     rounds = sum(count for _, count in grids)
     # Each round's δ is known to PAIR_ERROR; asking for less by that much keeps the sum within delta.
     share = delta / rounds / (1 + 2 * PAIR_ERROR)
+    # Over many rounds it is far above: then each round's ε exceeds its share of the limit, which one look shows.
+    if all(grid.delta(limit / rounds) > share for grid, _ in grids):
+        return math.inf
     return math.fsum(count * _one_epsilon(grid, share) for grid, count in grids) * (1 + 1e-13)
 
 

@@ -197,7 +197,7 @@ class Certifier:
         check_tallies(task, counted)
         successions = () if task.lineage is None else task.lineage.successions
         content = {
-            "admission": facts.signed.task.admission.statement(),
+            "admission": facts.signed.task.admission_statement,
             "batches": [batch.record.as_json() for batch in facts.batches],
             "format": CERTIFICATE.format,
             "releases": [release.content() for release in facts.past.releases],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.ladder import Ladder, ladders
 from hubbub.accountant.certificate.members import FLOATS
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
@@ -33,8 +34,8 @@ from hubbub.queries.errors import shown
 from hubbub.verification.pins import Pins as Pins
 
 _MEMBERS = {
-    *("admission", "all_rounds", "batches", DIGEST, "format", "honest_share", "queries", "releases", "round"),
-    *("round_total", "successions", "task", "uncounted", "valid_reports"),
+    *("admission", "all_rounds", "batches", DIGEST, "delta", "format", "honest_share", "ladder", "queries"),
+    *("releases", "round", "round_total", "successions", "task", "uncounted"),
 }
 _OPTIONAL = {"horizon"}
 """Members of a task with a longitudinal query; `check_statement` decides whether they must be there."""
@@ -86,23 +87,9 @@ class Verified:
         ]
 
     @property
-    def colluders(self) -> str:
-        """The parties that leave only the local ε if they collude, in words."""
-        shufflers = 1 + len(self.task.identities.hops)
-        return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
-
-    @property
-    def holds_while(self) -> str | None:
-        """The parties on which the central numbers of a chain rest, in words; None if there is one shuffler.
-
-        docs/explanation/threat-model.md, "With a chain of shufflers", has what each coalition leaves.
-        """
-        if not self.task.identities.hops:
-            return None
-        added = self.task.privacy.dummies or any(query.noise is not None for query in self.task.queries)
-        dummies = " and keeps the contents of its dummies secret" if added else ""
-        honest = "one of the shufflers is honest and those before it pass on what they received"
-        return f"these are valid while {honest}, and the first one is honest about whom it let in{dummies}"
+    def ladders(self) -> tuple[Ladder, ...]:
+        """Who must be honest for which ε: of each query, of the round, of all rounds so far, and of all of the task."""
+        return ladders(self.content)
 
     @property
     def release(self) -> Release:
@@ -113,8 +100,8 @@ class Verified:
 
     @property
     def admission(self) -> dict[str, str]:
-        """The mode of admission, and what the central numbers therefore rest on."""
-        return self.task.admission.statement()
+        """The mode of admission, and what it means for privacy, in words."""
+        return self.task.admission_statement
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -299,11 +286,11 @@ def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord,
 
 
 def _check_admission(task: Task, content: dict[str, Any]) -> None:
-    """Check the statement of what the central numbers rest on."""
-    if content["admission"] != task.admission.statement():
+    """Check the statement of who was let in, and what that means for privacy."""
+    if content["admission"] != task.admission_statement:
         raise VerificationError(
-            f"its admission is not the statement for mode {task.admission.mode.value}, which states in full what the "
-            "central numbers depend on"
+            f"its admission is not the statement for mode {task.admission.mode.value}, which says who was let in and "
+            "what that means for privacy"
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import fraction_up, round_up_significant
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
@@ -99,7 +99,7 @@ def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> d
 
 
 def _with_proven(stated: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
-    unclaimed = {name: stated[name] for name in (IF_MINIMUM_VALID, ATTESTED) if name in stated}
+    unclaimed = {name: stated[name] for name in (IF_MINIMUM_VALID, ALONE) if name in stated}
     members = {each.claim.member: each.proven for each in findings}
     beside = {**unclaimed, **{each.claim.member: each.claim.stated for each in findings}}
     return {**stated, **dict.fromkeys(unclaimed), **members, **{f"{name}_stated": beside[name] for name in beside}}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
@@ -62,7 +62,7 @@ class SameValueAttack:
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """Return a Rényi divergence that an attack reaches, in nats."""
         self.conditions(mechanism, reports, dummies)
-        return rdp_lower(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies)) or 0.0
+        return rdp_lower(mechanism, int(reports), order, int(dummies)) or 0.0
 
 
 def _log_delta(attacked: MechanismPairs[AnyMechanism], reports: int, epsilon: float, precision: float) -> LogBracket:

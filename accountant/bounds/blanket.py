@@ -12,7 +12,6 @@ from hubbub.accountant.bounds.bound import (
     at_most_without_delta,
     checked_beside,
     require,
-    with_local_epsilon,
 )
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
@@ -108,6 +107,6 @@ class BlanketBound:
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """Return the Rényi divergence of the bound's pair, never below the truth, in nats."""
+        """Return the Rényi divergence of the bound's pair, never below the truth, in nats; see `rdp_upper`."""
         self.conditions(mechanism, reports, dummies)
-        return rdp_upper(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))
+        return rdp_upper(mechanism, int(reports), order, int(dummies))

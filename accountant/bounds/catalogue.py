@@ -23,9 +23,9 @@ from hubbub.accountant.bounds.noise import NOISE, covered
 from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon, compositions
 from hubbub.accountant.composition import epsilon_local
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
+from hubbub.accountant.mechanisms import AnyMechanism, Gaussian, WithNoise
 from hubbub.accountant.numbers import checked_delta
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import GaussianRound, Part
 from hubbub.accountant.pairs.renyi import checked_order
 
 FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
@@ -36,6 +36,10 @@ CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound
 
 CERTIFIED = ("2rr", "blanket", "stronger-clones", "clones")
 """Bounds whose pairs certificates compose; the first that covers a mechanism is used."""
+
+
+Asked = Part | GaussianRound
+"""What is asked about: one query over its rounds, or one round of Gaussian noise."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Assessment:
 
 @answering
 def assess(
-    mechanism: LocalMechanism,
+    mechanism: AnyMechanism,
     reports: int,
     delta: float,
     *,
@@ -90,7 +94,12 @@ def assess(
     Raises:
         AccountingError: a number is out of range. If a theorem's conditions fail, its assessment reports it instead.
     """
-    part, wanted = Part(mechanism, reports, rounds, dummies), checked_delta(delta)
+    part: Asked
+    if isinstance(mechanism, Gaussian):
+        part = GaussianRound(mechanism, reports, rounds, dummies)
+    else:
+        part = Part(mechanism, reports, rounds, dummies)
+    wanted = checked_delta(delta)
     if order is not None:
         checked_order(order)
     found = [each for bound in CATALOGUE.values() for each in _assessments(bound, part, wanted, order)]
@@ -98,9 +107,9 @@ def assess(
     return tuple(replace(each, chosen=(each.bound, each.composition) == chosen) for each in found)
 
 
-def _chosen(part: Part, delta: float, found: Sequence[Assessment]) -> tuple[str, Composition | None]:
+def _chosen(part: Asked, delta: float, found: Sequence[Assessment]) -> tuple[str, Composition | None]:
     """Return a certificate's bound and composition; over rounds, its pair's losses if they give a smaller ε."""
-    if part.rounds == 1:
+    if part.rounds == 1 or isinstance(part, GaussianRound):
         return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies).bound, None
     pairs = [next(name for name in CERTIFIED if _holds(EXACT[name], part))]
     if isinstance(part.mechanism, WithNoise):
@@ -121,9 +130,11 @@ def _holds(bound: Bound, part: Part) -> bool:
     return True
 
 
-def _assessments(bound: Bound, part: Part, delta: float, order: float | None) -> Iterator[Assessment]:
+def _assessments(bound: Bound, part: Asked, delta: float, order: float | None) -> Iterator[Assessment]:
     plain = Assessment(bound.name, bound.source, bound.direction, proven=bound.proven)
-    part = replace(part, mechanism=covered(bound, part.mechanism))
+    # Noise of the shuffler is never beside Gaussian noise.
+    if isinstance(part, Part):
+        part = replace(part, mechanism=covered(bound, part.mechanism))
     try:
         bound.conditions(part.mechanism, part.reports, part.dummies)
     except OutsideConditions as error:
@@ -150,14 +161,14 @@ def _why(error: OutsideConditions) -> str:
     return str(error).removesuffix(INSTEAD)
 
 
-def _epsilon(bound: Bound, part: Part, delta: float, way: Composition | None) -> float:
-    if way is not None:
+def _epsilon(bound: Bound, part: Asked, delta: float, way: Composition | None) -> float:
+    if way is not None and isinstance(part, Part):
         return composed_epsilon(bound, part, delta, way)
     ends = bound.epsilon(part.mechanism, part.reports, delta, part.dummies)
     return ends.upper if bound.direction == "upper" else ends.lower
 
 
-def _with_rdp(plain: Assessment, bound: Bound, part: Part, order: float | None) -> Assessment:
+def _with_rdp(plain: Assessment, bound: Bound, part: Asked, order: float | None) -> Assessment:
     if order is None or "rdp" not in bound.gives:
         return plain
     try:

@@ -154,7 +154,6 @@ def derived_members(terms: Terms, query: QueryCount) -> dict[str, Any]:
     return {
         **counts_of(terms, query),
         **query.mechanism.content(),
-        "delta": terms.delta,
         "dummies": terms.dummies + query.noise,
         "name": query.name,
         "state": "published" if query.valid >= terms.minimum_reports else "withheld",

@@ -12,14 +12,14 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from hubbub.accountant.bounds import delta_bracket
-from hubbub.accountant.certificate.attested import (
+from hubbub.accountant.bounds import delta_bracket, epsilon_upper
+from hubbub.accountant.certificate.alone import (
     claims_fewer,
-    horizon_attested,
+    horizon_alone,
     reached_by,
-    round_attested,
+    round_alone,
     round_if_minimum,
-    rounds_attested,
+    rounds_alone,
     rounds_if_minimum,
 )
 from hubbub.accountant.certificate.batches import (
@@ -34,14 +34,11 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     part_of_round,
 )
-from hubbub.accountant.certificate.members import (
-    ATTESTED,
-    IF_MINIMUM_VALID,
-    check_members,
-)
+from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID, ladder_words
+from hubbub.accountant.certificate.members import check_members
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.accountant.errors import CertificateError, shown
+from hubbub.accountant.errors import CertificateError, OutsideConditions, shown
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 from hubbub.accountant.pairs import Part
 
@@ -73,7 +70,8 @@ def check_statement(
         _check_total(terms, parts, content["round_total"], "round_total")
         _check_all_rounds(terms, history, content["all_rounds"])
         _check_horizon(terms, history, content)
-        _check_attested(terms, history, content)
+        _check_beside(terms, history, content)
+        _check_words(terms, history, content)
     except CertificateError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -120,6 +118,13 @@ def _check_share_and_counts(terms: Terms, history: Sequence[RoundCounts], conten
             _check_equal(f"round {counts.round}, {query.name}", counts_of(terms, query), stated)
 
 
+def _check_words(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
+    """Check δ, and the words that say who must be honest for which ε: they follow from the task."""
+    mechanisms = {query.name: query.mechanism for query in history[-1].queries}
+    words = ladder_words(terms, mechanisms, len(history))
+    _check_equal("the certificate", {"delta": terms.delta, "ladder": words}, content)
+
+
 def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
     # Types too: 1.0 == 1 in Python, but their JSON differs, and the signature covers the JSON.
     for name, value in expected.items():
@@ -149,7 +154,7 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
         )
     part = part_of_round(terms, query)
     _check_local(query.name, [part], stated)
-    _check_upper(query.name, terms, part, stated["epsilon_upper"])
+    _check_upper(query.name, terms, part, stated["epsilon_upper"], stated["bound"])
     _check_lower(query.name, terms, part, stated["epsilon_lower"], stated["epsilon_upper"])
 
 
@@ -160,15 +165,19 @@ def _check_local(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -
         )
 
 
-def _check_upper(where: str, terms: Terms, part: Part, epsilon: float) -> None:
-    # From the local ε on, δ is 0 for any batch, so there is nothing to evaluate.
-    if epsilon >= part.mechanism.epsilon_local:
-        return
-    reached = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies).delta_upper
+def _check_upper(where: str, terms: Terms, part: Part, epsilon: float, bound: str) -> None:
+    """Check that the bound that is stated gives the ε: it says whether noise or other people hide a person."""
+    mechanism, reports, dummies = part.mechanism, part.reports, part.dummies
+    try:
+        reached = delta_bracket(mechanism, reports, epsilon, bound=bound, dummies=dummies).delta_upper
+    except OutsideConditions as error:
+        raise CertificateError(f"{where}: its bound {bound} does not apply: {error}") from error
     # This evaluation has slack; the search for ε evaluates more finely, so it decides.
-    if reached > terms.delta and bracket(part, terms.delta).epsilon_upper > epsilon:
+    finer = epsilon_upper(mechanism, reports, terms.delta, bound=bound, dummies=dummies) if reached > terms.delta else 0
+    if finer > epsilon:
         raise CertificateError(
-            f"{where}: at epsilon_upper = {epsilon} the certified delta is {reached:.6g}, but {terms.delta:g} is stated"
+            f"{where}: at epsilon_upper = {epsilon} the bound {bound} certifies delta = {reached:.6g}, but "
+            f"{terms.delta:g} is stated"
         )
 
 
@@ -189,7 +198,7 @@ def _lower_found(part: Part, delta: float) -> float:
 
 def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], where: str) -> None:
     together = composed(parts, terms.delta)
-    _check_equal(where, {"bound": together.bound, "delta": terms.delta, "source": together.source}, stated)
+    _check_equal(where, {"bound": together.bound}, stated)
     _check_local(where, parts, stated)
     _check_composed(where, terms, parts, stated["epsilon_upper"])
     lower = stated["epsilon_lower"]
@@ -209,18 +218,17 @@ def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: fl
 def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapping[str, Any]) -> None:
     parts = charges_at_actual(terms, history)
     together = composed(parts, terms.delta)
-    expected = {"budget": terms.epsilon_total, "delta": terms.delta}
-    _check_equal("all_rounds", {**expected, "bound": together.bound, "source": together.source}, stated)
+    _check_equal("all_rounds", {"bound": together.bound, "budget": terms.epsilon_total}, stated)
     _check_local("all_rounds", parts, stated)
     _check_composed("all_rounds", terms, parts, stated["epsilon_upper"])
-    _check_at_minimum(terms, history, stated["epsilon_upper_at_minimum"])
+    _check_at_minimum(terms, history, stated[AT_MINIMUM])
 
 
 def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None) -> None:
     """Check the ε at the minimum: it is null if, and only if, a batch was below the minimum."""
     if (epsilon is None) != any_below_minimum(terms, history):
         raise CertificateError(
-            "all_rounds: epsilon_upper_at_minimum must be null if a batch was below the minimum, and a number otherwise"
+            f"all_rounds: {AT_MINIMUM} must be null if a batch was below the minimum, and a number otherwise"
         )
     if epsilon is not None:
         _check_composed("all_rounds at the minimum", terms, charges_at_minimum(terms, history), epsilon)
@@ -235,8 +243,7 @@ def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mappin
     stated = content["horizon"]
     parts = parts_of_horizon(terms, [query.mechanism for query in history[-1].queries], terms.horizon)
     together = composed(parts, terms.delta)
-    expected = {"bound": together.bound, "delta": terms.delta, "rounds": terms.horizon, "source": together.source}
-    _check_equal("horizon", expected, stated)
+    _check_equal("horizon", {"bound": together.bound, "rounds": terms.horizon}, stated)
     _check_local("horizon", parts, stated)
     if stated["epsilon_upper"] is not None:
         _check_composed("horizon", terms, parts, stated["epsilon_upper"])
@@ -247,22 +254,20 @@ def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mappin
         )
 
 
-def _check_attested(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
+def _check_beside(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
     """Check the ε that are stated for the case that the numbers of valid reports are false."""
     latest = history[-1].queries
     groups = [(query.name, [query], stated) for query, stated in zip(latest, content["queries"], strict=True)]
     for where, queries, stated in [*groups, ("round_total", latest, content["round_total"])]:
-        _check_reached(
-            f"{where}, {ATTESTED}", terms, [round_attested(terms, each) for each in queries], stated[ATTESTED]
-        )
+        _check_reached(f"{where}, {ALONE}", terms, [round_alone(terms, each) for each in queries], stated[ALONE])
         parts = [round_if_minimum(terms, each) for each in queries]
         _check_if_minimum(where, terms, parts, stated, claims_fewer(terms, queries))
     stated, fewer = content["all_rounds"], any(claims_fewer(terms, counts.queries) for counts in history)
-    _check_reached(f"all_rounds, {ATTESTED}", terms, rounds_attested(terms, history), stated[ATTESTED])
+    _check_reached(f"all_rounds, {ALONE}", terms, rounds_alone(terms, history), stated[ALONE])
     _check_if_minimum("all_rounds", terms, rounds_if_minimum(terms, history), stated, fewer)
     if terms.horizon is not None:
-        whole = horizon_attested(terms, [query.mechanism for query in latest], terms.horizon)
-        _check_reached(f"horizon, {ATTESTED}", terms, whole, content["horizon"][ATTESTED])
+        whole = horizon_alone(terms, [query.mechanism for query in latest], terms.horizon)
+        _check_reached(f"horizon, {ALONE}", terms, whole, content["horizon"][ALONE])
         _check_order("horizon", content["horizon"])
 
 
@@ -281,7 +286,7 @@ def _check_if_minimum(where: str, terms: Terms, parts: Sequence[Part], stated: M
 
 def _check_order(where: str, stated: Mapping[str, Any]) -> None:
     """Check that an ε that rests on fewer claims is not the smaller one: a careful reader relies on it."""
-    names = ("epsilon_upper", IF_MINIMUM_VALID, ATTESTED)
+    names = ("epsilon_upper", IF_MINIMUM_VALID, ALONE)
     numbers = [(name, stated[name]) for name in names if stated.get(name) is not None]
     for (name, number), (careful, other) in pairwise(numbers):
         if not other >= number:

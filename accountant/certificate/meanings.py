@@ -45,8 +45,7 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "had fewer valid honest reports than the minimum gives.",
         "epsilon_upper_at_minimum": "ε of the rounds so far as the ledgers charge them, at the minimum; null if a "
         "batch had fewer valid honest reports than the minimum gives.",
-        "epsilon_upper_attested": "ε by the shuffler's records alone: nothing is assumed of how many reports are "
-        "valid.",
+        "epsilon_upper_alone": "ε by the shuffler's records alone: nothing is assumed of how many reports are valid.",
         "epsilon_upper_if_minimum_valid": "ε if at least the task's minimum is valid in each batch; null if fewer are "
         "stated of one.",
         "history": "The counts of every round so far, this one last.",

@@ -5,11 +5,9 @@ from math import inf
 from typing import Any
 
 from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID
 from hubbub.accountant.errors import AccountingError, CertificateError, shown
 from hubbub.accountant.mechanisms import mechanism_members
-
-ATTESTED, IF_MINIMUM_VALID = "epsilon_upper_attested", "epsilon_upper_if_minimum_valid"
-"""The ε if the counts of valid reports are false, stated next to each `epsilon_upper` (`certificate.attested`)."""
 
 Kind = Callable[[Any], bool]
 
@@ -43,10 +41,8 @@ _BATCH: Mapping[str, Kind] = {"honest_reports": _count, "reports": _count, "vali
 
 _EPSILON: Mapping[str, Kind] = {
     "bound": _text,
-    "delta": _number,
     "epsilon_local": _number,
     "epsilon_upper": _number,
-    "source": _text,
 }
 
 _TOTAL: Mapping[str, Kind] = {**_EPSILON, "epsilon_lower": _number_or_none}
@@ -54,7 +50,7 @@ _TOTAL: Mapping[str, Kind] = {**_EPSILON, "epsilon_lower": _number_or_none}
 _ALL_ROUNDS: Mapping[str, Kind] = {
     **_EPSILON,
     "budget": _number_or_none,
-    "epsilon_upper_at_minimum": _number_or_none,
+    AT_MINIMUM: _number_or_none,
     "history": _list,
 }
 
@@ -72,27 +68,15 @@ QUERY_MEMBERS: Mapping[str, Kind] = {
 }
 """The members of every query, apart from those of its mechanism's content."""
 
-VALID_REPORTS: Mapping[str, str] = {
-    "rests_on": "analyzer",
-    "words": (
-        "How many reports are valid, and which rounds were never counted, is the word of the analyzer, which alone "
-        "opens them. Each epsilon_upper holds where that is true; epsilon_upper_if_minimum_valid where at least the "
-        "task's minimum is valid in each batch; epsilon_upper_attested whatever is valid, by the shuffler's record of "
-        "its reports and dummies, where hops pass these on. The first two also rest on honest_share and on steady "
-        "people, and over rounds on numbers of reports that do not depend on earlier releases. Which rounds came "
-        "before is attested by the shuffler's records."
-    ),
-}
-"""A fixed sentence in each certificate: on whose claims its numbers of valid reports rest."""
-
-_ATTESTED_MEMBERS: Mapping[str, Kind] = {ATTESTED: _number, IF_MINIMUM_VALID: _number_or_none}
+_BESIDE: Mapping[str, Kind] = {ALONE: _number, IF_MINIMUM_VALID: _number_or_none}
 """The members next to every ε of a batch and of a total."""
 
 _FLOAT_KINDS = (_number, _number_or_none)
 FLOATS = frozenset(
     [
+        "delta",
         "honest_share",
-        *_ATTESTED_MEMBERS,
+        *_BESIDE,
         *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS),
     ]
 )
@@ -102,30 +86,24 @@ FLOATS = frozenset(
 def check_members(content: Mapping[str, Any]) -> None:
     """Return only if a statement has exactly the expected members, each of its kind.
 
-    Numbers are finite floats from 0; counts are whole numbers from 0, and not booleans; a query's source is the source
-    of its bound.
+    Numbers are finite floats from 0; counts are whole numbers from 0, and not booleans; a query's bound is one of the
+    catalogue.
 
     Raises:
         CertificateError: names the first member that is missing, unknown or of another kind.
     """
-    _check("all_rounds", {**_ALL_ROUNDS, **_ATTESTED_MEMBERS}, content["all_rounds"])
+    _check("all_rounds", {**_ALL_ROUNDS, **_BESIDE}, content["all_rounds"])
     for entry in content["all_rounds"]["history"]:
         _check("a round so far", {"queries": _list, "round": _count}, entry)
         for stated in entry["queries"]:
             _check("a round so far", _BATCH, stated)
     if "horizon" in content:
-        _check("horizon", {**_HORIZON, ATTESTED: _number}, content["horizon"])
-    _check("round_total", {**_TOTAL, **_ATTESTED_MEMBERS}, content["round_total"])
+        _check("horizon", {**_HORIZON, ALONE: _number}, content["horizon"])
+    _check("round_total", {**_TOTAL, **_BESIDE}, content["round_total"])
     for stated in content["queries"]:
-        _check("a query", {**QUERY_MEMBERS, **_ATTESTED_MEMBERS, **_mechanism_members(stated)}, stated)
-        bound = BOUNDS.get(stated["bound"])
-        if bound is None or bound.source != stated["source"]:
-            raise CertificateError(f"a query: the stated source is not the source of bound {shown(stated['bound'])}")
-    if content["valid_reports"] != VALID_REPORTS:
-        raise CertificateError(
-            "valid_reports must be the fixed sentence that names the claims on which the numbers of valid reports "
-            "depend"
-        )
+        _check("a query", {**QUERY_MEMBERS, **_BESIDE, **_mechanism_members(stated)}, stated)
+        if stated["bound"] not in BOUNDS:
+            raise CertificateError(f"a query: {shown(stated['bound'])} is no bound; it must be one of {sorted(BOUNDS)}")
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share must be a number, and round a whole number from 0")
 

@@ -3,7 +3,9 @@
 `statement` computes the numbers from the counts; `check.check_statement` recomputes them and reports any that is false.
 `protos.identity.documents` makes signatures and canonical form; `hubbub verify` checks both.
 
-A certificate states for one person whose reports are honest (δ is always the task's):
+A certificate states for one person whose reports are honest:
+- `delta`: δ, the same for every ε of it, the task's;
+- `ladder`: who must be honest for which ε, in words (`certificate.ladder`);
 - per query: the mechanism in its one form (`mechanisms.registry`); `epsilon_local` (valid even if both services
   collude) and `epsilon_upper` (of the shuffled batch, at the honest number of valid reports), each rounded up to 6
   significant digits; `epsilon_lower`, rounded down: no ε below it is valid (null if no attack is known);
@@ -12,8 +14,8 @@ A certificate states for one person whose reports are honest (δ is always the t
   beforehand (`epsilon_upper_at_minimum`). The second is valid even if the number of reports depends on earlier
   releases. It is null if a batch had fewer valid honest reports than the minimum gives: then it would not be valid.
   `budget` is the task's cap on ε over all its rounds, null if it has none;
-- next to each of these ε, `epsilon_upper_attested` and `epsilon_upper_if_minimum_valid`: the ε if the numbers of valid
-  reports, which the analyzer claims, are false (`certificate.attested`);
+- next to each of these ε, `epsilon_upper_alone` and `epsilon_upper_if_minimum_valid`: the ε if the numbers of valid
+  reports, which the analyzer claims, are false (`certificate.alone`);
 - `horizon`, if a query is longitudinal: all `rounds` of the task at the minimum, including those to come, for a person
   who takes part in every round. Its `epsilon_upper` is null if a batch was below the minimum, as above.
 """
@@ -25,14 +27,14 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-from hubbub.accountant.certificate.attested import (
+from hubbub.accountant.certificate.alone import (
     SIGNIFICANT_DIGITS,
-    attested_members,
     claims_fewer,
-    horizon_attested,
-    round_attested,
+    horizon_alone,
+    members_beside,
+    round_alone,
     round_if_minimum,
-    rounds_attested,
+    rounds_alone,
     rounds_if_minimum,
 )
 from hubbub.accountant.certificate.batches import (
@@ -47,7 +49,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     part_of_round,
 )
-from hubbub.accountant.certificate.members import ATTESTED, VALID_REPORTS
+from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, ladder_words
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.numbers import round_up_significant
@@ -65,11 +67,12 @@ def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     latest = history[-1]
     return {
         "all_rounds": _all_rounds(terms, history),
+        "delta": terms.delta,
         **_horizon(terms, history),
         "honest_share": terms.honest_share,
+        "ladder": ladder_words(terms, {query.name: query.mechanism for query in latest.queries}, len(history)),
         "queries": [_query(terms, query) for query in latest.queries],
         "round_total": _round_total(terms, latest.queries),
-        "valid_reports": dict(VALID_REPORTS),
     }
 
 
@@ -79,29 +82,28 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
     upper = round_up_significant(found.epsilon_upper, SIGNIFICANT_DIGITS)
     members = {
         **derived_members(terms, query),
-        **_attested_of_batches(terms, [query], upper),
+        **_members_beside(terms, [query], upper),
         "bound": found.bound,
         "epsilon_local": round_up_significant(part.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(found.epsilon_lower),
         "epsilon_upper": upper,
         "left_out": dict(query.left_out),
         "numerical_slack": found.numerical_slack,
-        "source": found.source,
     }
     # Counts first, as people read it; signing sorts the members anyway.
     return {**counts_of(terms, query), **dict(sorted(members.items()))}
 
 
-def _attested_of_batches(terms: Terms, queries: Sequence[QueryCount], stated: float) -> dict[str, Any]:
+def _members_beside(terms: Terms, queries: Sequence[QueryCount], stated: float) -> dict[str, Any]:
     """Return the ε of these batches of one round if their stated numbers of valid reports are false."""
-    attested = [round_attested(terms, query) for query in queries]
+    attested = [round_alone(terms, query) for query in queries]
     minimum = None if claims_fewer(terms, queries) else [round_if_minimum(terms, query) for query in queries]
-    return attested_members(terms, stated, attested, minimum)
+    return members_beside(terms, stated, attested, minimum)
 
 
 def _round_total(terms: Terms, queries: Sequence[QueryCount]) -> dict[str, Any]:
     total = _total(terms, [part_of_round(terms, query) for query in queries])
-    return {**total, **_attested_of_batches(terms, queries, total["epsilon_upper"])}
+    return {**total, **_members_beside(terms, queries, total["epsilon_upper"])}
 
 
 def _round_down(value: float | None) -> float | None:
@@ -116,11 +118,9 @@ def _total(terms: Terms, parts: Sequence[Part]) -> dict[str, Any]:
     together = composed(parts, terms.delta)
     return {
         "bound": together.bound,
-        "delta": terms.delta,
         "epsilon_local": round_up_significant(local_of(parts), SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(together.epsilon_lower),
         "epsilon_upper": round_up_significant(certified_epsilon(parts, together), SIGNIFICANT_DIGITS),
-        "source": together.source,
     }
 
 
@@ -138,18 +138,16 @@ def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     fewer = any(claims_fewer(terms, counts.queries) for counts in history)
     minimum = None if fewer else rounds_if_minimum(terms, history)
     return {
-        **attested_members(terms, total["epsilon_upper"], rounds_attested(terms, history), minimum),
+        **members_beside(terms, total["epsilon_upper"], rounds_alone(terms, history), minimum),
         "bound": total["bound"],
         "budget": terms.epsilon_total,
-        "delta": terms.delta,
         "epsilon_local": total["epsilon_local"],
         "epsilon_upper": total["epsilon_upper"],
-        "epsilon_upper_at_minimum": _at_minimum(terms, history, total["epsilon_upper"]),
+        AT_MINIMUM: _at_minimum(terms, history, total["epsilon_upper"]),
         "history": [
             {"queries": [counts_of(terms, query) for query in counts.queries], "round": counts.round}
             for counts in history
         ],
-        "source": total["source"],
     }
 
 
@@ -159,10 +157,10 @@ def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
         return {}
     mechanisms = [query.mechanism for query in history[-1].queries]
     total = _total(terms, parts_of_horizon(terms, mechanisms, terms.horizon))
-    attested = attested_members(
-        terms, total["epsilon_upper"], horizon_attested(terms, mechanisms, terms.horizon), None
-    )[ATTESTED]
+    attested = members_beside(terms, total["epsilon_upper"], horizon_alone(terms, mechanisms, terms.horizon), None)[
+        ALONE
+    ]
     epsilon = None if any_below_minimum(terms, history) else total["epsilon_upper"]
-    members = {name: total[name] for name in ("bound", "delta", "epsilon_local", "source")}
-    stated = {"epsilon_upper": epsilon, ATTESTED: attested, "rounds": terms.horizon}
+    members = {name: total[name] for name in ("bound", "epsilon_local")}
+    stated = {"epsilon_upper": epsilon, ALONE: attested, "rounds": terms.horizon}
     return {"horizon": {**members, **stated}}

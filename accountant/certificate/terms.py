@@ -9,6 +9,14 @@ from typing import Protocol
 from hubbub.accountant.mechanisms import LocalMechanism
 
 
+class Admission(Protocol):
+    """A task's policy of admission; the accountant needs this member only."""
+
+    @property
+    def assumed(self) -> bool:
+        """Whether nobody checks who submits."""
+
+
 class PrivacyPromise(Protocol):
     """A task or a draft. The accountant imports neither; it needs these members only."""
 
@@ -18,11 +26,19 @@ class PrivacyPromise(Protocol):
 
     @property
     def privacy(self) -> object:
-        """An object with an attribute for each of the `Terms` except the minimum and the horizon."""
+        """An object with the attributes `epsilon` to `epsilon_total` of the `Terms`, without the minimum."""
 
     @property
     def horizon(self) -> int | None:
         """How many rounds are promised together; None if none are."""
+
+    @property
+    def shufflers(self) -> int:
+        """How many shufflers permute each batch, as far as is known: the first one and the hops."""
+
+    @property
+    def admission(self) -> Admission:
+        """Who may submit."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,9 @@ class Terms:
     Each query's batch has `dummies` dummies in addition to the reports of people. `epsilon_total` caps ε at δ over all
     rounds of the task; None means no cap. `horizon` is the number of rounds whose joint cost a certificate states
     beforehand, which a longitudinal query requires; None means that it states none.
+
+    No ε depends on the last two, but the words do that say who must be honest for it: the number of `shufflers` in the
+    chain, and whether it is `assumed` who submits, as nobody checks it.
     """
 
     epsilon: float
@@ -42,13 +61,21 @@ class Terms:
     dummies: int = 0
     epsilon_total: float | None = None
     horizon: int | None = None
+    shufflers: int = 1
+    assumed: bool = False
 
     @classmethod
     def of(cls, task: PrivacyPromise) -> Terms:
         """Read the terms of a task or a draft."""
         names = ("epsilon", "delta", "epsilon_local", "honest_share", "dummies", "epsilon_total")
         promised = {name: getattr(task.privacy, name) for name in names}
-        return cls(minimum_reports=task.minimum_reports, horizon=task.horizon, **promised)
+        return cls(
+            minimum_reports=task.minimum_reports,
+            horizon=task.horizon,
+            shufflers=task.shufflers,
+            assumed=task.admission.assumed,
+            **promised,
+        )
 
 
 @dataclass(frozen=True)

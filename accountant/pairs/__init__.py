@@ -9,6 +9,7 @@ from hubbub.accountant.pairs.amplification_variable import Amplification
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
 from hubbub.accountant.pairs.composition_part import (
     ROUNDS_LIMIT,
+    GaussianRound,
     Part,
     charged_delta,
     charged_share,
@@ -28,6 +29,7 @@ from hubbub.accountant.pairs.with_noise import without_noise
 __all__ = [
     "ROUNDS_LIMIT",
     "Amplification",
+    "GaussianRound",
     "LocalPairs",
     "MechanismPairs",
     "Part",

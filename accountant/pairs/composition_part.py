@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
 from hubbub.accountant.mechanisms import KRR, Gaussian, LocalMechanism, left_out
@@ -13,6 +14,9 @@ from hubbub.accountant.numbers import checked_dummies, checked_reports, checked_
 
 ROUNDS_LIMIT = 10**7
 """Most rounds of one part."""
+
+
+NOT_COMPOSED = "Gaussian noise has no local epsilon to compose; ask for one round at a time, without sampling"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if isinstance(self.mechanism, Gaussian):
-            raise OutsideConditions("Gaussian noise has no local epsilon to compose; ask for one round at a time")
+            raise OutsideConditions(NOT_COMPOSED)
         if not isinstance(self.mechanism, LocalMechanism):
             raise AccountingError(f"mechanism is {shown(self.mechanism)}; give a mechanism such as KRR or Generic")
         object.__setattr__(self, "reports", checked_reports(self.reports))
@@ -75,6 +79,29 @@ class Part:
     def sampled(self) -> bool:
         """Whether the people who take part in a round are random and secret."""
         return self.clients is not None or self.sampling_rate is not None
+
+
+@dataclass(frozen=True)
+class GaussianRound:
+    """One round of Gaussian noise: a batch like one of a `Part`, but without a local ε, so it is never composed.
+
+    Raises:
+        AccountingError: a number is out of range.
+        OutsideConditions: more than one round.
+    """
+
+    sampled: ClassVar[bool] = False
+
+    mechanism: Gaussian
+    reports: int
+    rounds: int = 1
+    dummies: int = 0
+
+    def __post_init__(self) -> None:
+        if checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT) != 1:
+            raise OutsideConditions(NOT_COMPOSED)
+        object.__setattr__(self, "reports", checked_reports(self.reports))
+        object.__setattr__(self, "dummies", checked_dummies(self.dummies))
 
 
 def one_round(part: Part) -> Part:

@@ -18,9 +18,9 @@ from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.losses.grid import grid_atoms
 from hubbub.accountant.losses.walks import contracted_atoms
-from hubbub.accountant.mechanisms import KRR, LocalMechanism, WithNoise
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, Gaussian, LocalMechanism, WithNoise
 from hubbub.accountant.numbers import real
-from hubbub.accountant.pairs import Part, dominating_grid, pairs_of
+from hubbub.accountant.pairs import GaussianRound, Part, dominating_grid, pairs_of
 
 ORDER_LIMIT = 1e6
 """Largest order accepted."""
@@ -36,13 +36,19 @@ TOO_LARGE = 690.0
 
 
 @answering
-def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float:
+def rdp_upper(mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
     """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
 
-    It is at most `rdp_local`. Cut mass counts as the pair's hockey stick at all ratios up to e^ε_local, which adds at
-    most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
+    Of Gaussian noise it is that of one report alone, λ/(2σ²) for the two ends of the interval: others' reports do not
+    depend on it, so adding and shuffling them is a post-processing.
+
+    Otherwise it is at most `rdp_local`. Cut mass counts as the pair's hockey stick at all ratios up to e^ε_local, which
+    adds at most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
     Raises AccountingError unless 1 < order ≤ 1e6.
     """
+    if isinstance(mechanism, Gaussian):
+        GaussianRound(mechanism, reports, dummies=dummies)
+        return checked_order(order) / (2 * mechanism.sigma**2) * (1 + 1e-15)
     ceiling = rdp_local(mechanism, order)
     part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     local = mechanism.epsilon_local
@@ -61,14 +67,17 @@ def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: in
 
 
 @answering
-def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float | None:
+def rdp_lower(mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float | None:
     """Return a Rényi divergence that inputs of one round reach: no value below it is valid. None with dummies.
 
     kRR with k ≥ 3, and RAPPOR: everyone else has a third value (None for RAPPOR with 2). k = 2: everyone else has 0,
     the larger of both directions. Generic: the attack on kRR of three values, which is such a randomizer. Laplace:
-    everyone else has 1/2.
+    everyone else has 1/2. Gaussian: the sum of n reports alone, whose mean the victim moves by up to 1: λ/(2nσ²).
     """
     checked_order(order)
+    if isinstance(mechanism, Gaussian):
+        batch = GaussianRound(mechanism, reports, dummies=dummies)
+        return None if batch.dummies else order / (2 * batch.reports * mechanism.sigma**2) * (1 - 1e-15)
     part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     if dummies:
         return None

@@ -306,7 +306,8 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
     from hubbub.cli.tables.truth import print_query
 
     printer = console()
-    printer.print(promise(document["rounds"][-1]["privacy"]), markup=False, soft_wrap=True)
+    for line in promise(document["rounds"][-1]["privacy"]):
+        printer.print(line, markup=False, soft_wrap=True)
     for each in document["rounds"]:
         if len(document["rounds"]) > 1:
             printer.rule(f"round {each['round']}")

@@ -155,7 +155,9 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
         FieldError: if one is no error above 0.
     """
     from hubbub.protos.task.draft import check_draft
+    from hubbub.protos.errors import UsageError
     from hubbub.queries.longitudinal.over_rounds import Repeated
+    from hubbub.queries.questions.question import listed
 
     if not words:
         return draft
@@ -163,6 +165,8 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
     found: dict[str, float] = {}
     for word in words:
         name, stated, number = word.rpartition("=")
+        if stated and name not in every:
+            raise UsageError(f"--error {word!r}: the queries that take an error are {listed(every)}; name one of them")
         found |= dict.fromkeys([name] if stated else every, _error_in(word, number))
     changed = replace(draft, errors=tuple(found.items()))
     check_draft(changed)

@@ -102,6 +102,17 @@ def command(
             print_json(results_document(results))
         else:
             print_results(console(), results, simultaneous)
+            _print_ladder(results)
+
+
+def _print_ladder(results: RoundResults) -> None:
+    """Print who must be honest for which ε, as the certificate states it; its signature is checked before."""
+    import json
+
+    from hubbub.cli.tables.ladder import ladder_lines
+
+    for line in ladder_lines(json.loads(results.certificate)["body"]):
+        console().print(line, markup=False, soft_wrap=True)
 
 
 def _export(results: RoundResults, csv: Path | None, guarded: bool, parquet: Path | None) -> None:

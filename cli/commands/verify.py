@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,8 +81,8 @@ def command(
     certificate, so it is enough by itself. Results of a longitudinal question need those of
     the earlier rounds too.
 
-    Only the analyzer knows how many reports are valid. The command also prints the numbers for the case that this claim
-    is false; for a history, it prints this for all rounds together.
+    A certificate states several epsilons for the same people. The command prints who must be honest for each, one
+    sentence each; for a history, it prints this for all rounds together. With --json these are the rows of ladder.
 
     Give a folder or several files to check a whole history. Each certificate is checked. Together they must be the
     whole history of their tasks: one chain of releases without a gap, and no round with two certificates. In a folder,
@@ -120,7 +120,7 @@ def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | 
 
 def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
     """Check all certificates and print what they state; return what is wrong."""
-    from hubbub.cli.tables.history import chain_lines, document_of, epsilon_warnings, in_words, left_lines, table_of
+    from hubbub.cli.tables.history import document_of, epsilon_warnings, history_ladder, in_words, table_of
     from hubbub.cli.tables.tables import print_table
     from hubbub.verification.history import read_histories
 
@@ -134,7 +134,7 @@ def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succe
         print_table(out, table_of(history))
         out.print(in_words(history), markup=False, soft_wrap=True)
         _warn(history.last.verified, epsilon_warnings(history))
-        for line in (*left_lines(history), *chain_lines(history)):
+        for line in history_ladder(history):
             out.print(line, markup=False, soft_wrap=True)
         _print_signers(history.last.verified)
     for again in found.results:
@@ -205,16 +205,18 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "suite": verified.task.suite,
         "round": content["round"],
         "admission": verified.admission,
+        "delta": content["delta"],
         "honest_share": content["honest_share"],
+        "ladder": [row for each in verified.ladders for row in each.as_json()],
         "queries": content["queries"],
         "round_total": content["round_total"],
         "all_rounds": content["all_rounds"],
         "delta_warning": delta_warning(verified.task),
         "epsilon_warning": epsilon_warning(content),
-        **{name: content[name] for name in ("counts_digest", "releases", "uncounted", "valid_reports")},
+        **{name: content[name] for name in ("counts_digest", "releases", "uncounted")},
     }
     if verified.task.identities.hops:
-        document |= {"hops": verified.hops, "holds_while": verified.holds_while}
+        document["hops"] = verified.hops
     if "horizon" in content:
         document["horizon"] = content["horizon"]
     if findings is not None:
@@ -227,25 +229,23 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
 
 
 def _print(verified: Verified) -> None:
-    from hubbub.cli.tables.attestation import attested_lines
     from hubbub.cli.tables.delta_warnings import epsilon_warning
+    from hubbub.cli.tables.ladder import ladder_lines
 
     out, content = console(), verified.content
     worthless = epsilon_warning(content)
     _warn(verified, [] if worthless is None else [worthless])
-    total, rounds = content["round_total"], content["all_rounds"]
     out.print(f"the certificate is valid: task {verified.task.name}, round {content['round']}", markup=False)
     out.print(f"  task id: {verified.task.id.hex()}", markup=False, soft_wrap=True)
     admission = verified.admission
-    share = f"honest share {content['honest_share']:g}"
-    out.print(f"  admission: {admission['mode']}, {share}. {admission['words']}", markup=False, soft_wrap=True)
-    assumed = ", if the honest share was assumed rightly" if verified.task.admission.assumed else ""
-    _print_queries(verified, assumed)
-    whole = f"  this round, all queries: epsilon <= {total['epsilon_upper']}{assumed}"
-    out.print(whole, markup=False, soft_wrap=True)
-    held = len(rounds["history"])
-    which = f"all {held} rounds" if held > 1 else "one round"
-    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
+    out.print(f"  admission: {admission['mode']}. {admission['words']}", markup=False, soft_wrap=True)
+    for query in content["queries"]:
+        out.print(
+            f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
+            f"ε ≤ {query['epsilon_upper']} ({query['bound']}), {query['epsilon_local']} by the device alone",
+            markup=False,
+            soft_wrap=True,
+        )
     uncounted = len(content["uncounted"])
     never = (
         f"; {uncounted} of them were never counted, as the analyzer claims, and are charged at the minimum"
@@ -253,25 +253,12 @@ def _print(verified: Verified) -> None:
         else ""
     )
     out.print(f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True)
-    if "horizon" in content:
-        out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
-    for line in attested_lines(content, verified.task.minimum_reports, hops=bool(verified.task.identities.hops)):
+    for line in ladder_lines(content):
         out.print(f"  {line}", markup=False, soft_wrap=True)
     _print_hops(verified)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     _print_signers(verified)
-
-
-def _print_queries(verified: Verified, assumed: str) -> None:
-    for query in verified.content["queries"]:
-        console().print(
-            f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
-            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
-            f"{query['epsilon_local']} if {verified.colluders} collude",
-            markup=False,
-            soft_wrap=True,
-        )
 
 
 def _warn(verified: Verified, others: Sequence[str]) -> None:
@@ -298,14 +285,3 @@ def _print_hops(verified: Verified) -> None:
             f"passed on {each['released']} of {each['received']} envelopes{f', left out {reasons}' * bool(reasons)}"
         )
         console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)
-    if verified.hops:
-        console().print(f"  {verified.holds_while}", markup=False, soft_wrap=True)
-
-
-def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:
-    epsilon = stated["epsilon_upper"]
-    epsilon = "unknown, because a round was below the minimum" if epsilon is None else epsilon
-    return (
-        f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
-        f"{stated['epsilon_local']} if {colluders} collude"
-    )

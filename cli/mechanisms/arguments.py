@@ -14,7 +14,7 @@ from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.bounds.over_rounds import behind
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta
-from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
 from hubbub.accountant.mechanisms import (
     GAMMA_DENOMINATOR,
     KRR,
@@ -30,7 +30,8 @@ from hubbub.accountant.mechanisms import (
 )
 from hubbub.accountant.mechanisms.noise_law import FAMILIES, PARAMETER_LIMIT
 from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import GaussianRound, Part
+from hubbub.accountant.pairs.composition_part import NOT_COMPOSED
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 from hubbub.cli.mechanisms.law_file import law_of, read_law
 
@@ -97,15 +98,15 @@ def as_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> LocalMechanism:
-    """Return the mechanism, one with a local ε, that flags or a row of a file describe; see `read_any_mechanism`."""
-    known = read_any_mechanism(said, spell)
+def read_local_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> LocalMechanism:
+    """Return the mechanism, one with a local ε, that flags or a row of a file describe; see `read_mechanism`."""
+    known = read_mechanism(said, spell)
     if isinstance(known, Gaussian):
-        raise AccountingError("gaussian has no local epsilon; ask for the epsilon or delta of one round of it")
+        raise AccountingError("gaussian has no local epsilon to compose; ask about one round of it")
     return known
 
 
-def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> AnyMechanism:
+def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> AnyMechanism:
     """Return the mechanism that flags, or a row of a file, describe; `spell` names fields in errors.
 
     Raises:
@@ -248,24 +249,30 @@ def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
 
 
 def hiding_part(
-    mechanism: LocalMechanism,
+    mechanism: AnyMechanism,
     reports: int,
     honest_share: float,
     rounds: int = 1,
     dummies: int = 0,
     same: int | None = None,
     sampling_rate: Fraction | None = None,
-) -> Part:
+) -> Part | GaussianRound:
     """Return rounds in which an honest person is hidden by `reports` less ⌈(1 − honest_share)·reports⌉ reports.
 
     With `same`, clients bring their own randomizers, and only that many of the reports are made by the victim's
     randomizer. All dishonest reports may be among those (erlingsson-2019, Cor. 9).
 
     Raises:
-        AccountingError: if a number is out of range, or nobody honest is left.
+        AccountingError: if a number is out of range, nobody honest is left, or rounds of Gaussian noise would be
+            composed.
     """
     hiding = checked_reports(reports) if same is None else checked_whole("same", same, 1, reports)
-    return Part(mechanism, hidden_by(hiding, reports, honest_share), rounds, dummies, sampling_rate=sampling_rate)
+    people = hidden_by(hiding, reports, honest_share)
+    if not isinstance(mechanism, Gaussian):
+        return Part(mechanism, people, rounds, dummies, sampling_rate=sampling_rate)
+    if sampling_rate is not None:
+        raise OutsideConditions(NOT_COMPOSED)
+    return GaussianRound(mechanism, people, rounds, dummies)
 
 
 def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
@@ -276,20 +283,13 @@ def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
     return honest
 
 
-def noise_reports(reports: int, honest_share: float, rounds: int, sampling_rate: str | None) -> int:
-    """Return how many reports hide an honest person under Gaussian noise; only one whole batch is supported."""
-    if rounds != 1 or sampling_rate is not None:
-        raise AccountingError("gaussian has no local epsilon and is not composed: ask for one round, without sampling")
-    return hidden_by(checked_reports(reports), reports, honest_share)
-
-
-def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
+def epsilon_of(part: Part | GaussianRound, delta: float, bound: str = "best") -> EpsilonBracket:
     """Return the ε of all rounds of `part` at `delta`; over several rounds, the pair behind `bound` is composed.
 
     Raises:
         AccountingError: bad values, or a bound that does not cover the mechanism.
     """
-    if part.rounds == 1 and not part.sampled:
+    if isinstance(part, GaussianRound) or (part.rounds == 1 and not part.sampled):
         return epsilon_bracket(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
     best = compose([part], delta)
     if bound == "best":
@@ -300,9 +300,9 @@ def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
     return replace(asked, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
 
 
-def delta_of(part: Part, epsilon: float, bound: str = "best") -> DeltaBracket:
+def delta_of(part: Part | GaussianRound, epsilon: float, bound: str = "best") -> DeltaBracket:
     """Return the δ of all rounds of `part` at `epsilon`; see `epsilon_of`."""
-    if part.rounds == 1 and not part.sampled:
+    if isinstance(part, GaussianRound) or (part.rounds == 1 and not part.sampled):
         return delta_bracket(part.mechanism, part.reports, epsilon, bound=bound, dummies=part.dummies)
     best = compose_delta([part], epsilon)
     if bound == "best":
@@ -349,7 +349,7 @@ def _read_row(row: Any, beside: Path) -> Part:
     if missing:
         raise AccountingError(f"{' and '.join(missing)} missing; add what is missing, as in {_example()[1:-1]}")
     counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
-    return Part(read_mechanism(_said(row, beside), str), *counts, sampling_rate=_exact(row, "sampling_rate"))
+    return Part(read_local_mechanism(_said(row, beside), str), *counts, sampling_rate=_exact(row, "sampling_rate"))
 
 
 def _said(row: Mapping[str, Any], beside: Path) -> Description:

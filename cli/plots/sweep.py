@@ -17,7 +17,7 @@ from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, Gaussian
 from hubbub.accountant.numbers import checked_reports
 from hubbub.accountant.pairs import Part
-from hubbub.cli.mechanisms.arguments import Description, hidden_by, read_any_mechanism
+from hubbub.cli.mechanisms.arguments import Description, hidden_by, read_mechanism
 from hubbub.cli.plots.plan import Axis, CurvePlan, Panel, PanelPlan, Plot, PlotPlan, Role, Series
 from hubbub.cli.plots.variables import KINDS, POINTS_LIMIT, Range, Variable
 from hubbub.protos.errors import UsageError
@@ -72,7 +72,7 @@ class SweepQuestion:
         if said[variable]:
             raise UsageError(f"--{variable.value} is the variable of --over: leave it out")
         try:
-            read_any_mechanism(self._varied(variable, x).said)
+            read_mechanism(self._varied(variable, x).said)
         except AccountingError as error:
             raise UsageError(str(error)) from error
         self.at(variable, x)
@@ -83,7 +83,7 @@ class SweepQuestion:
         if varied.reports is None or varied.delta is None:
             raise UsageError("give --reports and --delta, except the one that --over varies")
         honest = hidden_by(checked_reports(varied.reports), varied.reports, varied.honest_share)
-        return BoundInputs(read_any_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
+        return BoundInputs(read_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
 
     def _varied(self, variable: Variable, x: float) -> SweepQuestion:
         changes: dict[Variable, Callable[[], SweepQuestion]] = {

@@ -40,8 +40,9 @@ def epsilon_warning(content: Mapping[str, Any]) -> str | None:
     An ε is worthless if it is 0, or if δ is above 1 / reports, which allows publishing one person's answers.
     """
     found = []
+    delta = content["delta"]
     for query in content["queries"]:
-        name, delta, valid = query["name"], query["delta"], query["valid"]
+        name, valid = query["name"], query["valid"]
         if query["epsilon_upper"] <= 0:
             found.append(f"{name} with {valid} reports states epsilon <= 0: δ = {delta:g} alone allows all of it")
         elif delta * valid > 1:

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
-from hubbub.cli.tables.attestation import attested_over_rounds
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
 from hubbub.cli.tables.delta_warnings import epsilon_warning
+from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.verification.history import CertificateHistory, Histories, Problem, VerifiedCertificate
 
-_LEFT = (IF_MINIMUM_VALID, ATTESTED)
+_LEFT = (IF_MINIMUM_VALID, ALONE)
 
 
 def document_of(found: Histories) -> dict[str, Any]:
@@ -40,7 +40,6 @@ def _problem(problem: Problem) -> dict[str, Any]:
 def _history(history: CertificateHistory) -> dict[str, Any]:
     last = history.last
     task = last.verified.task
-    chain = last.verified.holds_while
     return {
         "task": task.name,
         "task_id": task.id.hex(),
@@ -50,7 +49,7 @@ def _history(history: CertificateHistory) -> dict[str, Any]:
         "rounds": [_round(each) for each in history.certificates],
         "all_rounds": last.verified.content["all_rounds"],
         "delta_warning": delta_warning(task),
-        **({} if chain is None else {"holds_while": chain}),
+        "ladder": [row for each in last.verified.ladders if each.covers == "all_rounds" for row in each.as_json()],
     }
 
 
@@ -73,7 +72,7 @@ def table_of(history: CertificateHistory) -> Table:
     """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
     task = history.last.verified.task
     table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
-    # For a chain of shufflers, `chain_lines` names them all below the table.
+    # The ladder below the table names all shufflers of a chain.
     collude = "if all collude" if task.identities.hops else "if both collude"
     for name in ("round", "reports", "epsilon", "all rounds so far", collude):
         table.add_column(name, justify="right")
@@ -91,19 +90,16 @@ def table_of(history: CertificateHistory) -> Table:
 def in_words(history: CertificateHistory) -> str:
     """Return a sentence on whether the certificates are one history."""
     last = history.last
-    rounds, total = len(last.history), last.verified.content["all_rounds"]["epsilon_upper"]
-    assumed = ", if the honest share was assumed rightly" if last.verified.task.admission.assumed else ""
     if history.problems:
         return "these certificates are not one history; the problems are listed at the end"
-    attested = "all that were released, by the shuffler's records"
-    return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
+    return f"one history of {len(last.history)} rounds, all that were released, by the shuffler's records"
 
 
-def left_lines(history: CertificateHistory) -> Iterator[str]:
-    """Yield what the last certificate guarantees for all rounds together if the analyzer's claim is false."""
-    verified = history.last.verified
-    hops = bool(verified.task.identities.hops)
-    for line in attested_over_rounds(verified.content, verified.task.minimum_reports, hops=hops):
+def history_ladder(history: CertificateHistory) -> Iterator[str]:
+    """Yield who must be honest for which ε of all rounds together, by the last certificate."""
+    content = history.last.verified.content
+    several = len(content["all_rounds"]["history"]) > 1
+    for line in ladder_lines(content, only="all_rounds" if several else "round_total"):
         yield f"  {line}"
 
 
@@ -111,12 +107,3 @@ def epsilon_warnings(history: CertificateHistory) -> list[str]:
     """Return the warnings of the certificates whose ε is worthless."""
     warnings = (epsilon_warning(each.verified.content) for each in history.certificates)
     return [warning for warning in warnings if warning is not None]
-
-
-def chain_lines(history: CertificateHistory) -> tuple[str, ...]:
-    """Return, for a chain of shufflers, on whom the numbers rest, and ε if all collude."""
-    verified = history.last.verified
-    if verified.holds_while is None:
-        return ()
-    local = verified.content["all_rounds"]["epsilon_local"]
-    return (f"  {verified.holds_while}", f"  if {verified.colluders} collude: epsilon <= {local} over all rounds")

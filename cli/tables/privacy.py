@@ -1,16 +1,17 @@
-"""Shows a certificate's numbers as a table and in a sentence."""
+"""Shows a certificate's numbers as a table, and in a few sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ladder
 from hubbub.accountant.numbers import exp_up
+from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.cli.tables.tables import print_table
 
 DIGITS = 4
@@ -18,11 +19,10 @@ DIGITS = 4
 
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
-    """Print a certificate's numbers, marked if they rest on an assumption."""
+    """Print a certificate's numbers, and who must be honest for which."""
     admission = certificate["admission"]
-    assumed = admission["rests_on"] == "assumption"
     table = Table(title="privacy of everyone in the batch", title_justify="left")
-    for column in ("", "reports", "ε ≤ if assumed" if assumed else "ε ≤", "ε ≥", "ε local", "bound"):
+    for column in ("", "reports", "ε ≤", "ε ≥", "ε local", "bound"):
         table.add_column(column, justify="left" if column in ("", "bound") else "right")
     for query in certificate["queries"]:
         table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
@@ -37,46 +37,33 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         label = f"all {whole['rounds']} of the task"
         table.add_row(label, "", upper, "", f"{whole['epsilon_local']:.6g}", whole["bound"])
     print_table(console, table)
-    share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the true ε is "
-        f"not below it; ε local holds even if all services collude; the honest share of the reports is {share:g}",
+        f"at δ = {certificate['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the "
+        "true ε is not below it; ε local is that of the device's reports alone",
         markup=False,
         soft_wrap=True,
     )
-    if "valid_reports" in certificate:
-        least = total[IF_MINIMUM_VALID]
-        minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, and "
-        console.print(
-            "only the analyzer knows how many reports are valid; if it lies, all queries of the round have "
-            f"{minimum}ε ≤ {total[ATTESTED]:.6g} for any number of valid reports",
-            markup=False,
-            soft_wrap=True,
-        )
-    # The last line is the one that people read, so it states what all numbers above rest on.
-    warning = "ASSUMED, not checked. " if assumed else ""
-    console.print(f"admission {admission['mode']}: {warning}{admission['words']}", markup=False, soft_wrap=True)
+    for line in ladder_lines(certificate):
+        console.print(line, markup=False, soft_wrap=True)
+    # The last line is the one that people read, so it states who may have taken part.
+    console.print(f"admission {admission['mode']}: {admission['words']}", markup=False, soft_wrap=True)
 
 
-def promise(certificate: Mapping[str, Any]) -> str:
-    """Return in one sentence the privacy of everyone after all that the task has published so far.
+def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the privacy of everyone after all that the task has published so far: a line for each rung of the ladder.
 
-    The factor is e^ε of the definition: for every set of results E, P(E) ≤ e^ε·P'(E) + δ.
+    The last line says what the smallest ε means. Its factor is e^ε of the definition: for every set of results E,
+    P(E) ≤ e^ε·P'(E) + δ.
     """
-    rounds, total = certificate["all_rounds"], certificate["round_total"]
-    several = len(rounds["history"]) > 1
-    numbers = rounds if several else total
-    epsilon = numbers["epsilon_upper"]
-    over = f" over {len(rounds['history'])} rounds" if several else ""
-    assumed = certificate["admission"]["rests_on"] == "assumption"
-    basis = f"if {certificate['honest_share']:g} of the reports are people's (ASSUMED, not checked)"
-    # Noise of the shuffler: the number for any number of valid reports is the same, so no other report matters.
-    alone = numbers.get(ATTESTED) == epsilon and any("noise" in query for query in certificate["queries"])
-    proven = "proven even if everybody else lies" if alone else basis if assumed else "proven"
-    return (
-        f"Everyone in the batch keeps ε ≤ {_up(epsilon)} at δ = {numbers['delta']:g}{over}, "
-        f"{proven}: had one person answered differently, every result would be at most "
-        f"{_up(exp_up(epsilon))} times as likely (plus δ)."
+    rounds = len(certificate["all_rounds"]["history"])
+    rungs = ladder(certificate["all_rounds" if rounds > 1 else "round_total"], certificate["ladder"])
+    over = f" over {rounds} rounds" if rounds > 1 else ""
+    yield f"Everyone in the batch keeps at δ = {certificate['delta']:g}{over}, proven:"
+    yield from (f"  {rung.sentence}" for rung in rungs)
+    smallest = rungs[0].epsilon
+    yield (
+        f"ε ≤ {_up(smallest)} means: had one person answered differently, every result would be at most "
+        f"{_up(exp_up(smallest))} times as likely (plus δ)."
     )
 
 

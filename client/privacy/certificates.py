@@ -91,7 +91,7 @@ def _read(certificate: bytes, task: Task) -> CertifiedLoss:
 
 def _stated(content: Mapping[str, Any], task: Task) -> CertifiedLoss:
     total, everything = content["round_total"], content["all_rounds"]
-    if not float(total["delta"]) == float(everything["delta"]) == task.privacy.delta:
+    if float(content["delta"]) != task.privacy.delta:
         raise ValueError(f"its delta is not the task's {task.privacy.delta:g}")
     careful = everything["epsilon_upper_at_minimum"]
     certified = CertifiedLoss(

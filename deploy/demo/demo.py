@@ -63,7 +63,7 @@ PRIVACY_OPTIONS = {
 }
 """The option of each of these keys of the task's table `privacy`."""
 
-_PRIVACY = ("honest_share", "queries", "round_total", "all_rounds", "valid_reports")
+_PRIVACY = ("all_rounds", "delta", "honest_share", "ladder", "queries", "round_total")
 
 
 USUAL_DELTA = 1e-6

@@ -74,7 +74,8 @@ def simulate(
 
 def _privacy(plan: Plan, history: Sequence[RoundCounts]) -> dict[str, Any]:
     stated = statement(Terms.of(plan.draft), history)
-    return {"admission": plan.draft.admission.statement(), **stated}
+    noise = all(planned.query.noise is not None for planned in plan.queries)
+    return {"admission": plan.draft.admission.statement(noise=noise), **stated}
 
 
 def most_rounds(plan: Plan) -> int:

@@ -1,7 +1,8 @@
-"""Defines who may submit to a task, and the resulting assumptions of its central numbers.
+"""Defines who may submit to a task, and what that means for privacy.
 
-A certificate's n is only as good as admission: an attacker who can make up reports can fill a batch with known ones,
-subtract them from the published estimates, and read the remaining report.
+Without noise of the shuffler, a certificate's n is only as good as admission: an attacker who can make up reports can
+fill a batch with known ones, subtract them from the published estimates, and read the remaining report. With noise that
+shows nothing of the remaining report; then admission protects accuracy.
 """
 
 from __future__ import annotations
@@ -33,32 +34,26 @@ _FAKES = {
 }
 """What somebody needs who makes reports up, in words."""
 
-_RESTS = {
+_WORDS = {
     Mode.ENROLLED: (
-        "enrollment",
-        (
-            "Each device that holds a ticket of the operator submits once a round. The central numbers hold at the "
-            "honest share of the reports; that the tickets went to different people is the operator's word."
-        ),
+        "Each device with a ticket of the operator submits once a round. That the tickets went to different people is "
+        "the operator's word."
     ),
     Mode.MTLS: (
-        "certificates",
-        (
-            "Each TLS certificate that the devices' authority issued submits once a round. The central numbers hold at "
-            "the honest share of the reports; that the certificates went to different people is that authority's word."
-        ),
+        "Each device with a TLS certificate of the devices' authority submits once a round. That the certificates went "
+        "to different people is that authority's word."
     ),
-    Mode.OPEN: (
-        "assumption",
-        (
-            "Nobody checked who submitted: whoever reached the shuffler could make up reports and take them out of the "
-            "estimates again. The central numbers hold only if the honest share was assumed rightly; epsilon_local "
-            "holds in any case."
-        ),
-    ),
+    Mode.OPEN: "Nobody checked who submitted: anybody who reached the shuffler could make reports up.",
 }
-"""What a mode's central numbers rest on, in a word and in words. Certificates contain these texts, so they never
-change: a better text needs a new form of certificate."""
+"""Who submits in each mode, in words."""
+
+_PRIVACY = "Made-up reports hide nobody: privacy counts on the share of reports that is honest."
+_ACCURACY = (
+    "Made-up reports can spoil the estimates. They weaken no ε that needs only an honest shuffler, as its noise hides "
+    "each person: admission protects accuracy."
+)
+"""What made-up reports mean, without noise of the shuffler and with it. Certificates contain these texts, so they never
+change once a version is released: a better text needs a new form of certificate."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class AdmissionPolicy:
 
     @property
     def assumed(self) -> bool:
-        """Whether the central numbers rest on an assumption that nothing checks."""
+        """Whether nobody checks who submits, so that the honest share is an assumption."""
         return self.mode is Mode.OPEN
 
     @property
@@ -83,10 +78,12 @@ class AdmissionPolicy:
         """The needs of an attacker who makes up reports, in words."""
         return _FAKES[self.mode]
 
-    def statement(self) -> dict[str, str]:
-        """Return a certificate's member `admission`: the mode, and the resulting assumptions of the central numbers."""
-        rests_on, words = _RESTS[self.mode]
-        return {"mode": self.mode.value, "rests_on": rests_on, "words": words}
+    def statement(self, *, noise: bool) -> dict[str, str]:
+        """Return a certificate's member `admission`: the mode, and what it means for privacy, in words.
+
+        `noise` is True if the shuffler adds noise to every query.
+        """
+        return {"mode": self.mode.value, "words": f"{_WORDS[self.mode]} {_ACCURACY if noise else _PRIVACY}"}
 
 
 ENROLLED = AdmissionPolicy(Mode.ENROLLED)

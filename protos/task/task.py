@@ -178,6 +178,11 @@ class Draft:
         """How many rounds are promised together: all, if a question is longitudinal; otherwise None."""
         return self.schedule.rounds if any(isinstance(each, Repeated) for each in self.questions) else None
 
+    @property
+    def shufflers(self) -> int:
+        """How many shufflers are known to permute each batch: one, as a draft names no hops."""
+        return 1
+
 
 @dataclass(frozen=True)
 class Task:
@@ -219,6 +224,16 @@ class Task:
     def horizon(self) -> int | None:
         """How many rounds are promised together: all, if a query is longitudinal; otherwise None."""
         return self.schedule.rounds if any(query.horizon is not None for query in self.queries) else None
+
+    @property
+    def shufflers(self) -> int:
+        """How many shufflers permute each batch: the first one and the hops."""
+        return 1 + len(self.identities.hops)
+
+    @property
+    def admission_statement(self) -> dict[str, str]:
+        """A certificate's member `admission`: the mode, and what it means for privacy, in words."""
+        return self.admission.statement(noise=all(query.noise is not None for query in self.queries))
 
     @cached_property
     def inner_bytes(self) -> tuple[int, ...]:

@@ -102,14 +102,23 @@ def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], says: str) -> N
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("command", ["rdp", "bounds"])
-def test_gaussian_noise_is_sent_to_the_questions_it_has_an_answer_for(command: str) -> None:
-    more = ("--order", "2") if command == "rdp" else ("--delta", "1e-6")
-    ran = hubbub("account", command, "--mechanism", "gaussian", "--reports", "100", *more)
-    assert ran.status == 2
-    assert "'gaussian' is not one of" in ran.err
-    told = " ".join(hubbub("account", command, "--help").out.replace("│", " ").split())
-    assert "For Gaussian noise, which has no local ε, use `account epsilon`" in told
+def test_gaussian_noise_has_bounds_and_a_divergence_for_one_round() -> None:
+    noise = ("--mechanism", "gaussian", "--sigma", "2", "--reports", "100")
+    rdp = hubbub("account", "rdp", *noise, "--order", "3", "--json").json
+    # λ/(2σ²) of one report alone, and of the sum of all 100.
+    assert rdp["rdp_upper"] == pytest.approx(3 / 8)
+    assert rdp["rdp_lower"] == pytest.approx(3 / 800)
+    assert rdp["epsilon_local"] is None
+    found = hubbub("account", "bounds", *noise, "--delta", "1e-6", "--order", "3", "--json").json
+    applying = {each["bound"]: each for each in found["bounds"] if each["applies"]}
+    assert list(applying) == ["blanket", "ends-lower"]
+    assert applying["blanket"]["chosen"]
+    assert applying["ends-lower"]["epsilon_lower"] < applying["blanket"]["epsilon_upper"]
+    assert (applying["blanket"]["rdp_upper"], found["epsilon_local"]) == (pytest.approx(3 / 8), None)
+    for more in (("--rounds", "2"), ("--sampling-rate", "0.1")):
+        ran = hubbub("account", "bounds", *noise, "--delta", "1e-6", *more)
+        assert ran.status in (1, 2)
+        assert "gaussian" in ran.err.lower()
 
 
 def test_a_null_says_to_people_what_there_is_none_of() -> None:

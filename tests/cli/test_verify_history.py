@@ -48,7 +48,7 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
     assert ran.status == 0
     assert (ran.json["verified"], ran.json["signers_pinned"], ran.json["problems"]) == (True, False, [])
     assert [each["round"] for each in ran.json["histories"][0]["rounds"]] == [0, 1, 2]
-    assert set(ran.json["histories"][0]["rounds"][0]) >= {"file", "reports", "epsilon_upper", "epsilon_upper_attested"}
+    assert set(ran.json["histories"][0]["rounds"][0]) >= {"file", "reports", "epsilon_upper", "epsilon_upper_alone"}
 
 
 def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_is_1(folder: Path) -> None:

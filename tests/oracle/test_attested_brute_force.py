@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from hubbub.accountant.certificate.attested import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.alone import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism, exp_decimal
@@ -88,7 +88,7 @@ def stated(name: str, dummies: int, share: float, valid: int = REPORTS, rounds: 
     made = statement(terms, [RoundCounts(number, (query,)) for number in range(rounds)])
     found: dict[str, float] = made["all_rounds"] if rounds > 1 else made["queries"][0]
     if rounds == 1:
-        assert made["round_total"][ATTESTED] == pytest.approx(found[ATTESTED], rel=1e-3)
+        assert made["round_total"][ALONE] == pytest.approx(found[ALONE], rel=1e-3)
     return found
 
 
@@ -99,7 +99,7 @@ def test_neither_number_is_below_the_truth_however_many_are_valid(name: str, dum
     found = stated(name, dummies, share)
     for valid in range(1, REPORTS + 1):
         people = max(1, honest_reports(valid, REPORTS, share))
-        assert exact_delta(name, people, dummies, found[ATTESTED]) <= DELTA
+        assert exact_delta(name, people, dummies, found[ALONE]) <= DELTA
         if valid >= MINIMUM:
             assert exact_delta(name, people, dummies, found[IF_MINIMUM_VALID]) <= DELTA
 
@@ -109,10 +109,10 @@ def test_what_is_certified_at_a_lie_is_below_the_truth_and_the_other_two_are_not
     """All four are stated to be valid where one is: the attack that the two numbers are there for."""
     lie, truth = stated(name, 0, 1.0), stated(name, 0, 1.0, valid=1)
     assert exact_delta(name, 1, 0, lie["epsilon_upper"]) > DELTA
-    assert lie["epsilon_upper"] < lie[IF_MINIMUM_VALID] < lie[ATTESTED]
-    assert lie[ATTESTED] == truth[ATTESTED]
+    assert lie["epsilon_upper"] < lie[IF_MINIMUM_VALID] < lie[ALONE]
+    assert lie[ALONE] == truth[ALONE]
     assert truth[IF_MINIMUM_VALID] is None
-    assert exact_delta(name, 1, 0, lie[ATTESTED]) <= DELTA
+    assert exact_delta(name, 1, 0, lie[ALONE]) <= DELTA
 
 
 @pytest.mark.slow(only=["1-krr 3"])
@@ -120,7 +120,7 @@ def test_what_is_certified_at_a_lie_is_below_the_truth_and_the_other_two_are_not
 @pytest.mark.parametrize("dummies", [0, 1])
 def test_over_two_rounds_neither_number_is_below_the_truth(name: str, dummies: int) -> None:
     found = stated(name, dummies, 1.0, rounds=2)
-    assert exact_delta(name, 1, dummies, found[ATTESTED], rounds=2) <= DELTA
+    assert exact_delta(name, 1, dummies, found[ALONE], rounds=2) <= DELTA
     assert exact_delta(name, MINIMUM, dummies, found[IF_MINIMUM_VALID], rounds=2) <= DELTA
     if not dummies:
         assert exact_delta(name, 1, dummies, found["epsilon_upper"], rounds=2) > DELTA

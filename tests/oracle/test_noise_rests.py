@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose_upper
@@ -73,7 +73,7 @@ def test_a_statement_of_several_queries_and_rounds_holds(terms: Terms) -> None:
     content = certificate(terms, SEVERAL, rounds=2)
     check_statement(terms, SEVERAL, content)
     for total in (content["round_total"], content["all_rounds"]):
-        assert total["epsilon_upper"] <= total[IF_MINIMUM_VALID] <= total[ATTESTED] < total["epsilon_local"]
+        assert total["epsilon_upper"] <= total[IF_MINIMUM_VALID] <= total[ALONE] < total["epsilon_local"]
 
 
 def leaves(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -94,8 +94,8 @@ def changed(content: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[
     return found
 
 
-FREE = ("numerical_slack", "source", "bound")
-"""Members of a query that no promise rests on."""
+FREE = ("numerical_slack",)
+"""The member of a query that no promise rests on."""
 
 
 def wrong_values(path: tuple[Any, ...], value: Any) -> list[Any]:
@@ -149,8 +149,8 @@ def test_what_is_attested_holds_beside_liars_alone(mechanism: WithNoise) -> None
     check_statement(terms, queries, content)
     pair = pair_of(mechanism)
     for rounds, where in ((1, content["queries"][0]), (1, content["round_total"]), (2, content["all_rounds"])):
-        assert product_divergence([pair] * rounds, where[ATTESTED]) <= Fraction(terms.delta)
-    one = content["queries"][0][ATTESTED]
+        assert product_divergence([pair] * rounds, where[ALONE]) <= Fraction(terms.delta)
+    one = content["queries"][0][ALONE]
     assert product_divergence([pair], 0.99 * one) > Fraction(terms.delta)
 
 

@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_upper
-from hubbub.accountant.certificate.members import ATTESTED
+from hubbub.accountant.certificate.ladder import ALONE
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import CALL_SECONDS, LocalPipeline
@@ -215,7 +215,7 @@ def test_noise_keeps_a_flooded_open_round_at_what_its_certificate_states_of_anyb
     rounds = asyncio.run(all_rounds(WITH_NOISE, tmp_path))
     assert all(not each.refused for each in rounds)
     stated = [verify(each.results.certificate, Pins()).content["queries"] for each in rounds]
-    worth = max(query[ATTESTED] for queries in stated for query in queries)
+    worth = max(query[ALONE] for queries in stated for query in queries)
     assert worth < 0.6
     assert shown(most_hits(worth)) > 1 - 1e-5
     assert hits(WITH_NOISE, rounds) <= most_hits(worth)

@@ -73,7 +73,7 @@ def content_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> 
     """The content of a certificate."""
     before = releases_of(task, parties, history[:-1])
     return {
-        "admission": task.admission.statement(),
+        "admission": task.admission_statement,
         "batches": [record.as_json() for record in batch_records(task, parties, history[-1], before=before)],
         DIGEST: bytes(32).hex(),
         "format": CERTIFICATE.format,

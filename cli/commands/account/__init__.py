@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import Gaussian
 from hubbub.cli.commands.account.bounds import bounds
 from hubbub.cli.commands.account.longitudinal import longitudinal
 from hubbub.cli.commands.account.options import (
@@ -25,8 +24,6 @@ from hubbub.cli.commands.account.options import (
     HonestShare,
     Law,
     LocalEpsilon,
-    LocalMechanismName,
-    LocalMechanismOption,
     MechanismName,
     MechanismOption,
     Mixed,
@@ -47,7 +44,7 @@ from hubbub.cli.output import Json, console, failures, print_json
 if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
     from hubbub.accountant.mechanisms import AnyMechanism
-    from hubbub.accountant.pairs import Part
+    from hubbub.accountant.pairs import GaussianRound, Part
     from hubbub.planning.alternatives import Alternative
     from hubbub.planning.comparison import PrivacyTarget
     from hubbub.queries.design import Design
@@ -105,18 +102,10 @@ def epsilon(
     --delta 1e-6
     """
     with failures(as_json), option_values():
-        from hubbub.accountant.bounds import epsilon_bracket
-        from hubbub.cli.mechanisms.arguments import epsilon_of, noise_reports
+        from hubbub.cli.mechanisms.arguments import epsilon_of
 
         known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
         started = time.perf_counter()
-        # Gaussian noise has no local ε, so it is not composed: only one batch of it is supported.
-        if isinstance(known, Gaussian):
-            people = noise_reports(reports, honest_share, rounds, sampling_rate)
-            alone = epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)
-            _hold_delta(delta, reports, alone.epsilon_upper)
-            _show(asdict(alone), started, as_json)
-            return
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         found = epsilon_of(part, delta, bound)
         _hold_delta(delta, reports, found.epsilon_upper)
@@ -151,15 +140,10 @@ def delta(
     Example: hubbub account delta --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --epsilon 0.36
     """
     with failures(as_json), option_values():
-        from hubbub.accountant.bounds import delta_bracket
-        from hubbub.cli.mechanisms.arguments import delta_of, noise_reports
+        from hubbub.cli.mechanisms.arguments import delta_of
 
         known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
         started = time.perf_counter()
-        if isinstance(known, Gaussian):
-            people = noise_reports(reports, honest_share, rounds, sampling_rate)
-            _show(asdict(delta_bracket(known, people, epsilon, bound=bound, dummies=dummies)), started, as_json)
-            return
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
 
@@ -168,13 +152,14 @@ def delta(
 def rdp(
     reports: Reports,
     order: Annotated[float, typer.Option("--order", help="The order λ, a real number above 1.")],
-    mechanism: LocalMechanismOption = None,
+    mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
     other: Other = None,
+    sigma: Sigma = None,
     mixed: Mixed = False,
     noise: Noise = None,
     honest_share: HonestShare = 1.0,
@@ -188,9 +173,10 @@ def rdp(
     Example: hubbub account rdp --mechanism generic --local-epsilon 0.5 --reports 1000000 --order 19
     """
     with failures(as_json), option_values():
+        from hubbub.accountant.bounds.best_bounds import local_epsilon as local_epsilon_of
         from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None, law, noise))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
@@ -198,7 +184,7 @@ def rdp(
             "rdp_upper": rdp_upper(*asked),
             "rdp_lower": rdp_lower(*asked),
             "order": order,
-            "epsilon_local": part.mechanism.epsilon_local,
+            "epsilon_local": local_epsilon_of(part.mechanism),
         }
         _show(answer, started, as_json)
 
@@ -364,25 +350,28 @@ def _compare(
 
 
 def _mechanism(
-    mechanism: MechanismName | LocalMechanismName | None,
+    mechanism: MechanismName | None,
     categories: int | None,
     local_epsilon: float | None,
     gamma: str | None,
     mixed: bool,
     more: tuple[str | None, str | None, float | None, Path | None, str | None],
 ) -> AnyMechanism:
-    from hubbub.cli.mechanisms.arguments import Description, read_any_mechanism
+    from hubbub.cli.mechanisms.arguments import Description, read_mechanism
     from hubbub.protos.errors import UsageError
 
     name = named(mechanism, more[3])
     try:
-        return read_any_mechanism(Description(name, categories, local_epsilon, gamma, mixed, *more))
+        return read_mechanism(Description(name, categories, local_epsilon, gamma, mixed, *more))
     except AccountingError as error:
         raise UsageError(str(error)) from error
 
 
 def _of_law(law: Path | None, reports: int | None, rounds: int) -> Part:
-    return _part(_mechanism(None, None, None, None, False, (None, None, None, law, None)), reports or 0, 1.0, 0, rounds)
+    from hubbub.accountant.pairs import Part
+    from hubbub.cli.mechanisms.arguments import LAW, Description, read_local_mechanism
+
+    return Part(read_local_mechanism(Description(LAW, law=law)), reports or 0, rounds)
 
 
 def _part(
@@ -392,12 +381,10 @@ def _part(
     dummies: int,
     rounds: int = 1,
     sampling_rate: str | None = None,
-) -> Part:
+) -> Part | GaussianRound:
     from hubbub.cli.mechanisms.arguments import hiding_part, read_exact
 
     rate = None if sampling_rate is None else read_exact(sampling_rate, "--sampling-rate")
-    if isinstance(mechanism, Gaussian):
-        raise AccountingError("gaussian has no local epsilon; ask for the epsilon or delta of one round of it")
     return hiding_part(mechanism, reports, honest_share, rounds, dummies, sampling_rate=rate)
 
 

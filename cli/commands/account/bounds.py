@@ -18,13 +18,14 @@ from hubbub.cli.commands.account.options import (
     HonestShare,
     Law,
     LocalEpsilon,
-    LocalMechanismOption,
+    MechanismOption,
     Mixed,
     Noise,
     Other,
     Reports,
     Rounds,
     SamplingRate,
+    Sigma,
     Truthful,
     named,
     option_values,
@@ -34,8 +35,8 @@ from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
     from hubbub.accountant.bounds.catalogue import Assessment
-    from hubbub.accountant.mechanisms import LocalMechanism
-    from hubbub.accountant.pairs import Part
+    from hubbub.accountant.mechanisms import AnyMechanism
+    from hubbub.accountant.pairs import GaussianRound, Part
     from hubbub.cli.mechanisms.arguments import Description
 
 Order = Annotated[
@@ -54,13 +55,14 @@ Same = Annotated[
 def bounds(
     reports: Reports,
     delta: Delta,
-    mechanism: LocalMechanismOption = None,
+    mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
     other: Other = None,
+    sigma: Sigma = None,
     mixed: Mixed = False,
     noise: Noise = None,
     rounds: Rounds = 1,
@@ -85,7 +87,7 @@ def bounds(
 
         started = time.perf_counter()
         name = named(mechanism, law)
-        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, law=law, noise=noise)
+        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, sigma, law, noise)
         known = _mechanism(said)
         if same is not None and mixed:
             raise UsageError("--same is for clients with own randomizers, --mixed for places of the batch; give one")
@@ -99,7 +101,7 @@ def bounds(
             _print(_heading(known, part, delta, order), found)
 
 
-def _mechanism(description: Description) -> LocalMechanism:
+def _mechanism(description: Description) -> AnyMechanism:
     from hubbub.cli.mechanisms.arguments import read_mechanism
 
     try:
@@ -110,25 +112,33 @@ def _mechanism(description: Description) -> LocalMechanism:
 
 
 def _assessed(
-    mechanism: LocalMechanism, part: Part, delta: float, order: float | None, sampling_rate: str | None
+    mechanism: AnyMechanism, part: Part | GaussianRound, delta: float, order: float | None, sampling_rate: str | None
 ) -> Sequence[Assessment]:
     from hubbub.accountant.bounds.catalogue import assess
     from hubbub.accountant.bounds.poisson_sampling import assess_sampled
+    from hubbub.accountant.mechanisms import Gaussian
     from hubbub.cli.mechanisms.arguments import read_exact
 
     with progress_console().status("computing every bound"):
         if sampling_rate is not None:
+            if isinstance(mechanism, Gaussian):
+                raise UsageError("gaussian has no local epsilon and is not sampled; leave --sampling-rate out")
             rate = read_exact(sampling_rate, "--sampling-rate")
             return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
         return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
 
 
-def _document(part: Part, delta: float, found: Sequence[Assessment], seconds: float) -> dict[str, object]:
+def _document(
+    part: Part | GaussianRound, delta: float, found: Sequence[Assessment], seconds: float
+) -> dict[str, object]:
+    from hubbub.accountant.bounds.best_bounds import local_epsilon
     from hubbub.accountant.composition import epsilon_local
+    from hubbub.accountant.pairs import Part
 
+    local = epsilon_local([part]) if isinstance(part, Part) else local_epsilon(part.mechanism)
     return {
         "bounds": [asdict(each) for each in found],
-        "epsilon_local": epsilon_local([part]),
+        "epsilon_local": local,
         "delta": delta,
         "reports": part.reports,
         "rounds": part.rounds,
@@ -136,7 +146,7 @@ def _document(part: Part, delta: float, found: Sequence[Assessment], seconds: fl
     }
 
 
-def _heading(mechanism: LocalMechanism, part: Part, delta: float, order: float | None) -> str:
+def _heading(mechanism: AnyMechanism, part: Part | GaussianRound, delta: float, order: float | None) -> str:
     from hubbub.accountant.bounds.bound import described
 
     words = [described(mechanism), f"n = {part.reports}", f"δ = {delta:g}"]

@@ -32,15 +32,6 @@ class QueryKind(StrEnum):
     TEXT = "text"
 
 
-class LocalMechanismName(StrEnum):
-    """Mechanisms with a local ε, which compose and have Rényi divergences."""
-
-    KRR = "krr"
-    GENERIC = "generic"
-    RAPPOR = "rappor"
-    LAPLACE = "laplace"
-
-
 @contextlib.contextmanager
 def option_values() -> Iterator[None]:
     """Turn a value out of its range into bad use, with exit status 2.
@@ -57,7 +48,7 @@ def option_values() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def named(mechanism: MechanismName | LocalMechanismName | None, law: Path | None) -> str:
+def named(mechanism: MechanismName | None, law: Path | None) -> str:
     """Return the mechanism's name; UsageError unless exactly one of the two options is given."""
     from hubbub.cli.mechanisms.arguments import LAW
 
@@ -66,15 +57,6 @@ def named(mechanism: MechanismName | LocalMechanismName | None, law: Path | None
     return LAW if mechanism is None else mechanism.value
 
 
-LocalMechanismOption = Annotated[
-    LocalMechanismName | None,
-    typer.Option(
-        "--mechanism",
-        help="krr: k-ary randomized response. generic: any randomizer, the same for all. rappor: one-time unary "
-        "encoding. laplace: noise on an answer from an interval. For Gaussian noise, which has no local ε, use "
-        "`account epsilon` or `account delta`.",
-    ),
-]
 MechanismOption = Annotated[
     MechanismName | None,
     typer.Option(

@@ -21,7 +21,7 @@ _KINDS: Mapping[Any, str] = {
 }
 """What the check of a member takes, in words."""
 
-_ATTESTED = members._ATTESTED_MEMBERS
+_ATTESTED = members._BESIDE
 
 OBJECTS: Mapping[str, Mapping[str, members.Kind]] = {
     "Each of queries": {**members.QUERY_MEMBERS, **_ATTESTED},
@@ -29,7 +29,7 @@ OBJECTS: Mapping[str, Mapping[str, members.Kind]] = {
     "all_rounds": {**members._ALL_ROUNDS, **_ATTESTED},
     "Each of all_rounds.history": {"queries": members._list, "round": members._count},
     "Each of the history's queries": members._BATCH,
-    "horizon": {**members._HORIZON, members.ATTESTED: members._number},
+    "horizon": {**members._HORIZON, members.ALONE: members._number},
 }
 """The objects of a certificate that have numbers, with the kind of each member."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant.certificate.attested import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.alone import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
@@ -56,11 +56,11 @@ def test_fewer_valid_reports_never_cost_less_and_what_is_attested_hangs_on_none(
     places = [("round_total", None), ("all_rounds", None), *(("queries", number) for number in range(len(queries)))]
     for name, number in places:
         stated, told = ((each[name] if number is None else each[name][number]) for each in (content, lie))  # type: ignore[index]
-        upper, minimum, attested = stated["epsilon_upper"], stated[IF_MINIMUM_VALID], stated[ATTESTED]
+        upper, minimum, attested = stated["epsilon_upper"], stated[IF_MINIMUM_VALID], stated[ALONE]
         assert upper <= attested
         # As it never falls below the other numbers, it may be larger by their slack where more is certified.
-        assert told[ATTESTED] == pytest.approx(attested, rel=1e-3)
-        assert told["epsilon_upper"] <= told[IF_MINIMUM_VALID] <= told[ATTESTED]
+        assert told[ALONE] == pytest.approx(attested, rel=1e-3)
+        assert told["epsilon_upper"] <= told[IF_MINIMUM_VALID] <= told[ALONE]
         of = queries if number is None else [queries[number]]
         assert (minimum is None) == any(query.valid < terms.minimum_reports for query in of)
         if minimum is not None:
@@ -69,7 +69,7 @@ def test_fewer_valid_reports_never_cost_less_and_what_is_attested_hangs_on_none(
 
 
 @settings(deadline=None, max_examples=4, derandomize=True)
-@given(certified(), st.sampled_from([ATTESTED, IF_MINIMUM_VALID]), st.sampled_from(["round_total", "all_rounds"]))
+@given(certified(), st.sampled_from([ALONE, IF_MINIMUM_VALID]), st.sampled_from(["round_total", "all_rounds"]))
 def test_a_smaller_number_is_refused(found: tuple[Terms, list[QueryCount]], member: str, where: str) -> None:
     terms, queries = found
     queries = [replace(query, valid=query.reports, left_out={}) for query in queries]

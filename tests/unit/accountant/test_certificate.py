@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
@@ -91,20 +91,23 @@ def test_what_is_stated_is_always_accepted(
         (("round_total", "epsilon_upper"), True),
         (("round_total", "bound"), "magic"),
         (("round_total", "note"), "perfectly private"),
-        (("queries", 0, "epsilon_upper_attested"), 2.5),
-        (("queries", 0, "epsilon_upper_attested"), None),
+        (("queries", 0, "epsilon_upper_alone"), 2.5),
+        (("queries", 0, "epsilon_upper_alone"), None),
         (("queries", 0, "epsilon_upper_if_minimum_valid"), 0.6),
         (("queries", 0, "epsilon_upper_if_minimum_valid"), None),
-        (("round_total", "epsilon_upper_attested"), 2.5),
+        (("round_total", "epsilon_upper_alone"), 2.5),
         (("round_total", "epsilon_upper_if_minimum_valid"), 0.6),
-        (("all_rounds", "epsilon_upper_attested"), 5.0),
+        (("all_rounds", "epsilon_upper_alone"), 5.0),
         (("all_rounds", "epsilon_upper_if_minimum_valid"), 0.8),
         (("all_rounds", "epsilon_upper_if_minimum_valid"), True),
-        (("valid_reports", "words"), "every report was looked at by a notary"),
-        (("valid_reports",), {}),
+        (("ladder", "epsilon_upper"), "if a notary is honest"),
+        (("ladder", "epsilon_certified"), "in any case"),
+        (("ladder",), {}),
+        (("delta",), 1e-7),
+        (("delta",), True),
         (("all_rounds", "epsilon_upper"), 0.6),
         (("all_rounds", "epsilon_upper_at_minimum"), 0.6),
-        (("all_rounds", "source"), 5),
+        (("all_rounds", "bound"), "blanket"),
         (("all_rounds", "spent"), 0.0),
         (("all_rounds", "history", 0, "queries", 0, "reports"), 10**18),
         (("all_rounds", "history", 0, "queries", 0, "reports"), -1),
@@ -128,7 +131,7 @@ def test_a_lie_about_any_number_is_refused(sound: dict[str, Any], path: tuple[st
 
 
 def test_a_missing_member_is_refused(sound: dict[str, Any]) -> None:
-    for name in ("all_rounds", "honest_share", "queries", "round_total", "round", "valid_reports"):
+    for name in ("all_rounds", "honest_share", "queries", "round_total", "round", "delta", "ladder"):
         with pytest.raises(CertificateError):
             check_statement(TERMS, QUERIES, {key: value for key, value in sound.items() if key != name})
 
@@ -136,7 +139,7 @@ def test_a_missing_member_is_refused(sound: dict[str, Any]) -> None:
 def test_more_than_was_certified_may_be_stated(sound: dict[str, Any]) -> None:
     content = copy.deepcopy(sound)
     content["queries"][0]["epsilon_upper"] *= 1.01
-    for name in ("epsilon_upper", IF_MINIMUM_VALID, ATTESTED):
+    for name in ("epsilon_upper", IF_MINIMUM_VALID, ALONE):
         content["all_rounds"][name] *= 2
     check_statement(TERMS, QUERIES, content)
 

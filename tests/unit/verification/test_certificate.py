@@ -51,12 +51,12 @@ def test_sound_certificate_holds() -> None:
 
 
 @pytest.mark.parametrize("stated", [ENROLLED, OPEN], ids=["enrolled", "open"])
-def test_a_certificate_says_what_its_central_numbers_rest_on(stated: AdmissionPolicy) -> None:
+def test_a_certificate_says_who_was_let_in(stated: AdmissionPolicy) -> None:
     task = replace(TASK, admission=stated)
     content = content_of(task, PARTIES, HISTORY)
-    assert verify(encode(content, PARTIES), PINS).admission == stated.statement()
+    assert verify(encode(content, PARTIES), PINS).admission == stated.statement(noise=False)
     other = OPEN if stated is ENROLLED else ENROLLED
-    for wrong in (other.statement(), {**stated.statement(), "words": "trust me"}):
+    for wrong in (other.statement(noise=False), {**stated.statement(noise=False), "words": "trust me"}):
         with pytest.raises(VerificationError, match="its admission is not the statement for mode"):
             verify(encode({**content, "admission": wrong}, PARTIES), PINS)
     records = [BatchRecord.read(each, PARTIES.shuffler.public) for each in batch_records(task, PARTIES, HISTORY[-1])]
@@ -125,21 +125,27 @@ LIES = {
     "a smaller epsilon of the round": (_smaller("round_total", "epsilon_upper"), "round_total"),
     "a smaller epsilon of all rounds": (_smaller("all_rounds", "epsilon_upper"), "all_rounds"),
     "a smaller epsilon at the minimum": (_smaller("all_rounds", "epsilon_upper_at_minimum"), "minimum"),
-    "a smaller epsilon by the shuffler's record": (_smaller("queries", 0, "epsilon_upper_attested"), "attested"),
-    "a smaller epsilon of the round by that record": (_smaller("round_total", "epsilon_upper_attested"), "attested"),
-    "a smaller epsilon of all rounds by it": (_smaller("all_rounds", "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon beside liars": (_smaller("queries", 0, "epsilon_upper_alone"), "epsilon_upper_alone"),
+    "a smaller epsilon of the round beside them": (
+        _smaller("round_total", "epsilon_upper_alone"),
+        "epsilon_upper_alone",
+    ),
+    "a smaller epsilon of all rounds beside them": (
+        _smaller("all_rounds", "epsilon_upper_alone"),
+        "epsilon_upper_alone",
+    ),
     "a smaller epsilon if the minimum is valid": (
         _smaller("round_total", "epsilon_upper_if_minimum_valid"),
         "if_minimum_valid",
     ),
-    "other words on what the analyzer claims": (_set("trust me", "valid_reports", "words"), "the fixed sentence"),
+    "other words on who must be honest": (_set("in any case", "ladder", "epsilon_upper"), "ladder is"),
     "a digest that is none": (_set("00" * 31, "counts_digest"), "counts_digest must be 64"),
     "no digest": (lambda content: content.pop("counts_digest"), "members of hubbub-certificate/1"),
     "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),
     "a lower end nobody attains": (lambda content: _raise_lower(content), "attack"),
     "more valid reports": (_set(130, "queries", 0, "valid"), "valid"),
     "more reports": (_set(131, "queries", 0, "reports"), "record"),
-    "a larger delta": (_set(0.5, "queries", 0, "delta"), "delta"),
+    "a larger delta": (_set(0.5, "delta"), "delta"),
     "another gamma": (_set([2**31 + 1, 2**32], "queries", 0, "gamma"), "gamma"),
     "more honest people": (_set(0.5, "honest_share"), "honest_share"),
     "a forgotten round": (lambda content: content["all_rounds"]["history"].pop(0), "all_rounds"),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
-from hubbub.cli.tables.attestation import attested_lines
+from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.cli.tables.privacy import promise
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
@@ -38,7 +38,7 @@ def test_the_epsilon_beside_noise_is_that_of_one_honest_report() -> None:
     (query,) = verify(encode(content, PARTIES), Pins()).content["queries"]
     assert (query["mechanism"], query["bound"], query["dummies"]) == ("with-noise", "noise", SUM)
     assert query["noise"] == LAW.content()
-    assert query["epsilon_upper"] == query[ATTESTED] == query[IF_MINIMUM_VALID] < query["epsilon_local"]
+    assert query["epsilon_upper"] == query[ALONE] == query[IF_MINIMUM_VALID] < query["epsilon_local"]
 
 
 def test_a_sum_that_the_record_does_not_state_is_refused() -> None:
@@ -56,12 +56,20 @@ def test_a_sum_that_the_law_cannot_add_up_to_is_refused() -> None:
     assert symbols > 2
 
 
-@pytest.mark.parametrize("member", ["epsilon_upper", ATTESTED, IF_MINIMUM_VALID])
+@pytest.mark.parametrize("member", ["epsilon_upper", ALONE, IF_MINIMUM_VALID])
 def test_an_epsilon_below_that_of_the_noise_is_refused(member: str) -> None:
     content = certified()
     stated = content["queries"][0][member]
     content["queries"][0][member] = stated * 0.99
     with pytest.raises(VerificationError):
+        verify(encode(content, PARTIES), Pins())
+
+
+@pytest.mark.parametrize("bound", ["blanket", "local"])
+def test_an_epsilon_of_the_noise_does_not_rest_on_another_bound(bound: str) -> None:
+    content = certified()
+    content["queries"][0]["bound"] = bound
+    with pytest.raises(VerificationError, match=f"carrier: .*bound {bound}"):
         verify(encode(content, PARTIES), Pins())
 
 
@@ -85,11 +93,14 @@ def test_a_task_without_noise_keeps_its_dummies() -> None:
 
 def test_people_read_once_who_must_be_honest() -> None:
     content = verify(encode(certified(), PARTIES), Pins()).content
-    (line,) = attested_lines(content, 100)
-    assert "an honest shuffler, and nobody else" in line
-    assert "proven even if everybody else lies" in promise(content)
-    weaker = copy.deepcopy(dict(content))
-    weaker["round_total"][ATTESTED] *= 2
-    weaker["all_rounds"][ATTESTED] *= 2
-    assert len(list(attested_lines(weaker, 100))) > 1
-    assert "even if everybody else lies" not in promise(weaker)
+    epsilon, local = (content["round_total"][name] for name in ("epsilon_upper", "epsilon_local"))
+    heading, *lines, means = promise(content)
+    assert heading == "Everyone in the batch keeps at δ = 0.01, proven:"
+    alone = "if the shuffler is honest; everybody else may lie, the analyzer too: its noise hides each person"
+    together = "everybody else may work together, the shuffler and the analyzer too"
+    assert lines == [
+        f"  ε ≤ {epsilon:.6g} {alone}",
+        f"  ε ≤ {local:.6g} if only the person's own device is honest; {together}",
+    ]
+    assert means.startswith("ε ≤ ")
+    assert list(ladder_lines(content)) == ["each person's privacy in this round, at δ = 0.01:", *lines]

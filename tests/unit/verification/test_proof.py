@@ -120,7 +120,7 @@ def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_t
             "epsilon_local": 4.0,
             "epsilon_upper": 0.9369,
             "bound": "2rr",
-            "epsilon_upper_attested": 3.9,
+            "epsilon_upper_alone": 3.9,
             "epsilon_upper_if_minimum_valid": 1.1,
         },
         "all_rounds": {"epsilon_local": 8.0, "epsilon_upper": 1.5, "epsilon_upper_at_minimum": None},
@@ -143,5 +143,5 @@ def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_t
     assert every["epsilon_upper_at_minimum"] is None
     assert total["bound"] == "2rr"
     # Nothing claims these, so they must not stand beside proven numbers as if it did.
-    for member, stated in (("epsilon_upper_attested", 3.9), ("epsilon_upper_if_minimum_valid", 1.1)):
+    for member, stated in (("epsilon_upper_alone", 3.9), ("epsilon_upper_if_minimum_valid", 1.1)):
         assert (total[member], total[f"{member}_stated"]) == (None, stated)

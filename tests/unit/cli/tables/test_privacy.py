@@ -1,16 +1,19 @@
-"""The demo's table says what its central numbers rest on."""
+"""The demo's table and its closing text say who must be honest for which ε."""
 
 from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from math import exp
 
 import pytest
 from rich.console import Console
 
+from hubbub.accountant.certificate.ladder import ladder_words
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.mechanisms import KRR
 from hubbub.cli.tables.privacy import print_privacy, promise
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from support.certificates import counts
@@ -20,38 +23,41 @@ TASK = sample_task(Parties.generate(), minimum_reports=100)
 
 
 @pytest.mark.slow(only=["open"])
-@pytest.mark.parametrize(("admission", "assumed"), [(OPEN, True), (ENROLLED, False)], ids=["open", "enrolled"])
-def test_central_numbers_that_are_assumed_are_marked_in_the_table_and_below(
-    admission: AdmissionPolicy, assumed: bool
-) -> None:
+@pytest.mark.parametrize("admission", [OPEN, ENROLLED], ids=["open", "enrolled"])
+def test_the_ladder_and_who_was_let_in_are_below_the_table(admission: AdmissionPolicy) -> None:
     out = io.StringIO()
-    stated = statement(Terms.of(TASK), [counts(TASK, 0, 120)])
-    print_privacy(Console(file=out, width=200), {"admission": admission.statement(), **stated})
-    text = out.getvalue()
-    assert ("ε ≤ if assumed" in text) is assumed
-    assert ("ASSUMED, not checked. Nobody checked who submitted" in text) is assumed
-    assert f"admission {admission.mode.value}: " in text
-    assert admission.statement()["words"] in text
+    stated = statement(Terms.of(replace(TASK, admission=admission)), [counts(TASK, 0, 120)])
+    said = admission.statement(noise=False)
+    print_privacy(Console(file=out, width=400), {"admission": said, **stated})
+    lines = out.getvalue().splitlines()
+    heading = lines.index("each person's privacy in this round, at δ = 0.01:")
+    epsilon = f"{stated['round_total']['epsilon_upper']:.6g}"
+    assert lines[heading + 1].startswith(f"  ε ≤ {epsilon} if the shuffler, the analyzer and ")
+    assert ("nobody checked who submitted" in lines[heading + 1]) is (admission is OPEN)
+    assert lines[-1] == f"admission {admission.mode.value}: {said['words']}"
 
 
-@pytest.mark.parametrize("assumed", [False, True])
 @pytest.mark.parametrize("epsilon", [1e-9, 0.375162, 1.0, 8.0, 40.0])
-def test_a_promise_is_one_sentence_that_says_no_less_than_was_certified(epsilon: float, assumed: bool) -> None:
-    history = [{"round": 0}, {"round": 1}]
-    numbers = {"epsilon_upper": epsilon, "delta": 1e-6}
-    said = promise(
+def test_a_promise_says_no_less_than_was_certified(epsilon: float) -> None:
+    words = ladder_words(Terms.of(TASK), {"site": KRR.from_numerator(4, 2**28)}, 2)
+    heading, first, second, means = promise(
         {
-            "admission": {"rests_on": "assumption" if assumed else "tickets"},
-            "honest_share": 0.5,
-            "round_total": {"epsilon_upper": epsilon / 2, "delta": 1e-6},
-            "all_rounds": {**numbers, "history": history},
+            "delta": 1e-6,
+            "ladder": words,
+            "round_total": {"epsilon_upper": epsilon / 2, "epsilon_local": epsilon},
+            "all_rounds": {
+                "epsilon_upper": epsilon,
+                "epsilon_local": 2 * epsilon,
+                "history": [{"round": 0}, {"round": 1}],
+            },
         }
     )
-    stated = re.match(r"Everyone in the batch keeps ε ≤ (\S+) at δ = 1e-06 over 2 rounds, ", said)
-    factor = re.search(r"at most (\S+) times as likely \(plus δ\)\.$", said)
+    assert heading == "Everyone in the batch keeps at δ = 1e-06 over 2 rounds, proven:"
+    assert first == f"  ε ≤ {epsilon:.6g} {words['epsilon_upper']}"
+    assert second == f"  ε ≤ {2 * epsilon:.6g} {words['epsilon_local']}"
+    stated = re.match(r"ε ≤ (\S+) means: ", means)
+    factor = re.search(r"at most (\S+) times as likely \(plus δ\)\.$", means)
     assert stated is not None
     assert factor is not None
     assert epsilon <= float(stated[1]) <= epsilon * 1.001
     assert exp(epsilon) <= float(factor[1].replace(",", "")) <= exp(epsilon) * 1.0011
-    assert ("if 0.5 of the reports are people's (ASSUMED, not checked)" in said) is assumed
-    assert ("proven" in said) is not assumed

@@ -21,7 +21,7 @@ from hubbub.protos.enrollment.credentials import (
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.admission import ENROLLED, OPEN, Mode
+from hubbub.protos.task.admission import ENROLLED, OPEN
 
 MASTER = bytes(range(32))
 ID = CredentialId(7, 1_800_000_000, authority_tag(b"s" * 32), bytes(range(16)))
@@ -108,17 +108,20 @@ def test_nothing_secret_is_printed() -> None:
         assert repr(secret)[2:-1] not in shown
 
 
-def test_what_central_numbers_rest_on_is_said_in_words_that_never_change() -> None:
-    assert {each.mode: each.statement()["rests_on"] for each in (ENROLLED, OPEN)} == {
-        Mode.ENROLLED: "enrollment",
-        Mode.OPEN: "assumption",
+@pytest.mark.parametrize("noise", [False, True])
+def test_what_admission_means_for_privacy_is_said_in_words(noise: bool) -> None:
+    means = (
+        "Made-up reports can spoil the estimates. They weaken no ε that needs only an honest shuffler, as its noise "
+        "hides each person: admission protects accuracy."
+        if noise
+        else "Made-up reports hide nobody: privacy counts on the share of reports that is honest."
+    )
+    assert OPEN.statement(noise=noise) == {
+        "mode": "open",
+        "words": f"Nobody checked who submitted: anybody who reached the shuffler could make reports up. {means}",
     }
-    assert OPEN.statement()["words"] == (
-        "Nobody checked who submitted: whoever reached the shuffler could make up reports and take them out of the "
-        "estimates again. The central numbers hold only if the honest share was assumed rightly; epsilon_local holds "
-        "in any case."
-    )
-    assert ENROLLED.statement()["words"] == (
-        "Each device that holds a ticket of the operator submits once a round. The central numbers hold at the honest "
-        "share of the reports; that the tickets went to different people is the operator's word."
-    )
+    assert ENROLLED.statement(noise=noise) == {
+        "mode": "enrolled",
+        "words": "Each device with a ticket of the operator submits once a round. That the tickets went to different "
+        f"people is the operator's word. {means}",
+    }

@@ -1,12 +1,12 @@
-"""Bounds ε if the analyzer's count of valid reports is false: the worst case that the signed records do not exclude.
+"""Bounds ε if the analyzer or other people lie: the worst cases that the signed records do not exclude.
 
 The shuffler attests how many submissions it admitted and how many dummies it added. It cannot open a report, so its
 signature does not exclude that only one report contains an answer. A hop attests how many reports opened at its own
 layer. That bounds the valid reports from above, but not from below: a sender may seal anything in a layer. So each ε at
 the stated valid reports comes with two more numbers, for one person whose own report is valid:
 
-- *attested*: assumes nothing about any other report. Only the shuffler's dummies hide the person, if the mechanism's
-  bound counts them; without dummies it is the ε of one report, ε_local.
+- *alone*: assumes nothing about any other report, so it is valid if everybody else lies. Only the shuffler's noise or
+  dummies hide the person, if the mechanism's bound counts them; without them it is the ε of one report, ε_local.
 - *if the minimum is valid*: at least `minimum_reports` of each batch are valid, as in every batch that is published,
   and also in batches that the analyzer claims never to have counted. All reports that may be dishonest, by the honest
   share of the reports that the shuffler attests, are subtracted from these. It is None if the analyzer itself states
@@ -29,7 +29,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     round_part,
 )
-from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.minimum import parts_of_horizon_at
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
@@ -40,7 +40,7 @@ ROUND_ONLY = 1
 """Number of valid reports in a batch that needs no claim: the report of the protected person."""
 
 
-def round_attested(terms: Terms, query: QueryCount) -> Part:
+def round_alone(terms: Terms, query: QueryCount) -> Part:
     """Return one batch in which only the protected person's report is valid."""
     return round_part(terms, query.mechanism, ROUND_ONLY)
 
@@ -65,7 +65,7 @@ def claims_fewer(terms: Terms, queries: Sequence[QueryCount]) -> bool:
     return any(query.valid < terms.minimum_reports for query in queries)
 
 
-def rounds_attested(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+def rounds_alone(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
     """Return the joint cost of rounds to a person if nobody else's report is valid in any round."""
     return linked_rounds(terms, history, lambda _: ROUND_ONLY)
 
@@ -75,12 +75,12 @@ def rounds_if_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part
     return linked_rounds(terms, history, lambda query: honest_if_minimum(terms, query))
 
 
-def horizon_attested(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
+def horizon_alone(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
     """Return the joint cost of all rounds of a task to a person if nobody else's report is valid in any round."""
     return parts_of_horizon_at(terms, mechanisms, rounds, ROUND_ONLY)
 
 
-def attested_members(
+def members_beside(
     terms: Terms, stated: float, attested: Sequence[Part], minimum: Sequence[Part] | None
 ) -> dict[str, Any]:
     """Return both members that accompany an `epsilon_upper`; `minimum` is None if fewer valid reports are stated.
@@ -91,7 +91,7 @@ def attested_members(
     # The maximum with the ε at more reports: an evaluated bound may fall by less than its slack.
     if_minimum = None if minimum is None else max(stated, epsilon_of(terms, minimum))
     least = stated if if_minimum is None else if_minimum
-    return {ATTESTED: max(least, epsilon_of(terms, attested)), IF_MINIMUM_VALID: if_minimum}
+    return {ALONE: max(least, epsilon_of(terms, attested)), IF_MINIMUM_VALID: if_minimum}
 
 
 def hides_alone(part: Part) -> bool:

@@ -1,0 +1,167 @@
+"""Says in one sentence each who must be honest for which ε of a certificate: its ladder.
+
+A certificate states up to five ε of the same people. The first needs most parties to be honest, and is the smallest.
+Each later one believes fewer parties, and is never smaller. Every page, table and certificate has the sentences from
+here:
+
+- `epsilon_upper`: everyone is honest;
+- `epsilon_upper_at_minimum`: everyone is, but earlier results may change how many people answer;
+- `epsilon_upper_if_minimum_valid`: the analyzer may count falsely, if enough reports are valid all the same;
+- `epsilon_upper_alone`: only this person and the shuffler are honest;
+- `epsilon_local`: only this person's device is honest.
+
+With several shufflers in a chain, the sentences name which of them must be honest: which coalition of the others
+leaves which ε. docs/explanation/threat-model.md has the argument for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.mechanisms import LocalMechanism, Sequence, WithNoise
+
+ALONE, IF_MINIMUM_VALID = "epsilon_upper_alone", "epsilon_upper_if_minimum_valid"
+"""The ε if the counts of valid reports are false, stated next to each `epsilon_upper` (`certificate.alone`)."""
+
+AT_MINIMUM = "epsilon_upper_at_minimum"
+"""The ε of all rounds if each is counted at the minimum, which was fixed beforehand."""
+
+RUNGS = ("epsilon_upper", AT_MINIMUM, IF_MINIMUM_VALID, ALONE, "epsilon_local")
+"""The members with an ε that is an upper bound, from the most honest parties to the fewest."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of a ladder: a member of a certificate, its ε, and who must be honest for it, in words."""
+
+    member: str
+    epsilon: float
+    words: str
+
+    @property
+    def sentence(self) -> str:
+        """The rung as people read it."""
+        return f"ε ≤ {self.epsilon:.6g} {self.words}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the rung as JSON members."""
+        return {"member": self.member, "epsilon": self.epsilon, "words": self.words}
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs of one object of a certificate: it `covers` a query (with its name), or is named as its member."""
+
+    covers: str
+    query: str | None
+    rungs: tuple[Rung, ...]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return a row for each rung, as `hubbub verify --json` shows them."""
+        return [{"covers": self.covers, "query": self.query, **rung.as_json()} for rung in self.rungs]
+
+
+def ladders(content: Mapping[str, Any]) -> tuple[Ladder, ...]:
+    """Return the ladders of a certificate: of each query, of the round, of all rounds so far, and of the horizon."""
+    words = content["ladder"]
+    queries = [Ladder("query", each["name"], ladder(each, words)) for each in content["queries"]]
+    totals = [name for name in ("round_total", "all_rounds", "horizon") if name in content]
+    return (*queries, *(Ladder(name, None, ladder(content[name], words)) for name in totals))
+
+
+def ladder(stated: Mapping[str, Any], words: Mapping[str, str]) -> tuple[Rung, ...]:
+    """Return the rungs of one object of a certificate, in the words of its member `ladder`.
+
+    `stated` is one of `queries`, `round_total`, `all_rounds` or `horizon`. A rung is left out if a later one, which
+    believes fewer parties, has no larger ε.
+    """
+    rungs: list[Rung] = []
+    for member in reversed(RUNGS):
+        epsilon = stated.get(member) if member in words else None
+        if epsilon is not None and (not rungs or epsilon < rungs[-1].epsilon):
+            rungs.append(Rung(member, epsilon, words[member]))
+    return tuple(reversed(rungs))
+
+
+def ladder_words(terms: Terms, mechanisms: Mapping[str, LocalMechanism], rounds: int) -> dict[str, str]:
+    """Return a certificate's member `ladder`: for each rung who must be honest, in words.
+
+    Args:
+        terms: the task's terms.
+        mechanisms: the mechanism of each query, by its name.
+        rounds: how many rounds the certificate covers. Only over several can earlier results change later ones.
+    """
+    shuffler, people, needs = _shuffler(terms, mechanisms), _people(terms), _needs(terms, mechanisms)
+    services = f"{shuffler}, the analyzer and {people}"
+    fixed = ["earlier results must not change how many people answer"] if rounds > 1 else []
+    # At an honest share of 1 it counts exactly the minimum, which was fixed beforehand whatever comes.
+    came = fixed if terms.honest_share < 1 else []
+    free = f"each batch counts as {terms.minimum_reports:,}, so earlier results may change how many people answer"
+    valid = f"at least {terms.minimum_reports:,} reports of each batch are valid"
+    hidden = f"everybody else may lie, the analyzer too{_hiding(terms, mechanisms)}"
+    together = f"everybody else may work together, {_services(terms)} too"
+    return {
+        "epsilon_upper": _sentence(f"if {services} are honest", *needs, *fixed),
+        **({AT_MINIMUM: _sentence(f"if {services} are honest", *needs, free)} if rounds > 1 else {}),
+        IF_MINIMUM_VALID: _sentence(
+            f"if {shuffler} and {people} are honest", f"the analyzer may miscount, but {valid}", *needs, *came
+        ),
+        ALONE: _sentence(f"if {_first(terms)} is honest", hidden),
+        "epsilon_local": _sentence("if only the person's own device is honest", together),
+    }
+
+
+def _sentence(*parts: str) -> str:
+    return "; ".join(parts)
+
+
+def _adds(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> bool:
+    """Whether the first shuffler adds reports that hide a person only as long as it keeps to itself which they are."""
+    return bool(terms.dummies) or any(isinstance(each, WithNoise) for each in mechanisms.values())
+
+
+def _shuffler(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str:
+    """Return the shufflers that must be honest for the reports of others to hide a person."""
+    any_hides = terms.shufflers > 1 and not _adds(terms, mechanisms)
+    return f"one of the {terms.shufflers} shufflers" if any_hides else _first(terms)
+
+
+def _first(terms: Terms) -> str:
+    return "the first shuffler" if terms.shufflers > 1 else "the shuffler"
+
+
+def _services(terms: Terms) -> str:
+    return (
+        "the shuffler and the analyzer" if terms.shufflers == 1 else f"all {terms.shufflers} shufflers and the analyzer"
+    )
+
+
+def _people(terms: Terms) -> str:
+    if terms.honest_share == 1:
+        return "everyone who answers"
+    return f"the people behind {100 * terms.honest_share:.6g} % of the reports"
+
+
+def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
+    """Return what the rungs that count on other people need besides."""
+    needs = []
+    if terms.assumed:
+        needs.append("nobody checked who submitted, so that is assumed")
+    if terms.shufflers > 1 and not _adds(terms, mechanisms):
+        needs.append("those before the honest shuffler must pass on all reports, and the first must make none up")
+    if any(isinstance(each, Sequence) for each in mechanisms.values()):
+        needs.append("as many people must answer every round as the task states")
+    return needs
+
+
+def _hiding(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str:
+    """Return what of the shuffler's hides a person, if anything does."""
+    noisy = [name for name, each in mechanisms.items() if isinstance(each, WithNoise)]
+    if noisy and len(noisy) == len(mechanisms):
+        return ": its noise hides each person"
+    if noisy:
+        return f": its noise hides the answers to {', '.join(noisy)}"
+    return ": its dummies hide each person" if terms.dummies else ""

@@ -1,0 +1,186 @@
+"""The ladder of a certificate: its sentences, word by word, and its numbers, which are those of the members."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.ladder import (
+    ALONE,
+    AT_MINIMUM,
+    IF_MINIMUM_VALID,
+    RUNGS,
+    ladder,
+    ladder_words,
+    ladders,
+)
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.accountant.errors import CertificateError
+from hubbub.accountant.mechanisms import KRR, LocalMechanism, Sequence, WithNoise
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+
+TERMS = Terms(3.0, 1e-3, 20.0, 1.0, 1000)
+PLAIN = KRR.from_numerator(4, 2**31)
+NOISY = WithNoise(PLAIN, NoiseLaw.of("geometric", Fraction(3, 5), 12))
+EVERYONE = "if the shuffler, the analyzer and everyone who answers are honest"
+MISCOUNT = (
+    "if the shuffler and everyone who answers are honest; the analyzer may miscount, but at least 1,000 reports of "
+    "each batch are valid"
+)
+LIARS = "if the shuffler is honest; everybody else may lie, the analyzer too"
+NOBODY = (
+    "if only the person's own device is honest; everybody else may work together, the shuffler and the analyzer too"
+)
+
+
+def words(
+    terms: Terms = TERMS, mechanisms: Mapping[str, LocalMechanism] | None = None, rounds: int = 1
+) -> dict[str, str]:
+    return ladder_words(terms, {"colour": PLAIN} if mechanisms is None else mechanisms, rounds)
+
+
+def certificate(
+    terms: Terms, queries: Mapping[str, LocalMechanism], *valid: int
+) -> tuple[list[tuple[str, LocalMechanism]], dict[str, Any]]:
+    """The queries, and a statement over as many rounds of 1,200 reports as numbers of valid reports are given."""
+    history = [
+        RoundCounts(
+            number,
+            tuple(QueryCount(name, each, 1200, count, {"envelope": 1200 - count}) for name, each in queries.items()),
+        )
+        for number, count in enumerate(valid)
+    ]
+    return list(queries.items()), {
+        **json.loads(json.dumps(statement(terms, history))),
+        "round": len(valid) - 1,
+    }
+
+
+def test_each_rung_of_one_round_is_one_sentence() -> None:
+    assert words() == {
+        "epsilon_upper": EVERYONE,
+        IF_MINIMUM_VALID: MISCOUNT,
+        ALONE: LIARS,
+        "epsilon_local": NOBODY,
+    }
+
+
+def test_over_several_rounds_it_matters_if_results_change_who_answers() -> None:
+    found = words(rounds=3)
+    assert tuple(found) == RUNGS
+    assert found["epsilon_upper"] == f"{EVERYONE}; earlier results must not change how many people answer"
+    assert found[AT_MINIMUM] == (
+        f"{EVERYONE}; each batch counts as 1,000, so earlier results may change how many people answer"
+    )
+    # It counts the minimum, which was fixed beforehand; with a smaller share it depends on how many came.
+    assert found[IF_MINIMUM_VALID] == MISCOUNT
+    found = words(replace(TERMS, honest_share=0.9), rounds=3)
+    assert found[IF_MINIMUM_VALID].endswith("; earlier results must not change how many people answer")
+
+
+def test_a_share_is_stated_and_that_it_is_assumed_if_nobody_checked() -> None:
+    people = "if the shuffler, the analyzer and the people behind 99.5 % of the reports are honest"
+    share = replace(TERMS, honest_share=0.995)
+    assert words(share)["epsilon_upper"] == people
+    found = words(replace(share, assumed=True))
+    assert found["epsilon_upper"] == f"{people}; nobody checked who submitted, so that is assumed"
+    assert found[IF_MINIMUM_VALID].endswith("; nobody checked who submitted, so that is assumed")
+    # Neither of these counts on anybody who submitted.
+    assert (found[ALONE], found["epsilon_local"]) == (LIARS, NOBODY)
+
+
+def test_what_the_shuffler_adds_is_named() -> None:
+    assert words(replace(TERMS, dummies=5))[ALONE] == f"{LIARS}: its dummies hide each person"
+    assert words(mechanisms={"a": NOISY, "b": NOISY})[ALONE] == f"{LIARS}: its noise hides each person"
+    assert words(mechanisms={"a": NOISY, "b": PLAIN})[ALONE] == f"{LIARS}: its noise hides the answers to a"
+
+
+def test_people_who_must_answer_every_round_are_named() -> None:
+    found = words(mechanisms={"state": Sequence(5.0, 0.5, 100)})
+    assert found["epsilon_upper"] == f"{EVERYONE}; as many people must answer every round as the task states"
+
+
+def test_a_chain_names_the_shufflers_that_must_be_honest() -> None:
+    chain = replace(TERMS, shufflers=3)
+    found = words(chain)
+    honest = "those before the honest shuffler must pass on all reports, and the first must make none up"
+    assert found["epsilon_upper"] == (
+        f"if one of the 3 shufflers, the analyzer and everyone who answers are honest; {honest}"
+    )
+    assert found["epsilon_local"] == (
+        "if only the person's own device is honest; everybody else may work together, all 3 shufflers and the analyzer "
+        "too"
+    )
+    # The first shuffler knows what it added, so no other shuffler is enough.
+    for added in (words(replace(chain, dummies=5)), words(chain, {"a": NOISY})):
+        assert added["epsilon_upper"] == "if the first shuffler, the analyzer and everyone who answers are honest"
+        assert added[ALONE].startswith(
+            "if the first shuffler is honest; everybody else may lie, the analyzer too: its "
+        )
+
+
+def test_a_rung_that_needs_more_honest_parties_for_no_smaller_epsilon_is_left_out() -> None:
+    stated = {"epsilon_upper": 0.5, IF_MINIMUM_VALID: 0.7, ALONE: 8.0, "epsilon_local": 8.0}
+    assert [(rung.member, rung.epsilon) for rung in ladder(stated, words())] == [
+        ("epsilon_upper", 0.5),
+        (IF_MINIMUM_VALID, 0.7),
+        ("epsilon_local", 8.0),
+    ]
+    noise = {"epsilon_upper": 1.0, IF_MINIMUM_VALID: 1.0, ALONE: 1.0, "epsilon_local": 8.0}
+    assert [rung.sentence for rung in ladder(noise, words())] == [f"ε ≤ 1 {LIARS}", f"ε ≤ 8 {NOBODY}"]
+    # A batch of fewer valid reports than the minimum has no number for it.
+    assert [rung.member for rung in ladder({**stated, IF_MINIMUM_VALID: None}, words())] == [
+        "epsilon_upper",
+        "epsilon_local",
+    ]
+
+
+def place_of(content: dict[str, Any], covers: str, query: str | None) -> dict[str, Any]:
+    """The object of a certificate that a ladder is about."""
+    found: dict[str, Any] = (
+        content[covers] if query is None else next(each for each in content["queries"] if each["name"] == query)
+    )
+    return found
+
+
+@pytest.mark.slow(only=["one round-mixed", "two rounds-mixed"])
+@pytest.mark.parametrize("queries", [{"a": PLAIN, "b": NOISY}, {"a": NOISY}], ids=["mixed", "noise"])
+@pytest.mark.parametrize("valid", [(1100,), (1100, 1200)], ids=["one round", "two rounds"])
+def test_every_number_of_a_ladder_is_a_member_that_is_recomputed(
+    queries: Mapping[str, LocalMechanism], valid: tuple[int, ...]
+) -> None:
+    terms = replace(TERMS, dummies=50)
+    asked, content = certificate(terms, queries, *valid)
+    check_statement(terms, asked, content)
+    shown = ladders(content)
+    assert [(each.covers, each.query) for each in shown] == [
+        *(("query", name) for name in queries),
+        ("round_total", None),
+        ("all_rounds", None),
+    ]
+    for each in shown:
+        stated = place_of(content, each.covers, each.query)
+        numbers = [rung.epsilon for rung in each.rungs]
+        assert numbers == sorted(set(numbers))
+        assert (numbers[0], numbers[-1]) == (stated["epsilon_upper"], stated["epsilon_local"])
+        for rung in each.rungs:
+            assert stated[rung.member] == rung.epsilon
+            lie = copy.deepcopy(content)
+            place_of(lie, each.covers, each.query)[rung.member] = rung.epsilon * 0.99
+            with pytest.raises(CertificateError):
+                check_statement(terms, asked, lie)
+
+
+def test_words_of_other_terms_are_refused() -> None:
+    asked, content = certificate(TERMS, {"a": PLAIN}, 1100)
+    for terms in (replace(TERMS, shufflers=2), replace(TERMS, assumed=True)):
+        with pytest.raises(CertificateError, match="the certificate: ladder is"):
+            check_statement(terms, asked, content)
