@@ -30,6 +30,8 @@ _COLUMNS = (
     "ε alone: what it costs without the others; 95 % ±: half of the 95 % interval; range: the most that is possible"
 )
 
+_MORE = "--compare shows the errors if the shuffler adds nothing, dummies or noise, under several caps on ε_local"
+
 
 def command(
     task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task as written by hand.")],
@@ -154,8 +156,8 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
         UsageError: if one is no QUERY=ERROR, or no query has that name.
         FieldError: if one is no error above 0.
     """
-    from hubbub.protos.task.draft import check_draft
     from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.draft import check_draft
     from hubbub.queries.longitudinal.over_rounds import Repeated
     from hubbub.queries.questions.question import listed
 
@@ -258,6 +260,8 @@ def _print_compared(planned: Plan, more: Compared) -> None:
         together = f"each is planned so that all {rounds} rounds fit epsilon_total = {privacy.epsilon_total}"
         notes = (together,) if rounds > 1 and privacy.epsilon_total is not None else ()
         print_alternatives(printer, more.alternatives, privacy.epsilon_local, notes)
+    else:
+        printer.print(_MORE, markup=False, soft_wrap=True)
     if more.picture is not None:
         _draw(planned, more)
         printer.print(f"wrote {more.picture}", markup=False, soft_wrap=True)

@@ -30,7 +30,7 @@ def print_alternatives(console: Console, found: Found, own: float | None, notes:
     """
     for name, rows in found.items():
         counts = list(dict.fromkeys(count for each in rows for count in each.errors or ()))
-        table = Table(f"{name}: added")
+        table = Table("added", title=f"{name}: if the shuffler adds", title_justify="left")
         for column in ("cap", "ε_local", "dummies", "std. error", *(f"at {count:,}" for count in counts)):
             table.add_column(column, justify="right")
         for caps, each in _joined(rows):

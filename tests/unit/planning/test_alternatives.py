@@ -107,7 +107,8 @@ def test_dummies_are_compared_if_asked_for_and_as_many_as_noise_adds() -> None:
 def test_what_cannot_be_planned_says_why() -> None:
     (found,) = compare([replace(histogram(4), randomizer="unary")], PrivacyTarget(1.0, 1e-6, 10_000, 8.0))
     noise = the(found, "noise", 8.0)
-    assert noise.error is None and "takes noise of the shuffler" in (noise.why_not or "")
+    assert noise.error is None
+    assert "takes noise of the shuffler" in (noise.why_not or "")
     assert noise.as_json()["standard_error_at"] == {}
 
 
@@ -146,7 +147,8 @@ def test_a_draft_is_quick_if_it_asks_little_through_krr() -> None:
 def test_a_law_of_noise_is_chosen_for_all_rounds_together(total: float, family: str) -> None:
     planned = plan(draft(THEME, rounds=12, total=total, noise="always"))
     (query,) = planned.queries
-    assert query.query.noise is not None and query.query.noise.family == family
+    assert query.query.noise is not None
+    assert query.query.noise.family == family
     assert forecast_of(planned).within == 12
     # By the noise alone: nobody else is counted on.
     mechanism = query.query.mechanism

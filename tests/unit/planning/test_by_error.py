@@ -46,7 +46,8 @@ def draft(epsilon: float, reports: int = 1000, **errors: float) -> Draft:
 def test_the_least_epsilon_reaches_every_error_and_a_little_less_does_not() -> None:
     planned = plan(draft(2.0, theme=20.0, minutes=1200.0))
     errors = {each.query.name: each.expected_error for each in planned.queries}
-    assert errors["theme"] <= 20 and errors["minutes"] <= 1200
+    assert errors["theme"] <= 20
+    assert errors["minutes"] <= 1200
     assert planned.epsilon_most == 2.0
     epsilon = planned.draft.privacy.epsilon
     less = plan(draft(epsilon * 0.98))
@@ -63,14 +64,16 @@ def test_a_frozen_task_has_the_epsilon_that_was_found_and_no_error() -> None:
 def test_an_error_is_no_other_plan_than_its_epsilon() -> None:
     planned = plan(read_draft(TASK))
     again = plan(replace(planned.draft, errors=()))
-    assert again.queries == planned.queries and again.epsilon_most is None
+    assert again.queries == planned.queries
+    assert again.epsilon_most is None
 
 
 def test_what_is_beyond_the_drafts_epsilon_names_what_would_do() -> None:
     with pytest.raises(TaskError, match=r"epsilon = 1, the most .* \(theme: 11\.58, not 7\)") as raised:
         plan(draft(1.0, theme=7.0))
     told = str(raised.value)
-    assert "each of these alone reaches it: epsilon = 1.9" in told and 'noise = "auto"' in told
+    assert "each of these alone reaches it: epsilon = 1.9" in told
+    assert 'noise = "auto"' in told
     assert plan(replace(draft(1.0), noise="auto")).queries[0].expected_error <= 7
 
 
@@ -149,8 +152,10 @@ def test_an_epsilon_that_cannot_be_planned_says_why() -> None:
         ),
         (
             'kind = "histogram"\ncategories = ["a", "b", "c"]\nerror = 20',
-            'kind = "grouped"\nby = [{ name = "region", categories = ["x", "y"] }]\n'
-            'of = { kind = "histogram", categories = ["a", "b"], error = 20 }',
+            (
+                'kind = "grouped"\nby = [{ name = "region", categories = ["x", "y"] }]\n'
+                'of = { kind = "histogram", categories = ["a", "b"], error = 20 }'
+            ),
             r"query\[0\].of.error belongs to the whole query",
         ),
     ],
