@@ -13,6 +13,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.planning.alternatives import Alternative, alternatives_of, caps_of, compare, is_quick, steps_of
 from hubbub.planning.comparison import PrivacyTarget
 from hubbub.planning.plan import forecast_of, plan
+from hubbub.protos.errors import TaskError
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
@@ -162,3 +163,12 @@ def test_without_noise_of_the_shuffler_all_rounds_fit_too_if_it_might_be_added()
     planned = plan(draft(THEME, MINUTES, rounds=12, total=1.5, noise="auto"))
     assert forecast_of(planned).within == 12
     assert forecast_of(plan(draft(THEME, MINUTES, rounds=12, total=1.5))).within < 12
+
+
+def test_more_dummies_than_can_be_sealed_are_refused_with_what_to_do() -> None:
+    """A batch gets some 27 dummies of each symbol, so 400,000 categories need more than ten million."""
+    asked = (
+        r"noise.* within 10,000,000 dummies on average; use krr for fewer answers, uniform dummies, or leave the noise"
+    )
+    with pytest.raises(TaskError, match=asked):
+        plan(draft(histogram(400_000), noise="always"))
