@@ -166,9 +166,9 @@ def test_without_noise_of_the_shuffler_all_rounds_fit_too_if_it_might_be_added()
 
 
 def test_more_dummies_than_can_be_sealed_are_refused_with_what_to_do() -> None:
-    """A batch gets some 27 dummies of each symbol, so 400,000 categories need more than ten million."""
+    """A batch gets some 27 dummies of each symbol, but at most ten million are sealed."""
     asked = (
         r"noise.* within 10,000,000 dummies on average; use krr for fewer answers, uniform dummies, or leave the noise"
     )
     with pytest.raises(TaskError, match=asked):
-        plan(draft(histogram(400_000), noise="always"))
+        plan(draft(histogram(900_000), noise="always"))
