@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT
 from hubbub.protos.sealing.suites import SUITES
 from hubbub.protos.task.admission import Mode
@@ -118,8 +119,10 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
             "noise": DraftKey(
                 '`"none"`, `"auto"` or `"always"`',
                 "Whether the shuffler adds noise: a random number of reports of each symbol. Noise hides each person "
-                "even if everybody else lies. `auto` takes it for a query if that gives the smaller error. Beside "
-                "`epsilon_total`, its law is chosen so that all rounds fit.",
+                "even if everybody else lies. `auto`: each query that can have noise has it, if no query's expected "
+                f"standard error is then more than {100 * (NOISE_WORTH - 1):.0f} % above that without noise, and if "
+                "as many rounds fit `epsilon_total`. `always`: its law is chosen so that all rounds fit "
+                "`epsilon_total`.",
                 '`"none"`',
             ),
             "large_delta": DraftKey(

@@ -71,10 +71,13 @@ class Plan:
     """A draft with its randomizers chosen.
 
     If the draft states errors, its ε is the one that was solved for, and `epsilon_most` is the one that was written.
+    `noise_needs` is the `epsilon_total` that all rounds would need with noise of the shuffler, if planning left the
+    noise out because fewer rounds would then fit the task's.
     """
 
     draft: Draft
     queries: tuple[PlannedQuery, ...]
+    noise_needs: float | None = None
     epsilon_most: float | None = None
 
     @property
@@ -116,6 +119,8 @@ def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
     If the draft states errors, ε is the least one found, up to the draft's, with which every stated error is reached.
+    With noise `auto`, the shuffler adds noise to each query that can have it, if two things are true: no query's
+    expected error becomes more than `NOISE_WORTH` times that without any noise; and as many rounds fit epsilon_total.
 
     Raises:
         TaskError: if a value is out of its limits; if a stated error cannot be reached (the message names what would
@@ -127,12 +132,12 @@ def plan(draft: Draft) -> Plan:
     most = draft.privacy.epsilon if draft.errors else None
     if draft.errors:
         draft = by_error.least_epsilon(draft, _errors_of)
-    planned = _plan_at(draft, draft.minimum_reports)
+    planned, noise_needs = _planned_within(draft)
     # `not <=` instead of `>`, so that an error that is NaN also counts as useless.
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
-    chosen = Plan(draft, planned, most)
+    chosen = Plan(draft, planned, noise_needs, most)
     try:
         check_minimum(Terms.of(draft), chosen.mechanisms)
     except AccountingError as error:
@@ -160,6 +165,24 @@ def forecast_of(plan: Plan) -> BudgetForecast:
     return forecast(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
 
 
+def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tuple[PlannedQuery, ...], float | None]:
+    """Return the plan, or that without noise if more rounds then fit epsilon_total, and the total that noise needs.
+
+    Noise composes to more over rounds than people do: its law is the best for one round.
+    """
+    if draft.noise != "auto" or draft.privacy.epsilon_total is None or draft.schedule.rounds == 1:
+        return planned, None
+    if all(each.query.noise is None for each in planned):
+        return planned, None
+    noisy = forecast_of(Plan(draft, planned))
+    if noisy.within == noisy.rounds:
+        return planned, None
+    plain = _plan_at(replace(draft, noise="none"), draft.minimum_reports)
+    if forecast_of(Plan(draft, plain)).within <= noisy.within:
+        return planned, None
+    return plain, noisy.epsilon_of_all
+
+
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     """Plan each question for this number of reports; longitudinal questions come first, the others share the rest."""
     over_time = {each.name: _planned_over_time(draft, each, reports) for each in draft.questions if _is_repeated(each)}
@@ -170,7 +193,12 @@ def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
 
 def _errors_of(draft: Draft) -> dict[str, float]:
     """Return the expected error of each query at the minimum of reports."""
-    return {each.query.name: each.expected_error for each in _plan_at(draft, draft.minimum_reports)}
+    return {each.query.name: each.expected_error for each in _planned_within(draft)[0]}
+
+
+def _planned_within(draft: Draft) -> tuple[tuple[PlannedQuery, ...], float | None]:
+    """Return what is planned at the minimum of reports, and the total that noise would need if it was left out."""
+    return _within_total(draft, _plan_at(draft, draft.minimum_reports))
 
 
 def _is_repeated(question: Question) -> bool:
@@ -244,14 +272,12 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
 
 
 def _over_rounds(draft: Draft, share: float) -> dict[str, Any]:
-    """Return what all rounds must meet together, if noise may be added: then the law is chosen for all of them.
+    """Return the rounds, and, if noise is always added, the ε that all of them must fit: its law is chosen for that.
 
-    Without noise, randomizers are chosen for one round, and rounds that do not fit epsilon_total are erased.
+    Otherwise randomizers and laws are chosen for one round, and rounds that do not fit epsilon_total are erased.
     """
-    total = draft.privacy.epsilon_total
-    if draft.noise == "none" or total is None:
-        return {}
-    return {"rounds": draft.schedule.rounds, "epsilon_total": total * share}
+    total = draft.privacy.epsilon_total if draft.noise == "always" else None
+    return {"rounds": draft.schedule.rounds, "epsilon_total": None if total is None else total * share}
 
 
 def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> PlannedQuery:

@@ -15,7 +15,7 @@ from hubbub.accountant import composition
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.calibration.design import Calibration, Noise, QueryDesign, R, Target
 from hubbub.accountant.calibration.least_error import best_size
-from hubbub.accountant.calibration.noise import MOST_NOISE, beside_noise
+from hubbub.accountant.calibration.noise import MOST_NOISE, NOISE_WORTH, beside_noise
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import EPSILON_MOST, real
@@ -50,16 +50,19 @@ def calibrate(
     `composition.compose_upper` checked that all queries together are within `epsilon` at `delta`; the local ε add up
     to at most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform
     reports are added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it
-    keeps its ε whatever everybody else sent. With `epsilon_total`, all `rounds` together are within it at the same δ.
+    keeps its ε whatever everybody else sent. `auto` adds noise to each query that can have it, if then no query's
+    expected standard error is more than `NOISE_WORTH` times that without any noise. (epsilon, delta) are those of one
+    round; a task has `rounds` of them, over which noise composes well if it reaches a little farther. With
+    `epsilon_total`, all `rounds` together are within it at the same δ.
 
     Raises:
         AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
     target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds, epsilon_total)
-    if len(designs) == 1:
-        return (_calibrated(designs[0], target),)
-    return _widest(lambda scale: _at_scale(designs, shares, target, scale), target)
+    if target.noise == "auto":
+        return _with_or_without_noise(designs, shares, target)
+    return _shared(designs, shares, target, [target.noise] * len(designs))
 
 
 def reports_for_error(
@@ -107,21 +110,59 @@ def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:
     return tuple(design.weight / total for design in designs)
 
 
+def _with_or_without_noise(
+    designs: Sequence[QueryDesign[R]], shares: Sequence[float], target: Target
+) -> tuple[Calibration[R], ...]:
+    """Return the queries with noise if no error is more than `NOISE_WORTH` times that without any; else without any.
+
+    Whole budgets are compared, as queries without noise compose to less than the sum of their ε, and so get more each.
+    """
+    parts = [replace(_part(target, share, 1.0), noise="always") for share in shares]
+    noises: list[Noise] = ["always" if beside_noise(*each) else "none" for each in zip(designs, parts, strict=True)]
+    plain = _shared(designs, shares, target, ["none"] * len(designs))
+    while "always" in noises:
+        noisy = _shared(designs, shares, target, noises)
+        worth = [_worth(*each) for each in zip(noisy, plain, strict=True)]
+        if all(worth):
+            return noisy
+        fewer: list[Noise] = [noise if good else "none" for noise, good in zip(noises, worth, strict=True)]
+        # A query that has no noise itself may lose too: the noise of the others leaves it less of the budget.
+        if fewer == noises:
+            break
+        noises = fewer
+    return plain
+
+
+def _worth(noisy: Calibration[R], plain: Calibration[R]) -> bool:
+    return noisy.expected_standard_error <= NOISE_WORTH * plain.expected_standard_error
+
+
+def _shared(
+    designs: Sequence[QueryDesign[R]], shares: Sequence[float], target: Target, noises: Sequence[Noise]
+) -> tuple[Calibration[R], ...]:
+    """Calibrate queries that share the target by `shares`; `noises` are `none` or `always`, for each of them."""
+    if len(designs) == 1:
+        return (_calibrated(designs[0], replace(target, noise=noises[0])),)
+    return _widest(lambda scale: _at_scale(designs, shares, target, noises, scale), target)
+
+
 def _at_scale(
-    designs: Sequence[QueryDesign[R]], shares: Sequence[float], target: Target, scale: float
+    designs: Sequence[QueryDesign[R]], shares: Sequence[float], target: Target, noises: Sequence[Noise], scale: float
 ) -> tuple[Calibration[R], ...]:
     """Calibrate each query to its share of the budget times `scale`, at most ε; scale 1 is basic composition."""
     return tuple(
-        _calibrated(
-            design,
-            target.share(
-                min(target.epsilon * share * scale * _DOWN, EPSILON_MOST),
-                target.delta * share * _DOWN,
-                target.cap * share * _DOWN,
-                target.total * share * scale * _DOWN,
-            ),
-        )
-        for design, share in zip(designs, shares, strict=True)
+        _calibrated(design, replace(_part(target, share, scale), noise=noise))
+        for design, share, noise in zip(designs, shares, noises, strict=True)
+    )
+
+
+def _part(target: Target, share: float, scale: float) -> Target:
+    """Return the target of a query with that share of the budget times `scale`."""
+    return target.share(
+        min(target.epsilon * share * scale * _DOWN, EPSILON_MOST),
+        target.delta * share * _DOWN,
+        target.cap * share * _DOWN,
+        target.total * share * scale * _DOWN,
     )
 
 
@@ -164,18 +205,17 @@ def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
 
 def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
     """Return the family with the least error at its best size; sizes are compared quickly, the best precisely."""
-    candidates = [] if target.noise == "none" else beside_noise(design, target)
-    if target.noise != "always":
-        with contextlib.suppress(AccountingError) if candidates else contextlib.nullcontext():
-            for place in _promising(design, target):
-                candidates += _candidate(design, place, target)
-    elif not candidates:
-        raise AccountingError(
-            "noise is asked for, but no randomizer of this query takes noise of the shuffler within "
-            f"{MOST_NOISE:,} dummies on average; use krr for fewer answers, uniform dummies, or leave the noise out"
-        )
-    if not candidates:
-        raise impossible(target)
+    if target.noise == "none":
+        candidates = [found for place in _promising(design, target) for found in _candidate(design, place, target)]
+        if not candidates:
+            raise impossible(target)
+    else:
+        candidates = beside_noise(design, target)
+        if not candidates:
+            raise AccountingError(
+                "noise is asked for, but no randomizer of this query takes noise of the shuffler within "
+                f"{MOST_NOISE:,} dummies on average; use krr for fewer answers, uniform dummies, or leave the noise out"
+            )
     return min(candidates, key=lambda each: each.mse)
 
 

@@ -30,7 +30,7 @@ NOISE_LEVELS = 2**32
 
 
 Noise = Literal["none", "auto", "always"]
-"""Whether the shuffler adds noise to a query's batch: never, if that gives the smaller error, or always."""
+"""Whether the shuffler adds noise to a query's batch: never, if that is worth its error (`NOISE_WORTH`), or always."""
 
 
 class Randomized(Protocol):
@@ -103,7 +103,8 @@ class Calibration(Generic[R]):
 class Target:
     """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the largest epsilon_local.
 
-    All `rounds` together must be within `total` at the same δ.
+    `rounds` is how many such batches a task has; noise of the shuffler is drawn up for them. All of them together must
+    be within `total` at the same δ.
     """
 
     epsilon: float

@@ -84,6 +84,12 @@ _NOISE_FAMILIES = (
 MOST_NOISE = 10_000_000
 """Most dummies of noise expected in one batch: sealing them takes a shuffler about twenty minutes."""
 
+NOISE_WORTH = 1.05
+"""With `auto`, noise is added if the expected standard error is at most this many times that without noise.
+
+For those few percent a person's ε no longer depends on what others send: it is true beside any number of liars.
+"""
+
 LARGEST_LOCAL = 40.0
 """The local ε beside noise if a target has no cap: there a report is practically the plain answer."""
 
@@ -140,7 +146,7 @@ def _beside(design: QueryDesign[R], place: int, size: int, target: Target) -> tu
 def _law(mechanism: Imitated, target: Target) -> NoiseLaw:
     if target.over_rounds:
         return least_noise_within(mechanism, target.epsilon, target.total, target.delta, target.rounds)
-    return least_noise(mechanism, target.epsilon, target.delta)
+    return least_noise(mechanism, target.epsilon, target.delta, lasting=target.rounds)
 
 
 def _within_cap(family: MechanismFamily[R], cap: float) -> R:
@@ -156,16 +162,18 @@ def _within_cap(family: MechanismFamily[R], cap: float) -> R:
 
 
 @answering
-def least_noise(randomizer: Imitated, epsilon: float, delta: float, rounds: int = 1) -> NoiseLaw:
+def least_noise(randomizer: Imitated, epsilon: float, delta: float, rounds: int = 1, *, lasting: int = 1) -> NoiseLaw:
     """Return the law of the least variance found that meets (epsilon, delta) over so many rounds, by the noise alone.
 
-    `epsilon` may be above the local ε; then any noise does, and the least one is returned.
+    `epsilon` may be above the local ε; then any noise does, and the least one is returned. A law for one round may be
+    used in more: then `lasting` is how many. Its ends are so far away that over all of these they take little of delta.
 
     Raises:
         AccountingError: if a number is out of range, or no law within reach meets it.
     """
     wanted, target = checked_epsilon(epsilon), checked_delta(delta)
-    return _least(randomizer, wanted, target, checked_whole("rounds", rounds, 1, ROUNDS_LIMIT))
+    counted = checked_whole("rounds", rounds, 1, ROUNDS_LIMIT)
+    return _least(randomizer, wanted, target, counted, checked_whole("lasting", lasting, 1, ROUNDS_LIMIT))
 
 
 @answering
@@ -204,10 +212,10 @@ def _within_both(
         in_one, in_all = (_holds(randomizer, law, *asked) for asked in ((epsilon, delta, 1), (total, delta, rounds)))
         return in_one and in_all
 
-    one = _of_family(family, randomizer, epsilon, delta, 1)
+    one = _of_family(family, randomizer, epsilon, delta, 1, rounds)
     if one is None or meets(one):
         return one
-    every = _of_family(family, randomizer, total, delta, rounds)
+    every = _of_family(family, randomizer, total, delta, rounds, 1)
     if every is None or meets(every):
         return every
     both = NoiseLaw(family.name, max(one.parameter, every.parameter), max(one.reach, every.reach))
@@ -215,11 +223,13 @@ def _within_both(
 
 
 @lru_cache(maxsize=128)
-def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> NoiseLaw:
+def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int, lasting: int) -> NoiseLaw:
     if epsilon == 0:
         raise AccountingError("epsilon is 0, which no noise reaches; allow more")
     found = [
-        law for family in _NOISE_FAMILIES if (law := _of_family(family, randomizer, epsilon, delta, rounds)) is not None
+        law
+        for family in _NOISE_FAMILIES
+        if (law := _of_family(family, randomizer, epsilon, delta, rounds, lasting)) is not None
     ]
     if not found:
         raise AccountingError(
@@ -230,7 +240,7 @@ def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> N
 
 
 def _of_family(
-    family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int
+    family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int, lasting: int
 ) -> NoiseLaw | None:
     """Return the family's law of the least spread, with the least reach; None if none was found."""
     lost = min(1e-3 * delta / rounds, 1e-4)
@@ -259,6 +269,8 @@ def _of_family(
         reach = (near + far) // 2
         fits = _holds(randomizer, family.at(spread, lost, reach), epsilon, delta, rounds)
         near, far = (near, reach) if fits else (reach, far)
+    if lasting > 1:
+        far = max(far, family.at(spread, ENDS * delta / lasting).reach)
     return family.at(spread, lost, far)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hubbub.accountant.certificate.batches import parts_below_minimum
 from hubbub.accountant.certificate.minimum import parts_at_minimum, parts_of_horizon
@@ -73,7 +74,7 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
     """
 
     def spent(count: int) -> float:
-        return compose_upper(parts_of_horizon(terms, mechanisms, count), terms.delta)
+        return _spent(terms, tuple(mechanisms), count)
 
     one, every = spent(1), spent(rounds)
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
@@ -85,3 +86,9 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if spent(middle) <= budget else (within, middle)
     return BudgetForecast(rounds, within, one, every)
+
+
+@lru_cache(maxsize=64)
+def _spent(terms: Terms, mechanisms: tuple[LocalMechanism, ...], rounds: int) -> float:
+    # Cached, as planning compares what it then states.
+    return compose_upper(parts_of_horizon(terms, mechanisms, rounds), terms.delta)

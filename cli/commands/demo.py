@@ -64,11 +64,12 @@ class NoiseChoice(StrEnum):
 
 
 NoiseOption = Annotated[
-    NoiseChoice,
+    NoiseChoice | None,
     typer.Option(
         "--noise",
-        help="Noise of the shuffler, which hides each person even if all others lie: never, if that gives the smaller "
-        "error, or for every query.",
+        help="Noise of the shuffler, which hides each person even if all others lie: never, if no error is then more "
+        "than 5 % larger, or for every query. [default: auto; none with --dummies]",
+        show_default=False,
     ),
 ]
 PostQuantum = Annotated[
@@ -147,7 +148,7 @@ def command(
     delta: Delta = None,
     epsilon_local: LocalEpsilon = 8.0,
     rounds: Rounds = None,
-    noise: NoiseOption = NoiseChoice.NONE,
+    noise: NoiseOption = None,
     dummies: Dummies = 0,
     post_quantum: PostQuantum = False,
     hops: HopCount = 1,
@@ -167,7 +168,7 @@ def command(
     left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
     lack. Estimates are printed next to the truth. Use --task for other data.
 
-    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --noise always; hubbub demo --admission open
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --local-epsilon 20; hubbub demo --admission open
     --honest-share 0.5; hubbub demo --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum
     minutes:0:90
     """
@@ -194,7 +195,9 @@ def command(
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
         privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
-        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode), noise=noise.value)
+        options = DemoOptions(
+            *privacy, cluster, _server(cluster, postgres, mode), noise=None if noise is None else noise.value
+        )
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["plot"] = None if plot is None else _drawn(shown, document, plot)
@@ -319,6 +322,8 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
+    if document["noise"] is not None:
+        printer.print(_noise(document), markup=False, soft_wrap=True)
     printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
 
 
@@ -333,6 +338,25 @@ def _cluster(cluster: dict[str, Any]) -> str:
     spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
     went = "stores in PostgreSQL; two front ends answered devices; the leader was killed, and the standby took over"
     return f"{went}; mixed and opened {spark}"
+
+
+def _noise(document: dict[str, Any]) -> str:
+    """Return what noise of the shuffler promises, and what it does to the errors."""
+    from hubbub.cli.tables.privacy import beside_liars
+
+    errors = ", ".join(_error_words(name, **errors) for name, errors in document["noise"].items())
+    promised = beside_liars(document["rounds"][-1]["privacy"])
+    return f"{promised} Largest standard errors expected: {errors}."
+
+
+def _error_words(name: str, expected_standard_error: float, expected_without_noise: float) -> str:
+    """Return a query's largest standard error, in the unit of its count or sum, and what noise has to do with it."""
+    from hubbub.cli.tables.significant_digits import significant
+
+    (error,) = significant((expected_standard_error,), expected_standard_error / 10)
+    change = 100 * (expected_standard_error / expected_without_noise - 1)
+    words = f"{change:.1f} % more" if change > 0 else f"{-change:.0f} % less"
+    return f"{name} {error} ({words} than without noise)"
 
 
 def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:

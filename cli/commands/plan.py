@@ -401,8 +401,11 @@ def _words(query: Query) -> str:
     return f"{query.name}: randomizer {_randomizer(query)}; its error is that of {query.question.planned_for}"
 
 
-def _noise_words(queries: Sequence[Query]) -> Iterator[str]:
-    """Yield what the shuffler adds to each query, and what that promises."""
+def _noise_words(planned: Plan) -> Iterator[str]:
+    """Yield what the shuffler adds to each query, by which rule, and what that promises."""
+    queries = [each.query for each in planned.queries]
+    if planned.draft.noise == "auto":
+        yield _auto_words(planned)
     for query in queries:
         if query.noise is not None:
             law = query.noise
@@ -415,6 +418,20 @@ def _noise_words(queries: Sequence[Query]) -> Iterator[str]:
             "noise: its ε holds even if everybody else's report is a liar's, while the shuffler is honest; without an "
             "honest shuffler ε_local is left"
         )
+
+
+def _auto_words(planned: Plan) -> str:
+    from hubbub.accountant.calibration.noise import NOISE_WORTH
+
+    if planned.noise_needs is not None:
+        return (
+            "noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = "
+            f"{planned.noise_needs:.6g} all rounds fit with noise"
+        )
+    return (
+        "noise = auto: a query has noise if it can, and if no query's standard error is then more than "
+        f"{100 * (NOISE_WORTH - 1):.0f} % above that without noise"
+    )
 
 
 def _print(planned: Plan, budget: BudgetForecast, out: Path | None, more: Compared) -> None:
@@ -462,7 +479,7 @@ def _print_randomizers(printer: Console, planned: Plan) -> None:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
-    for sentence in _noise_words([each.query for each in planned.queries]):
+    for sentence in _noise_words(planned):
         printer.print(sentence, markup=False, soft_wrap=True)
     for sentence in meanings(sent_by(each.query) for each in planned.queries):
         printer.print(sentence, markup=False, soft_wrap=True)

@@ -67,6 +67,16 @@ def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def beside_liars(certificate: Mapping[str, Any]) -> str:
+    """Return in one sentence the privacy of everyone by noise of the shuffler, whatever all others send."""
+    several = len(certificate["all_rounds"]["history"]) > 1
+    numbers = certificate["all_rounds" if several else "round_total"]
+    return (
+        f"Noise of the shuffler keeps ε ≤ {_up(numbers['epsilon_upper_alone'])} for each person even if everybody else "
+        "lies."
+    )
+
+
 def _up(value: float) -> str:
     """Return a positive number as text, rounded up."""
     rounded = Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(value))

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.deploy.operator.lookup import decoded
+from hubbub.planning.plan import Plan, plan
 from hubbub.planning.simulate.dataset import Dataset, truth_of
 from hubbub.planning.simulate.truth import query_document
 from hubbub.protos.errors import HubbubError, UsageError
@@ -35,7 +36,7 @@ from hubbub.protos.records.results import RoundResults
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.task.draft import check_draft
-from hubbub.protos.task.task import Draft, Privacy, Schedule, largest_delta
+from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, largest_delta
 from hubbub.queries.errors import FieldError
 from hubbub.queries.estimation.estimates import Truth
 from hubbub.queries.questions.question import Question
@@ -75,7 +76,7 @@ class DemoOptions:
     """Options of a demo: the privacy of a device in a round, rounds, dummies, suite, shufflers and admission.
 
     `cluster` runs it as a cluster, on the PostgreSQL server at `postgres` or on its own. None for `delta` is
-    `USUAL_DELTA`, or less if many devices take part.
+    `USUAL_DELTA`, or less if many devices take part. None for `noise` is `auto`, or `none` if there are dummies.
     """
 
     epsilon: float = 1.0
@@ -89,7 +90,7 @@ class DemoOptions:
     honest_share: float = 1.0
     cluster: bool = False
     postgres: str = ""
-    noise: Literal["none", "auto", "always"] = "none"
+    noise: Literal["none", "auto", "always"] | None = None
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -150,7 +151,26 @@ def draft_for(dataset: Dataset, options: DemoOptions) -> Draft:
     )
     admission = AdmissionPolicy(options.admission)
     drawn_up = dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite
-    return Draft(*drawn_up, noise=options.noise)
+    usual: Literal["none", "auto"] = "none" if options.dummies else "auto"
+    return Draft(*drawn_up, noise=options.noise or usual)
+
+
+def noise_of(planned: Plan) -> dict[str, dict[str, float]] | None:
+    """Return what noise of the shuffler changes, by query that has it: its expected standard error with and without.
+
+    The errors are worst cases at the minimum, in the question's unit. If no query has noise, the whole is None.
+    """
+    if all(each.query.noise is None for each in planned.queries):
+        return None
+    plain = plan(replace(planned.draft, noise="none"))
+    return {
+        noisy.query.name: {
+            "expected_standard_error": noisy.expected_error,
+            "expected_without_noise": without.expected_error,
+        }
+        for noisy, without in zip(planned.queries, plain.queries, strict=True)
+        if noisy.query.noise is not None
+    }
 
 
 def check_options(dataset: Dataset, options: DemoOptions) -> None:
@@ -188,7 +208,9 @@ async def run(
     ):
         async with contextlib.AsyncExitStack() as stack:
             with stages.stage("start", _starting(options)):
-                pipeline = _pipeline(dataset, options, Path(scratch) / "pipeline", stack)
+                planned = await asyncio.to_thread(plan, draft_for(dataset, options))
+                noise = await asyncio.to_thread(noise_of, planned)
+                pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
                 # Registered before the pipeline is entered, so that it runs after the services have stopped.
                 stack.callback(_keep_logs, pipeline, out)
                 await stack.enter_async_context(pipeline)
@@ -200,6 +222,7 @@ async def run(
                 await stack.aclose()
         save(out / "task.json", pipeline.task.encode())
     document = _document(pipeline, dataset, rounds, stages.seconds, out)
+    document["noise"] = noise
     document["cluster"] = _cluster_document(options, dataset.devices)
     return document
 
@@ -211,12 +234,15 @@ def _starting(options: DemoOptions) -> str:
 
 
 def _pipeline(
-    dataset: Dataset, options: DemoOptions, directory: Path, stack: contextlib.AsyncExitStack
+    planned: Plan, devices: int, options: DemoOptions, directory: Path, stack: contextlib.AsyncExitStack
 ) -> LocalPipeline:
     """Return the pipeline; its databases, if it has any, are on the stack."""
-    draft = draft_for(dataset, options)
+
+    def freeze(identities: Identities) -> tuple[Task, ...]:
+        return (planned.task(identities),)
+
     if not options.cluster:
-        return LocalPipeline(draft, directory, hops=options.hops)
+        return LocalPipeline(freeze, directory, hops=options.hops)
     try:
         from hubbub.deploy.local.cluster import SPARK_FROM, LocalCluster, spark_missing
         from hubbub.deploy.local.databases import new_databases
@@ -225,8 +251,8 @@ def _pipeline(
     except ModuleNotFoundError as error:
         raise HubbubError(f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]'") from error
     # Optional questions have smaller batches: the lower limit keeps all batches of a round on the same path.
-    spark_from = None if spark_missing(dataset.devices) else SPARK_FROM // 2
-    return LocalCluster(draft, directory, databases=databases, hops=options.hops, spark_from=spark_from)
+    spark_from = None if spark_missing(devices) else SPARK_FROM // 2
+    return LocalCluster(freeze, directory, databases=databases, hops=options.hops, spark_from=spark_from)
 
 
 def _cluster_document(options: DemoOptions, devices: int) -> dict[str, Any] | None:

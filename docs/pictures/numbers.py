@@ -43,7 +43,7 @@ CROWDS: Mapping[int, float] = MappingProxyType(
 
 RUNGS: Sequence[tuple[str, str, str]] = (
     ("epsilon_local", "8", "the device alone"),
-    ("epsilon_upper_alone", "8", "the shuffler too: it permutes, and its record is true"),
+    ("epsilon_upper_alone", "0.999665", "the shuffler too: it permutes, adds noise, and its record is true"),
     ("epsilon_upper_if_minimum_valid", "0.397117", "these, and that 18,000 reports of each question are valid"),
     ("epsilon_upper", "0.37522", "these, and that the analyzer counted the valid reports truly"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -54,7 +55,12 @@ def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -
     assert len(estimates) == 16 + 3
     # Nineteen estimates, each beyond five standard errors with probability 6e-7: false alarms below 2e-5.
     assert all(abs(row["error_in_standard_errors"]) < 5 for row in estimates)
-    assert only["privacy"]["round_total"]["epsilon_upper"] <= 1
+    total = only["privacy"]["round_total"]
+    # Noise of the shuffler: true even if everybody else lies, for at most 5 % of error.
+    assert total["epsilon_upper"] <= total["epsilon_upper_alone"] <= 1
+    assert set(document["noise"]) == {"carrier", "departure_delay"}
+    for each in document["noise"].values():
+        assert 0 < each["expected_standard_error"] <= 1.05 * each["expected_without_noise"]
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
     assert document["plot"] == str(picture)
     assert ">carrier<" in picture.read_text()
@@ -160,6 +166,8 @@ def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
     ran = hubbub("demo", "--data", table, *words)
     assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
     assert ran.status == 0, ran.err
+    assert "Noise of the shuffler keeps ε ≤ " in ran.out
+    assert re.search(r"even if everybody else lies. Largest standard errors expected: city [\d.]+ \(", ran.out)
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out
     assert "devices encode, randomize, seal, submit" in ran.err

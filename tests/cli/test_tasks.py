@@ -85,7 +85,10 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     assert all(query["randomizer"] == "krr" for query in ran.json["queries"])
     assert all(re.fullmatch(r"\d+/4294967296", query["gamma"]) for query in ran.json["queries"])
     assert [row["honest"] for row in ran.json["flood"]["left"]] == [500, 100, 1]
-    assert set(ran.json["flood"]["shield"]["expected_standard_errors"]) == {"theme", "session"}
+    # Noise of the shuffler hides each person whatever the others send, so no dummies are needed against a flood.
+    assert all(query["noise"]["family"] == "geometric" for query in ran.json["queries"])
+    assert all(row["epsilon_upper"] <= 1 for row in ran.json["flood"]["left"])
+    assert ran.json["flood"]["shield"] is None
 
 
 @pytest.mark.slow
@@ -144,6 +147,8 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
     for column in ("k: ", "ε_local: ", "ε alone: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
+    assert "theme: the shuffler adds noise: of each symbol a random number of reports, 79 on average" in printed
+    assert "no query's standard error is then more than 5 % above that without noise" in printed
     assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
 
 
@@ -170,13 +175,16 @@ def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_p
 @pytest.mark.slow
 def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
-    assert "epsilon_total = 3.0" in text
+    assert "epsilon_total = 6.0" in text
     task = tmp_path / "task.toml"
     found = {}
-    for total in ("3.0", "2.0", "0.9"):
-        task.write_text(text.replace("epsilon_total = 3.0", f"epsilon_total = {total}"))
+    for total in ("6.0", "3.0", "2.0", "0.9"):
+        task.write_text(text.replace("epsilon_total = 6.0", f"epsilon_total = {total}"))
         found[total] = hubbub("plan", task, "--json")
-    assert found["3.0"].json["budget"]["rounds_within"] == found["3.0"].json["budget"]["rounds"] == 7
+    for total, noisy in (("6.0", True), ("3.0", False)):
+        budget = found[total].json["budget"]
+        assert budget["rounds_within"] == budget["rounds"] == 7
+        assert [query["noise"] is not None for query in found[total].json["queries"]] == [noisy, noisy]
     budget = found["2.0"].json["budget"]
     assert budget["epsilon_total"] == 2.0
     assert 1 <= budget["rounds_within"] < 7
@@ -189,9 +197,13 @@ def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: 
 def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
-    task.write_text(text.replace("epsilon_total = 3.0", "epsilon_total = 2.0"))
+    task.write_text(text.replace("epsilon_total = 6.0", "epsilon_total = 2.0"))
     ran = hubbub("plan", task)
     assert ran.status == 0
+    left_out = (
+        r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.9\d* all rounds"
+    )
+    assert re.search(left_out, ran.out), ran.out
     assert re.search(r"all 7 rounds together ε ≤ 2\.\d+.* \d of them fit epsilon_total = 2", ran.out), ran.out
     task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
     assert "no epsilon_total, so nothing limits what its rounds cost together" in hubbub("plan", task).out
@@ -220,8 +232,9 @@ def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path
         ('randomizer = "krr"', 'randomizer = "rappor"', "it must be 'krr' or 'unary'"),
         ("epsilon = 1.0", "epsilon = -1", "privacy.epsilon"),
         ("honest_share = 1.0", "honest_share = 2", "honest_share"),
-        ("epsilon_total = 3.0", "epsilon_total = -3", "privacy.epsilon_total"),
-        ("dummies = 0", "dummies = 0.5", "privacy.dummies"),
+        ("epsilon_total = 6.0", "epsilon_total = -3", "privacy.epsilon_total"),
+        ("# dummies = 1000", "dummies = 0.5", "privacy.dummies"),
+        ("# dummies = 1000", "dummies = 1000", "leave one out"),
         ('["light", "dark", "system"]', "[]", "categories"),
         ("minimum_reports = 1000", "minimum_reports = 1", "minimum_reports"),
         ("[privacy]", "[privacy", "not TOML"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import log
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, epsilon_upper
 from hubbub.accountant.bounds.catalogue import assess
 from hubbub.accountant.calibration.calibrate import calibrate
-from hubbub.accountant.calibration.noise import least_noise
+from hubbub.accountant.calibration.noise import NOISE_WORTH, least_noise
 from hubbub.accountant.composition import NOISE, compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Hashed, NoiseLaw, WithNoise, read_mechanism
@@ -17,6 +18,7 @@ from hubbub.accountant.pairs import Part, pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 from hubbub.planning.plan import question_for
 from hubbub.queries.design import Design
+from hubbub.queries.questions.histogram import Histogram
 from support.queries import calibrate_histogram, histogram_design
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -222,6 +224,17 @@ def test_the_least_noise_over_rounds_meets_its_target(categories: int, rounds: i
     assert law.variance > least_noise(randomizer, 2.0, 1e-6).variance
 
 
+def test_a_law_for_one_round_that_lasts_composes_over_more() -> None:
+    """The ends of a law count in every round: over three they alone exceed δ, unless they are farther away."""
+    one, lasting = least_noise(PLAIN, 1.0, 1e-6), least_noise(PLAIN, 1.0, 1e-6, lasting=3)
+    assert replace(lasting, reach=one.reach) == one
+    assert one.reach < lasting.reach < 2 * one.reach
+    short, long = (compose_upper([Part(WithNoise(PLAIN, law), 1, 3)], 1e-6) for law in (one, lasting))
+    assert 2.9 < long <= 3.0 < short
+    with pytest.raises(AccountingError, match="lasting is 0"):
+        least_noise(PLAIN, 1.0, 1e-6, lasting=0)
+
+
 @pytest.mark.slow
 def test_the_least_noise_has_a_largest_reach() -> None:
     with pytest.raises(AccountingError, match="no noise with a reach of at most 100000 meets epsilon 1e-06"):
@@ -240,9 +253,61 @@ def test_calibration_adds_noise_always_never_or_where_it_helps() -> None:
     assert always.mechanism == WithNoise(always.randomizer.mechanism, always.noise)  # type: ignore[arg-type]
     assert always.epsilon_upper == epsilon_upper(always.mechanism, 1, 1e-6) <= 1.0
     assert 7.9 < always.epsilon_local <= 8.0
-    # Among many people one report may be noisier, and then noise of the shuffler has no part.
-    many = calibrate_histogram(16, 1.0, 1e-6, 10**7, noise="auto", epsilon_local_cap=8.0)
-    assert many.noise is None or many.mse <= calibrate_histogram(16, 1.0, 1e-6, 10**7, epsilon_local_cap=8.0).mse
+
+
+def rare(categories: int) -> Design:
+    """A histogram that is planned for the error of a category of few, which most of all noise makes larger."""
+    names = tuple(map(str, range(categories)))
+    return Design(Histogram("value", names, share=1e-3))
+
+
+@pytest.mark.parametrize(
+    ("design", "reports", "cap", "taken"),
+    [(histogram_design(16), 20_000, 4.0, True), (rare(16), 20_000, 5.0, True), (rare(16), 100_000, 7.75, False)],
+    ids=["one percent", "few percent", "many percent"],
+)
+def test_noise_is_worth_a_few_percent_of_error_and_no_more(design: Any, reports: int, cap: float, taken: bool) -> None:
+    """A few percent buy an ε that is true beside any number of liars."""
+    (none,), (auto,), (always,) = (
+        calibrate([design], 1.0, 1e-6, reports, noise=noise, epsilon_local_cap=cap)
+        for noise in ("none", "auto", "always")
+    )
+    more = always.expected_standard_error / none.expected_standard_error
+    assert more > 1
+    assert taken is (more <= NOISE_WORTH)
+    assert auto == (always if taken else none)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("designs", "reports", "cap", "taken"),
+    [
+        ([histogram_design(16), histogram_design(4)], 5_000, 12.0, True),
+        ([histogram_design(16), histogram_design(4)], 20_000, 8.0, True),
+        ([rare(16), histogram_design(4)], 100_000, 14.0, False),
+    ],
+)
+def test_queries_have_noise_if_no_error_of_any_becomes_much_larger(
+    designs: list[Any], reports: int, cap: float, taken: bool
+) -> None:
+    none, auto, always = (
+        calibrate(designs, 1.0, 1e-6, reports, epsilon_local_cap=cap, noise=noise)
+        for noise in ("none", "auto", "always")
+    )
+    assert auto == (always if taken else none)
+    pairs = zip(auto, none, strict=True)
+    assert all(one.expected_standard_error <= NOISE_WORTH * other.expected_standard_error for one, other in pairs)
+
+
+@pytest.mark.slow
+def test_a_query_that_takes_no_noise_pays_at_most_a_few_percent_for_that_of_others() -> None:
+    """Unary encoding takes none. Beside a query with noise it gets less of the budget, unless a cap binds anyway."""
+    designs = [histogram_design(16), Design(question_for("histogram", 4, False, "unary"))]
+    free = calibrate(designs, 1.0, 1e-6, 5_000, noise="auto")
+    assert [each.noise for each in free] == [None, None]
+    assert free == calibrate(designs, 1.0, 1e-6, 5_000)
+    capped = calibrate(designs, 1.0, 1e-6, 20_000, noise="auto", epsilon_local_cap=6.0)
+    assert [each.noise is None for each in capped] == [False, True]
 
 
 @pytest.mark.slow

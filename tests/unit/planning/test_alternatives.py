@@ -158,11 +158,16 @@ def test_a_law_of_noise_is_chosen_for_all_rounds_together(total: float, family: 
     assert compose_upper([Part(mechanism, 1, 12)], 1e-6) <= total
 
 
-def test_without_noise_of_the_shuffler_all_rounds_fit_too_if_it_might_be_added() -> None:
-    """`auto` compares like with like: the randomizer alone must also fit all rounds."""
-    planned = plan(draft(THEME, MINUTES, rounds=12, total=1.5, noise="auto"))
-    assert forecast_of(planned).within == 12
-    assert forecast_of(plan(draft(THEME, MINUTES, rounds=12, total=1.5))).within < 12
+def test_a_randomizer_alone_is_compared_where_all_rounds_fit_too() -> None:
+    """Without noise the plan itself is for one round, and rounds that do not fit are erased."""
+    asked = draft(THEME, rounds=12, total=1.5)
+    assert forecast_of(plan(asked)).within < 12
+    alone = the(alternatives_of(asked, with_dummies=False)["value"], "nothing", 10.0)
+    (query,) = plan(asked).queries
+    assert alone.error is not None
+    assert alone.error > 1.5 * query.expected_error
+    fitting = plan(replace(asked, privacy=replace(asked.privacy, epsilon=(alone.epsilon_upper or 0.0) * 0.999)))
+    assert forecast_of(fitting).within == 12
 
 
 def test_more_dummies_than_can_be_sealed_are_refused_with_what_to_do() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import sqrt
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -16,7 +16,7 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.init.folders import sample
-from hubbub.planning.plan import Plan, PlannedQuery, expected_errors, plan
+from hubbub.planning.plan import Plan, PlannedQuery, expected_errors, forecast_of, plan
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask, read_task
@@ -48,6 +48,10 @@ def of_sample() -> Draft:
     return read_draft(sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z"))
 
 
+def without_noise() -> Draft:
+    return replace(of_sample(), noise="none")
+
+
 def flights(cap: float, dummies: int) -> Draft:
     carrier = Histogram("carrier", tuple(f"c{number:02}" for number in range(16)))
     delay = Number("delay", -30.0, 180.0, "minutes", optional=True)
@@ -61,7 +65,7 @@ def alone(question: Question, reports: int, privacy: Privacy) -> Draft:
 THEME, MINUTES = Histogram("theme", ("a", "b", "c")), Number("minutes", 0.0, 60.0, "minutes")
 
 CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]]] = {
-    "the sample": (of_sample, [(684278993, None, 11.589845872094543), (960724330, 3, 1525.296288344433)]),
+    "the sample": (without_noise, [(684278993, None, 11.589845872094543), (960724330, 3, 1525.296288344433)]),
     "flights, cap 8": (
         lambda: flights(8.0, 0),
         [(987375049, None, 71.63430407506286), (432392680, 4, 6947.7858814182555)],
@@ -309,3 +313,27 @@ def test_a_frozen_task_with_too_many_bits_is_refused() -> None:
 
 def names(count: int) -> tuple[str, ...]:
     return tuple(f"w{number}" for number in range(count))
+
+
+# Noise of the shuffler
+
+
+def over_rounds(total: float | None, noise: Literal["none", "auto"]) -> Draft:
+    privacy = Privacy(1.0, 1e-6, 6.0, epsilon_total=total)
+    return replace(alone(THEME, 2_000, privacy), noise=noise)
+
+
+@pytest.mark.slow
+def test_noise_is_left_out_if_fewer_rounds_would_fit_the_total() -> None:
+    """Three rounds with noise compose to nearly three times the ε of one, and without to less than two."""
+    free, capped = plan(over_rounds(None, "auto")), plan(over_rounds(2.0, "auto"))
+    assert free.queries[0].query.noise is not None
+    assert free.noise_needs is None
+    assert capped.queries == plan(over_rounds(2.0, "none")).queries
+    assert forecast_of(capped).within == 3
+    assert 2.5 < forecast_of(free).epsilon_of_all == capped.noise_needs <= 3.0
+    wide = plan(over_rounds(capped.noise_needs, "auto"))
+    assert (wide.queries, wide.noise_needs) == (free.queries, None)
+    # Not even one round fits, with noise or without: the refusal says so.
+    with pytest.raises(TaskError, match="not even the first would be released"):
+        plan(over_rounds(0.9, "auto"))
