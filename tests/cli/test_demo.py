@@ -186,7 +186,7 @@ def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
             "admission: mtls. Each device with a TLS certificate of the devices' authority submits once a round.",
         ),
         (
-            ("open", "--devices", "500", "--honest-share", "0.5"),
+            ("open", "--devices", "500", "--honest-share", "0.5", "--noise", "none"),
             "admission open: Nobody checked who submitted",
             "admission: open. Nobody checked who submitted",
         ),
