@@ -31,7 +31,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
-from hubbub.service.rpc import serve_delivery, serve_results
+from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.spark.session import check_installed
@@ -54,16 +54,18 @@ async def serve(
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
     new_pool: Callable[[int], OpeningPool] = OpeningPool,
+    behind: Callable[[DeliveryHandler], DeliveryHandler] = lambda receiver: receiver,
 ) -> None:
     """Run the analyzer until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `new_pool` makes the pool of that many processes that open envelopes. `announce` is called once the ports serve,
+    `new_pool` makes the pool of that many processes that open envelopes. `behind` gives what takes deliveries before
+    the receiver does: an audit's attacker drops some. `announce` is called once the ports serve,
     with their addresses: {"delivery": …, "results": …}, and "metrics" if that port is set.
 
     Raises:
         HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
-    await run(settings.log, _assembled(settings, clock, new_pool), announce=announce, stop=stop)
+    await run(settings.log, _assembled(settings, clock, new_pool, behind), announce=announce, stop=stop)
 
 
 @dataclass
@@ -107,7 +109,10 @@ class _AnalyzerParts:
 
 @contextlib.asynccontextmanager
 async def _assembled(
-    settings: AnalyzerSettings, clock: Callable[[], float], new_pool: Callable[[int], OpeningPool]
+    settings: AnalyzerSettings,
+    clock: Callable[[], float],
+    new_pool: Callable[[int], OpeningPool],
+    behind: Callable[[DeliveryHandler], DeliveryHandler],
 ) -> AsyncIterator[_AnalyzerParts]:
     check_installed(settings.spark)
     identity, tasks, successions = _load(settings)
@@ -123,7 +128,7 @@ async def _assembled(
         )
         receiver = BatchReceiver(tasks, identity, store, opening_pool, committed=certifier.start, incidents=incidents)
         await receiver.check_keys()
-        timed = TimedDelivery(receiver, metrics.stage(AnalyzerStage.ACCEPT), metrics.stage(AnalyzerStage.COUNT))
+        timed = TimedDelivery(behind(receiver), metrics.stage(AnalyzerStage.ACCEPT), metrics.stage(AnalyzerStage.COUNT))
         results = Results(store, certifier, tasks, incidents)
         metrics.registry.register(
             AnalyzerCollector(

@@ -16,7 +16,7 @@ from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
 from hubbub.queries.questions.question import Question, Shared, symbols_of
-from hubbub.queries.randomizers.randomizer import Randomizer
+from hubbub.queries.randomizers.randomizer import Randomizer, equal_dummies
 from hubbub.queries.registry import RANDOMIZERS
 
 COUNTS = (0, 1_000, 100_000)
@@ -28,13 +28,18 @@ RARE = 1e-9
 
 @dataclass(frozen=True)
 class PrivacyTarget:
-    """The privacy that a batch must meet: (ε, δ) at `reports` reports, the cap on ε_local, and the honest share."""
+    """The privacy that a batch must meet: (ε, δ) at `reports` reports, the cap on ε_local, and the honest share.
+
+    All `rounds` together must be within `total` at the same δ; None means that nothing limits them together.
+    """
 
     epsilon: float
     delta: float
     reports: int
     cap: float | None = None
     honest_share: float = 1.0
+    rounds: int = 1
+    total: float | None = None
 
 
 @dataclass(frozen=True)
@@ -174,12 +179,16 @@ def _candidate(design: Any, of: Design, aim: PrivacyTarget, dummies: int) -> Ran
         )
     except (AccountingError, TaskError) as error:
         return RandomizerCandidate(kind, dummies, None, {}, float("inf"), str(error))
-    return RandomizerCandidate(kind, dummies, chosen, _errors(of, chosen, aim.reports, dummies), sqrt(chosen.mse))
+    return RandomizerCandidate(kind, dummies, chosen, errors_at(of, chosen, aim.reports, dummies), sqrt(chosen.mse))
 
 
-def _errors(design: Design, chosen: Calibration[Randomizer], reports: int, dummies: int) -> dict[int, float]:
+def errors_at(
+    design: Design, chosen: Calibration[Randomizer], reports: int, dummies: int, counts: Sequence[int] = COUNTS
+) -> dict[int, float]:
+    """Return the exact standard errors of one count, by how many of the people gave that answer."""
     weights = design.question.sized(chosen.size).headline()
     hit, miss = (float(each) for each in chosen.randomizer.variances(weights)[:2])
-    of_dummies = dummies * chosen.randomizer.dummy_variance(np.asarray(weights))
-    counts = [count for count in COUNTS if count <= reports]
-    return {count: sqrt(count * hit + (reports - count) * miss + of_dummies) for count in counts}
+    added = equal_dummies(chosen.randomizer, dummies, chosen.noise)
+    of_dummies = added * chosen.randomizer.dummy_variance(np.asarray(weights))
+    within = [count for count in counts if count <= reports]
+    return {count: sqrt(count * hit + (reports - count) * miss + of_dummies) for count in within}

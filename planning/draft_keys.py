@@ -87,7 +87,8 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
         "privacy": {
             "epsilon": DraftKey(
                 "number above 0, at most 100",
-                "ε: what a person is promised at the minimum, together with δ, for everything sent in a round.",
+                "ε: what a person is promised at the minimum, together with δ, for everything sent in a round. If a "
+                "query states an `error`, it is the most that planning may take.",
             ),
             "delta": DraftKey(
                 "number from 10⁻¹⁵, below 1",
@@ -120,7 +121,8 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
                 "Whether the shuffler adds noise: a random number of reports of each symbol. Noise hides each person "
                 "even if everybody else lies. `auto`: each query that can have noise has it, if no query's expected "
                 f"standard error is then more than {100 * (NOISE_WORTH - 1):.0f} % above that without noise, and if "
-                "as many rounds fit `epsilon_total`.",
+                "as many rounds fit `epsilon_total`. `always`: its law is chosen so that all rounds fit "
+                "`epsilon_total`.",
                 '`"none"`',
             ),
             "large_delta": DraftKey(
@@ -151,9 +153,16 @@ SHARED: Mapping[str, DraftKey] = MappingProxyType(
             "How answers are randomized. `auto`: `hubbub plan` takes the one of the least error.",
             '`"krr"`; of a `text` `"hashed"`',
         ),
+        "error": DraftKey(
+            "number above 0",
+            "The standard error that the query must reach at the minimum, in the unit of its estimate. `hubbub plan` "
+            "then solves for ε: it takes the least one, up to `epsilon`, that reaches each stated error. The signed "
+            "task has that ε, and not the error. A `longitudinal` query has none.",
+            "none",
+        ),
     }
 )
-"""The keys that every query has. One that is `longitudinal` has no `optional` and no `randomizer`."""
+"""The keys that every query has. One that is `longitudinal` has no `optional`, no `randomizer` and no `error`."""
 
 _LOWER = DraftKey("number from -10³⁰⁰ to 10³⁰⁰, below `upper`", "The least value. Smaller answers are clipped to it.")
 _UPPER = DraftKey("number from -10³⁰⁰ to 10³⁰⁰", "The largest value. Larger answers are clipped to it.")

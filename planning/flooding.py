@@ -14,7 +14,8 @@ from hubbub.accountant.bounds import delta_upper
 from hubbub.accountant.certificate.batches import certified_epsilon, composed, linked_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import honest_reports
-from hubbub.planning.plan import Plan, PlannedQuery, first_that
+from hubbub.planning.by_error import first_that
+from hubbub.planning.plan import Plan, PlannedQuery
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
 
 FEWER = 1 - 1e-12

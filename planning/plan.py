@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import BudgetForecast, forecast
-from hubbub.planning import longitudinal
+from hubbub.planning import by_error, longitudinal
+from hubbub.planning.by_error import first_that
 from hubbub.planning.comparison import PrivacyTarget, RandomizerCandidate, compare_randomizers
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.protos.errors import TaskError
@@ -69,6 +70,7 @@ class PlannedQuery:
 class Plan:
     """A draft with its randomizers chosen.
 
+    If the draft states errors, its ε is the one that was solved for, and `epsilon_most` is the one that was written.
     `noise_needs` is the `epsilon_total` that all rounds would need with noise of the shuffler, if planning left the
     noise out because fewer rounds would then fit the task's.
     """
@@ -76,6 +78,7 @@ class Plan:
     draft: Draft
     queries: tuple[PlannedQuery, ...]
     noise_needs: float | None = None
+    epsilon_most: float | None = None
 
     @property
     def submission_bytes(self) -> int:
@@ -115,21 +118,26 @@ class Plan:
 def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
+    If the draft states errors, ε is the least one found, up to the draft's, with which every stated error is reached.
     With noise `auto`, the shuffler adds noise to each query that can have it, if two things are true: no query's
     expected error becomes more than `NOISE_WORTH` times that without any noise; and as many rounds fit epsilon_total.
 
     Raises:
-        TaskError: if a value is out of its limits; if a query's expected 95 % half-width is wider than its whole range
+        TaskError: if a value is out of its limits; if a stated error cannot be reached (the message names what would
+            reach it); if a query's expected 95 % half-width is wider than its whole range
             (the message names a minimum that is enough); if no randomizer meets the promise of a round; or if not even
             one round fits epsilon_total.
     """
     check_draft(draft)
-    planned, noise_needs = _within_total(draft, _plan_at(draft, draft.minimum_reports))
+    most = draft.privacy.epsilon if draft.errors else None
+    if draft.errors:
+        draft = by_error.least_epsilon(draft, _errors_of)
+    planned, noise_needs = _planned_within(draft)
     # `not <=` instead of `>`, so that an error that is NaN also counts as useless.
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
-    chosen = Plan(draft, planned, noise_needs)
+    chosen = Plan(draft, planned, noise_needs, most)
     try:
         check_minimum(Terms.of(draft), chosen.mechanisms)
     except AccountingError as error:
@@ -183,11 +191,21 @@ def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     return tuple((over_time | rest)[question.name] for question in draft.questions)
 
 
+def _errors_of(draft: Draft) -> dict[str, float]:
+    """Return the expected error of each query at the minimum of reports."""
+    return {each.query.name: each.expected_error for each in _planned_within(draft)[0]}
+
+
+def _planned_within(draft: Draft) -> tuple[tuple[PlannedQuery, ...], float | None]:
+    """Return what is planned at the minimum of reports, and the total that noise would need if it was left out."""
+    return _within_total(draft, _plan_at(draft, draft.minimum_reports))
+
+
 def _is_repeated(question: Question) -> bool:
     return isinstance(question, Repeated)
 
 
-def _share(draft: Draft, questions: Sequence[Question]) -> float:
+def share_of(draft: Draft, questions: Sequence[Question]) -> float:
     """Return the share of the task's privacy of these questions, rounded down so that shares never exceed the whole."""
     if len(questions) == len(draft.questions):
         return 1.0
@@ -206,7 +224,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
             f"{question.name}: noise is always, but a longitudinal question takes no noise of the shuffler; set it to "
             "auto, and the other questions may have it"
         )
-    privacy, share = draft.privacy, _share(draft, [question])
+    privacy, share = draft.privacy, share_of(draft, [question])
     total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
     local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local
     goal = Goal(
@@ -233,7 +251,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
 
 def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -> tuple[PlannedQuery, ...]:
     """Plan the questions whose rounds are independent of each other."""
-    privacy, share = draft.privacy, _share(draft, questions)
+    privacy, share = draft.privacy, share_of(draft, questions)
     designs = [Design(question) for question in questions]
     try:
         calibrations = calibrate(
@@ -245,12 +263,21 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
             noise=draft.noise,
-            rounds=draft.schedule.rounds,
+            **_over_rounds(draft, share),
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
     pairs = zip(designs, calibrations, strict=True)
     return tuple(_planned(design, chosen, reports) for design, chosen in pairs)
+
+
+def _over_rounds(draft: Draft, share: float) -> dict[str, Any]:
+    """Return the rounds, and, if noise is always added, the ε that all of them must fit: its law is chosen for that.
+
+    Otherwise randomizers and laws are chosen for one round, and rounds that do not fit epsilon_total are erased.
+    """
+    total = draft.privacy.epsilon_total if draft.noise == "always" else None
+    return {"rounds": draft.schedule.rounds, "epsilon_total": None if total is None else total * share}
 
 
 def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> PlannedQuery:
@@ -282,21 +309,9 @@ def _smallest_minimum(draft: Draft) -> int | None:
     return first_that(does, draft.minimum_reports, MAXIMUM_REPORTS)
 
 
-def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
-    """Return a number at which `holds` is true, at most an eighth above the first; None if there is none to `limit`.
-
-    It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.
-    """
-    high = low
-    while not holds(high):
-        if high >= limit:
-            return None
-        low, high = high, min(2 * high, limit)
-    # `holds` is true at `high` and was false at `low`, unless they are equal.
-    while high - low > max(1, high // 8):
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def errors_by_epsilon(plan: Plan) -> tuple[by_error.ErrorsAtEpsilon, ...]:
+    """Return the errors of the plan's queries at the ε that people choose, and at its own; all else stays."""
+    return by_error.errors_by_epsilon(plan.draft, _errors_of)
 
 
 def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:

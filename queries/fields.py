@@ -36,7 +36,7 @@ TYPICAL_SHARE = 0.01
 """The default of `share`: the largest share of people with the same answer of a large domain."""
 
 _SHARED = frozenset({"name", "kind"})
-_SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
+_SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer", "error"})
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ from hubbub.accountant.pairs import Part
 PRECISE_FAMILIES = 2
 """If there are more families, the quick search selects the best; this many are compared precisely."""
 
+ROUNDS_TRIED = 12
+"""How often the ε of a round is lowered until all rounds are within their total."""
+
 _DOWN = 1 - 1e-12
 """Shares are reduced a little, so that their rounded sum is not above the whole."""
 
@@ -40,21 +43,23 @@ def calibrate(
     dummies: int = 0,
     noise: Noise = "none",
     rounds: int = 1,
+    epsilon_total: float | None = None,
 ) -> tuple[Calibration[R], ...]:
     """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
 
-    `composition.compose` checked that all queries together are within `epsilon` at `delta`; the local ε add up to at
-    most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform reports are
-    added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it keeps its ε
-    whatever everybody else sent. `auto` adds noise to each query that can have it, if then no query's expected standard
-    error is more than `NOISE_WORTH` times that without any noise. (epsilon, delta) are those of one round; a task has
-    `rounds` of them, over which noise composes well if it reaches a little farther.
+    `composition.compose_upper` checked that all queries together are within `epsilon` at `delta`; the local ε add up
+    to at most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform
+    reports are added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it
+    keeps its ε whatever everybody else sent. `auto` adds noise to each query that can have it, if then no query's
+    expected standard error is more than `NOISE_WORTH` times that without any noise. (epsilon, delta) are those of one
+    round; a task has `rounds` of them, over which noise composes well if it reaches a little farther. With
+    `epsilon_total`, all `rounds` together are within it at the same δ.
 
     Raises:
         AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
-    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds)
+    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds, epsilon_total)
     if target.noise == "auto":
         return _with_or_without_noise(designs, shares, target)
     return _shared(designs, shares, target, [target.noise] * len(designs))
@@ -157,6 +162,7 @@ def _part(target: Target, share: float, scale: float) -> Target:
         min(target.epsilon * share * scale * _DOWN, EPSILON_MOST),
         target.delta * share * _DOWN,
         target.cap * share * _DOWN,
+        target.total * share * scale * _DOWN,
     )
 
 
@@ -184,12 +190,17 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
 
 
 def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
+    """Return the ε of one round of all queries; if all rounds need more of their ε, as much more than the round's."""
     # What has noise must hold beside any number of liars, so nobody is counted on.
     parts = [
         Part(each.mechanism, target.hiding if each.noise is None else 1, dummies=target.dummies)
         for each in calibrations
     ]
-    return composition.compose(parts, target.delta).epsilon_upper
+    one = composition.compose_upper(parts, target.delta)
+    if not target.over_rounds:
+        return one
+    every = composition.compose_upper([replace(part, rounds=target.rounds) for part in parts], target.delta)
+    return max(one, every / target.total * target.epsilon)
 
 
 def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
@@ -203,7 +214,7 @@ def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
         if not candidates:
             raise AccountingError(
                 "noise is asked for, but no randomizer of this query takes noise of the shuffler within "
-                f"{MOST_NOISE:,} dummies; use krr for fewer answers, or leave the noise out"
+                f"{MOST_NOISE:,} dummies on average; use krr for fewer answers, uniform dummies, or leave the noise out"
             )
     return min(candidates, key=lambda each: each.mse)
 
@@ -240,13 +251,38 @@ def _errors(design: QueryDesign[R], place: int, target: Target) -> Callable[[int
 def _candidate(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
     """Return the best of one family as a list; it is empty if this family cannot meet the target and others remain."""
     try:
-        error = _errors(design, place, target)
-        size = best_size(error, design.sizes)
-        randomizer = least(design.families(size)[place], target)
+        return [_within_rounds(lambda of: _least_private(design, place, of), target)]
     except AccountingError:
         if len(design.families(design.sizes[0])) == 1:
             raise
         return []
+
+
+def _least_private(design: QueryDesign[R], place: int, target: Target) -> Calibration[R]:
+    error = _errors(design, place, target)
+    size = best_size(error, design.sizes)
+    randomizer = least(design.families(size)[place], target)
     mse = design.mse(size, randomizer, target.reports, target.dummies)
     upper = certified(randomizer.mechanism, target)
-    return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
+    return Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))
+
+
+def _within_rounds(build: Callable[[Target], Calibration[R]], target: Target) -> Calibration[R]:
+    """Return what is built for one round; if all rounds would cost more than their total, for a smaller ε of a round.
+
+    Raises:
+        AccountingError: if none is found.
+    """
+    tried, epsilon = build(target), target.epsilon
+    for _ in range(ROUNDS_TRIED):
+        if not target.over_rounds or (reached := _all_rounds(tried, target)) <= target.total:
+            return tried
+        # Over many rounds their ε falls faster than that of one round.
+        epsilon = min(epsilon, tried.epsilon_upper) * 0.99 * target.total / reached
+        tried = build(replace(target, epsilon=epsilon))
+    raise impossible(target)
+
+
+def _all_rounds(calibration: Calibration[R], target: Target) -> float:
+    part = Part(calibration.mechanism, target.hiding, target.rounds, target.dummies)
+    return composition.compose_upper([part], target.delta)

@@ -19,9 +19,11 @@ from hubbub.accountant.numbers import (
     checked_dummies,
     checked_epsilon,
     checked_reports,
+    checked_whole,
     honest_reports,
     real,
 )
+from hubbub.accountant.pairs import ROUNDS_LIMIT
 
 NOISE_LEVELS = 2**32
 """A family's noise levels are the whole numbers from 1 to below this: a task writes probabilities over this number."""
@@ -101,7 +103,8 @@ class Calibration(Generic[R]):
 class Target:
     """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the largest epsilon_local.
 
-    `rounds` is how many such batches a task has; noise of the shuffler is drawn up for them.
+    `rounds` is how many such batches a task has; noise of the shuffler is drawn up for them. All of them together must
+    be within `total` at the same δ.
     """
 
     epsilon: float
@@ -112,6 +115,7 @@ class Target:
     cap: float
     noise: Noise = "none"
     rounds: int = 1
+    total: float = inf
 
     @classmethod
     def of(
@@ -124,6 +128,7 @@ class Target:
         dummies: int,
         noise: Noise = "none",
         rounds: int = 1,
+        total: float | None = None,
     ) -> Target:
         """Check the numbers and count the honest reports.
 
@@ -144,9 +149,17 @@ class Target:
             raise AccountingError(
                 f"noise is {noise} beside {dummies} uniform dummies; noise hides more than they do: leave one out"
             )
-        largest = inf if cap is None else real(cap)
-        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), largest, noise, rounds)
+        if total is not None and not 0 < real(total) < inf:
+            raise AccountingError(f"epsilon of all rounds is {shown(total)}; give a number above 0, or none for no cap")
+        largest, together = (inf if limit is None else real(limit) for limit in (cap, total))
+        repeated = checked_whole("rounds", rounds, 1, ROUNDS_LIMIT)
+        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), largest, noise, repeated, together)
 
-    def share(self, epsilon: float, delta: float, cap: float) -> Target:
+    @property
+    def over_rounds(self) -> bool:
+        """Whether what all rounds cost together is limited too."""
+        return self.rounds > 1 and self.total < inf
+
+    def share(self, epsilon: float, delta: float, cap: float, total: float) -> Target:
         """Return the target of a query with these parts of the budget."""
-        return replace(self, epsilon=epsilon, delta=delta, cap=cap)
+        return replace(self, epsilon=epsilon, delta=delta, cap=cap, total=total)

@@ -18,7 +18,7 @@ from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, Mech
 from hubbub.accountant.calibration.least_error import best_size
 from hubbub.accountant.composition import compose_upper, composed_delta
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import WithNoise
+from hubbub.accountant.mechanisms import KRR, WithNoise
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, TABLE_BITS, NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
@@ -107,28 +107,46 @@ def beside_noise(design: QueryDesign[R], target: Target) -> list[Calibration[R]]
 
 
 def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
-    def at(size: int) -> tuple[R, NoiseLaw]:
-        randomizer = _within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
-        mechanism = randomizer.mechanism
-        if not isinstance(mechanism, Imitated):
-            raise AccountingError(f"{mechanism.kind} takes no noise of the shuffler; use krr")
-        law = least_noise(mechanism, target.epsilon, target.delta, lasting=target.rounds)
-        if WithNoise(mechanism, law).expected_dummies > MOST_NOISE:
-            raise AccountingError(
-                f"noise beside {mechanism.kind} needs more than {MOST_NOISE} dummies; use fewer answers"
-            )
-        return randomizer, law
+    laws: dict[bool, NoiseLaw] = {}
 
     def error(size: int) -> float:
-        randomizer, law = at(size)
-        return design.mse(size, randomizer, target.reports, 0, law)
+        randomizer, mechanism = _beside(design, place, size, target)
+        # A law depends little on the number of symbols, unless there are two: so sizes are compared by one law.
+        two = isinstance(mechanism, KRR) and mechanism.categories == 2
+        if two not in laws:
+            laws[two] = _law(mechanism, target)
+        if WithNoise(mechanism, laws[two]).expected_dummies > MOST_NOISE:
+            return inf
+        return design.mse(size, randomizer, target.reports, 0, laws[two])
 
-    size = best_size(error, design.sizes)
-    randomizer, law = at(size)
-    mse, mechanism = error(size), randomizer.mechanism
+    size = best_size(error, design.sizes) if len(design.sizes) > 1 else design.sizes[0]
+    randomizer, mechanism = _beside(design, place, size, target)
+    law = _law(mechanism, target)
+    beside = WithNoise(mechanism, law)
+    if beside.expected_dummies > MOST_NOISE:
+        raise AccountingError(
+            f"noise beside {mechanism.kind} of {beside.symbols:,} symbols adds {beside.expected_dummies:,} dummies on "
+            f"average, and at most {MOST_NOISE:,} are sealed for a batch; use fewer answers"
+        )
+    mse = design.mse(size, randomizer, target.reports, 0, law)
     # Nobody is counted on: that is what noise is for.
-    upper = epsilon_upper(WithNoise(mechanism, law), 1, target.delta) if isinstance(mechanism, Imitated) else inf
+    upper = epsilon_upper(beside, 1, target.delta)
     return [Calibration(randomizer, size, mechanism.epsilon_local, upper, mse, sqrt(mse), law)]
+
+
+def _beside(design: QueryDesign[R], place: int, size: int, target: Target) -> tuple[R, Imitated]:
+    """Return the least private randomizer within the cap, and its law, which the shuffler can imitate."""
+    randomizer = _within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
+    mechanism = randomizer.mechanism
+    if not isinstance(mechanism, Imitated):
+        raise AccountingError(f"{mechanism.kind} takes no noise of the shuffler; use krr")
+    return randomizer, mechanism
+
+
+def _law(mechanism: Imitated, target: Target) -> NoiseLaw:
+    if target.over_rounds:
+        return least_noise_within(mechanism, target.epsilon, target.total, target.delta, target.rounds)
+    return least_noise(mechanism, target.epsilon, target.delta, lasting=target.rounds)
 
 
 def _within_cap(family: MechanismFamily[R], cap: float) -> R:
@@ -156,6 +174,52 @@ def least_noise(randomizer: Imitated, epsilon: float, delta: float, rounds: int 
     wanted, target = checked_epsilon(epsilon), checked_delta(delta)
     counted = checked_whole("rounds", rounds, 1, ROUNDS_LIMIT)
     return _least(randomizer, wanted, target, counted, checked_whole("lasting", lasting, 1, ROUNDS_LIMIT))
+
+
+@answering
+def least_noise_within(randomizer: Imitated, epsilon: float, total: float, delta: float, rounds: int) -> NoiseLaw:
+    """Return the law of the least variance found that meets (epsilon, delta) in a round and (total, delta) in all.
+
+    It is the better one of two families over all rounds, which may be another one than for a single round.
+
+    Raises:
+        AccountingError: if a number is out of range, or no law within reach meets both.
+    """
+    wanted, together, target = checked_epsilon(epsilon), checked_epsilon(total), checked_delta(delta)
+    return _least_within(randomizer, wanted, together, target, checked_whole("rounds", rounds, 1, ROUNDS_LIMIT))
+
+
+@lru_cache(maxsize=128)
+def _least_within(randomizer: Imitated, epsilon: float, total: float, delta: float, rounds: int) -> NoiseLaw:
+    found = []
+    for family in _NOISE_FAMILIES:
+        law = _within_both(family, randomizer, epsilon, total, delta, rounds)
+        found += [] if law is None else [law]
+    if not found:
+        raise AccountingError(
+            f"no noise with a reach of at most {REACH_LIMIT} meets epsilon {epsilon:g} in a round and {total:g} in all "
+            f"{rounds} rounds at delta {delta:g}; allow a larger epsilon or fewer rounds"
+        )
+    return min(found, key=lambda law: law.variance)
+
+
+def _within_both(
+    family: _NoiseFamily, randomizer: Imitated, epsilon: float, total: float, delta: float, rounds: int
+) -> NoiseLaw | None:
+    """Return the family's least law for one round, for all rounds, or as wide as the wider one; None if none does."""
+
+    def meets(law: NoiseLaw) -> bool:
+        in_one, in_all = (_holds(randomizer, law, *asked) for asked in ((epsilon, delta, 1), (total, delta, rounds)))
+        return in_one and in_all
+
+    one = _of_family(family, randomizer, epsilon, delta, 1, rounds)
+    if one is None or meets(one):
+        return one
+    every = _of_family(family, randomizer, total, delta, rounds, 1)
+    if every is None or meets(every):
+        return every
+    both = NoiseLaw(family.name, max(one.parameter, every.parameter), max(one.reach, every.reach))
+    return both if meets(both) else None
 
 
 @lru_cache(maxsize=128)

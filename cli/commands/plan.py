@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,19 +12,25 @@ import typer
 from rich.table import Table
 
 from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from hubbub.accountant.spending.budget import BudgetForecast
+    from hubbub.planning.alternatives import Alternative
+    from hubbub.planning.by_error import ErrorsAtEpsilon
     from hubbub.planning.capacity import CapacityRequest
     from hubbub.planning.plan import Plan, PlannedQuery
+    from hubbub.protos.task.task import Draft
     from hubbub.queries.query import Query
 
 _COLUMNS = (
     "k: the answers that a report distinguishes; ε_local: what the query promises if all services collude; "
     "ε alone: what it costs without the others; 95 % ±: half of the 95 % interval; range: the most that is possible"
 )
+
+_MORE = "--compare shows the errors if the shuffler adds nothing, dummies or noise, under several caps on ε_local"
 
 
 def command(
@@ -60,45 +67,204 @@ def command(
         float | None,
         typer.Option("--gigabyte-month", metavar="PRICE", help="With --capacity: price of 1 GB of disk for 30 days."),
     ] = None,
+    error: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--error",
+            metavar="QUERY=ERROR",
+            help="A standard error that a query must reach, in its unit; ERROR alone is for every query. Repeatable; "
+            "it replaces the draft's `error`.",
+        ),
+    ] = None,
+    compare: Annotated[
+        bool | None,
+        typer.Option(
+            "--compare/--no-compare",
+            help="Also plan the task with uniform dummies, with noise and with other caps. [default: without dummies, "
+            "if that is quick]",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", help="Draw the errors over ε into this .svg or .png; needs hubbub[plots]."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a task, choose its randomizers and predict its errors.
 
     Nobody is asked anything: the errors are computed from the task alone.
 
+    With --error, or `error` in the draft, ε is solved for: it is the least one, up to the draft's epsilon, with which
+    each stated error is reached at the minimum of reports. δ, the minimum, the cap on ε_local, weights, dummies and
+    noise stay as they are written. A task written by --out has the ε that was found.
+
+    With --compare it also shows the errors that the task would have if the shuffler added nothing, uniform dummies or
+    noise, under several caps on ε_local, and at several ε.
+
     With --capacity it also prints the rates, bytes, cores and hours that each step needs, and the limits of one
     machine that are exceeded. These figures are computed from measured costs; --costs takes the costs of your own
     machine.
 
     Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
-    hubbub plan deployment/operator/task.toml --capacity 1e6
+    hubbub plan deployment/operator/task.toml --capacity 1e6;
+    hubbub plan deployment/operator/task.toml --error 30 --picture errors.svg
     """
     with failures(as_json):
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.planning.plan import check_not_over, forecast_of, plan
+        from hubbub.planning.plan import check_not_over, forecast_of
 
         asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
-        draft = draft_in(task)
+        draft = _with_errors(draft_in(task), error or ())
+        _check_picture(picture)
         keys = trust or task.parent / "trust"
         with naming(task):
             check_not_over(draft, time.time())
         if out is not None:
             _check_trust(keys)
         with naming(task):
-            planned = plan(draft)
+            planned = _planned(draft)
+        more = _compared(planned, compare, picture)
         task_id = _write(planned, out, keys) if out is not None else None
         budget = forecast_of(planned)
         if as_json:
             members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
+            members |= _more_document(planned, more)
             print_json(members | ({} if asked is None else {"capacity": asked.document(planned)}))
         else:
-            _print(planned, budget, out)
+            _print(planned, budget, out, more)
             if asked is not None:
                 from hubbub.cli.tables.capacity import print_capacity
 
                 print_capacity(console(), asked.of(planned), asked.costs, planned.draft.suite)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is shown beside a plan, as far as it was computed: the alternatives by query, and the errors over ε."""
+
+    alternatives: Mapping[str, Sequence[Alternative]]
+    by_epsilon: Sequence[ErrorsAtEpsilon]
+    picture: Path | None
+
+
+def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
+    """Return the draft with the errors of the options, in place of those that it states.
+
+    Raises:
+        UsageError: if one is no QUERY=ERROR, or no query has that name.
+        FieldError: if one is no error above 0.
+    """
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.draft import check_draft
+    from hubbub.queries.longitudinal.over_rounds import Repeated
+    from hubbub.queries.questions.question import listed
+
+    if not words:
+        return draft
+    every = [question.name for question in draft.questions if not isinstance(question, Repeated)]
+    found: dict[str, float] = {}
+    for word in words:
+        name, stated, number = word.rpartition("=")
+        if stated and name not in every:
+            raise UsageError(f"--error {word!r}: the queries that take an error are {listed(every)}; name one of them")
+        found |= dict.fromkeys([name] if stated else every, _error_in(word, number))
+    changed = replace(draft, errors=tuple(found.items()))
+    check_draft(changed)
+    return changed
+
+
+def _error_in(word: str, number: str) -> float:
+    from hubbub.protos.errors import UsageError
+
+    try:
+        return float(number)
+    except ValueError as error:
+        raise UsageError(f"--error {word!r} is not QUERY=ERROR or ERROR, such as carrier=30 or 30") from error
+
+
+def _check_picture(picture: Path | None) -> None:
+    """Refuse a picture that could not be drawn, before anything is planned."""
+    if picture is not None:
+        from hubbub.cli.plots.draw import check_drawable
+
+        check_drawable(picture, "--picture")
+
+
+def _planned(draft: Draft) -> Plan:
+    from hubbub.planning.plan import plan
+
+    if not draft.errors:
+        return plan(draft)
+    with progress_bars() as bars:
+        bar = bars.add_task("solving for ε", total=None)
+        planned = plan(draft)
+        bars.update(bar, total=1, completed=1)
+    return planned
+
+
+def _compared(planned: Plan, compare: bool | None, picture: Path | None) -> Compared:
+    """Compute what is shown beside a plan: alternatives that are quick or asked for, and errors over ε if asked for."""
+    from hubbub.planning import alternatives
+    from hubbub.planning.by_error import USUAL_EPSILONS
+    from hubbub.planning.plan import errors_by_epsilon
+
+    draft = planned.draft
+    shown = alternatives.is_quick(draft) if compare is None else compare
+    asked = compare or planned.epsilon_most is not None
+    over_epsilon = picture is not None or (asked and compare is not False)
+    if not shown and not over_epsilon:
+        return Compared({}, (), None)
+    with_dummies, points = compare is True, len(USUAL_EPSILONS) + 1 if over_epsilon else 0
+    with progress_bars() as bars:
+        steps = alternatives.alternative_steps(draft, with_dummies) if shown else 0
+        bar = bars.add_task("comparing", total=steps + points)
+        found = alternatives.alternatives_of(draft, with_dummies, lambda: bars.advance(bar)) if shown else {}
+        rows = errors_by_epsilon(planned) if over_epsilon else ()
+        bars.update(bar, completed=steps + points)
+    return Compared(found, rows, picture)
+
+
+def _more_document(planned: Plan, more: Compared) -> dict[str, object]:
+    """Write the picture, and return what is beside the plan as JSON values."""
+    from hubbub.cli.tables.planned_errors import alternatives_document, stated_document
+
+    members: dict[str, object] = {"alternatives": alternatives_document(more.alternatives)} if more.alternatives else {}
+    stated = stated_document(planned)
+    members |= {} if stated is None else {"by_error": stated}
+    members |= {"errors_by_epsilon": [each.as_json() for each in more.by_epsilon]} if more.by_epsilon else {}
+    _draw(planned, more)
+    return members
+
+
+def _draw(planned: Plan, more: Compared) -> None:
+    if more.picture is not None:
+        from hubbub.cli.plots.draw import check_drawable, drawn
+        from hubbub.cli.tables.planned_errors import errors_plot
+        from hubbub.deploy.files import save
+
+        save(more.picture, drawn(errors_plot(planned, more.by_epsilon), check_drawable(more.picture, "--picture")))
+
+
+def _print_compared(planned: Plan, more: Compared) -> None:
+    from hubbub.cli.tables.planned_errors import print_alternatives, print_errors_by_epsilon, stated_text
+
+    printer, privacy, rounds = console(), planned.draft.privacy, planned.draft.schedule.rounds
+    stated = stated_text(planned)
+    if stated is not None:
+        printer.print(stated, markup=False, soft_wrap=True)
+    if more.by_epsilon:
+        print_errors_by_epsilon(printer, planned, more.by_epsilon)
+    if more.alternatives:
+        together = f"each is planned so that all {rounds} rounds fit epsilon_total = {privacy.epsilon_total}"
+        notes = (together,) if rounds > 1 and privacy.epsilon_total is not None else ()
+        print_alternatives(printer, more.alternatives, privacy.epsilon_local, notes)
+    else:
+        printer.print(_MORE, markup=False, soft_wrap=True)
+    if more.picture is not None:
+        _draw(planned, more)
+        printer.print(f"wrote {more.picture}", markup=False, soft_wrap=True)
 
 
 def _capacity_asked(
@@ -270,7 +436,7 @@ def _auto_words(planned: Plan) -> str:
     )
 
 
-def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
+def _print(planned: Plan, budget: BudgetForecast, out: Path | None, more: Compared) -> None:
     from hubbub.cli.tables.delta_warnings import delta_text, full_warning
     from hubbub.cli.tables.flooding import print_flood
     from hubbub.planning.full_rounds import too_weak_when_full
@@ -286,6 +452,7 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     _print_queries(planned)
     printer.print(_COLUMNS, markup=False, soft_wrap=True)
     _print_comparisons(planned)
+    _print_compared(planned, more)
     _print_randomizers(printer, planned)
     printer.print("errors are worst cases, at the task's minimum of reports", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)

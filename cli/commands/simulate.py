@@ -16,6 +16,7 @@ from hubbub.protos.errors import UsageError
 if TYPE_CHECKING:
     from hubbub.planning.simulate.dataset import Dataset
     from hubbub.protos.task.task import Privacy
+    from hubbub.queries.questions.question import Question
 
 SIZES = (1000, 10_000, 100_000)
 """Numbers of reports to compare at by default, as far as the data has rows."""
@@ -279,7 +280,20 @@ def _compared(
         found = [
             run(each, values, repeat, privacy.dummies, lambda devices: bars.advance(bar, devices)) for each in planned
         ]
-    return comparison_document(question.name, question.kind, privacy, repeat, found)
+    return comparison_document(question.name, question.kind, privacy, repeat, found) | _alternatives(
+        question, privacy, sizes[-1], kinds
+    )
+
+
+def _alternatives(question: Question, privacy: Privacy, reports: int, kinds: Sequence[str]) -> dict[str, Any]:
+    """Return what else might be added to the first of the randomizers, for the largest number of reports."""
+    from hubbub.planning.alternatives import compare
+    from hubbub.planning.comparison import PrivacyTarget
+
+    asked: Any = question
+    aim = PrivacyTarget(privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share)
+    (rows,) = compare([replace(asked, randomizer=kinds[0])], aim)
+    return {"alternatives": {"randomizer": kinds[0], "reports": reports, "rows": [each.as_json() for each in rows]}}
 
 
 def _give(documents: Sequence[dict[str, Any]], plot: Path | None, as_json: bool) -> None:
@@ -298,5 +312,18 @@ def _give(documents: Sequence[dict[str, Any]], plot: Path | None, as_json: bool)
         return
     for document in documents:
         print_comparison(console(), document)
+        _print_alternatives(document)
     if plot is not None:
         console().print(f"wrote {plot}", markup=False, soft_wrap=True)
+
+
+def _print_alternatives(document: dict[str, Any]) -> None:
+    """Print what else might be added; strategies over time have no alternatives."""
+    from hubbub.cli.tables.planned_errors import print_alternatives
+    from hubbub.planning.alternatives import Alternative
+
+    if "alternatives" not in document:
+        return
+    found = document["alternatives"]
+    title = f"{document['name']}, {found['randomizer']}, {found['reports']:,} reports"
+    print_alternatives(console(), {title: [Alternative.read(row) for row in found["rows"]]}, None)

@@ -30,13 +30,22 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 """Their number, 11, is coprime with that of the colours, 7, so that 77 curves all look different."""
 
-LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": ":", "promised": "-", "seen": "--"}
+LINES: dict[Role, str] = {
+    "upper": "-",
+    "lower": "--",
+    "holds": "-",
+    "neither": ":",
+    "stated": ":",
+    "promised": "-",
+    "seen": "--",
+}
 
 READINGS: dict[Role, str] = {
     "upper": "solid: never below the truth",
     "lower": "dashed: attained",
     "holds": "solid: the bound is valid up to here",
     "neither": "dotted: no bound",
+    "stated": "dotted: stated",
     "promised": "solid: promised",
     "seen": "dashed: seen",
 }

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 
-Role = Literal["upper", "lower", "holds", "neither", "promised", "seen"]
+Role = Literal["upper", "lower", "holds", "neither", "promised", "seen", "stated"]
 """What a curve proves: nothing true lies above; nothing valid lies below; a bound is valid up to here; or nothing.
 
-For rounds that were run: the promised and the observed values."""
+For rounds that were run: the promised and the observed values. `stated` is what somebody asked for."""
 
 Scale = Literal["linear", "log"]
 

@@ -13,6 +13,8 @@ from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
 from hubbub.cli.tables.tables import print_table
 from hubbub.deploy.audit.audit import Audit, AuditedAttack
 from hubbub.deploy.audit.inference import roc
+from hubbub.deploy.audit.noise import NoiseResult
+from hubbub.protos.task.task import Task
 
 POINTS = 101
 """Points of the certificate's curve."""
@@ -25,6 +27,9 @@ def audit_document(audit: Audit, seconds: float) -> dict[str, Any]:
         "task": audit.name,
         "participants": task.minimum_reports,
         "dummies": task.privacy.dummies,
+        "noise": [_noise(task, each) for each in audit.noise],
+        "second_deliveries": len(audit.second_deliveries),
+        "second_deliveries_that_differ": audit.second_deliveries.count(False),
         "delta": task.privacy.delta,
         "epsilon_attained": audit.attained,
         "confidence": audit.options.confidence,
@@ -52,6 +57,20 @@ def _attack(attacked: AuditedAttack) -> dict[str, Any]:
     }
 
 
+def _noise(task: Task, found: NoiseResult) -> dict[str, Any]:
+    (law,) = (query.noise for query in task.queries if query.name == found.query)
+    return {
+        "query": found.query,
+        "law": None if law is None else law.content(),
+        "draws": found.draws,
+        "distance": found.distance,
+        "far": found.far,
+        "far_expected": found.expected,
+        "far_least": found.least,
+        "consistent": found.consistent,
+    }
+
+
 def print_audit(console: Console, document: dict[str, Any]) -> None:
     """Print an audit's document for people."""
     title = f"{document['task']}: attacked {document['rounds']} rounds of {document['participants']} people"
@@ -63,7 +82,24 @@ def print_audit(console: Console, document: dict[str, Any]) -> None:
         right, wrong = (f"{seen} of {rounds}" for seen, rounds in (each["right"], each["wrong"]))
         table.add_row(name, str(each["opened"]), each["score"], right, wrong, f"{each['epsilon_attained']:.4g}")
     print_table(console, table)
-    console.print(_verdict(document), soft_wrap=True)
+    for line in (*_of_noise(document), *_of_second_deliveries(document), _verdict(document)):
+        console.print(line, soft_wrap=True)
+
+
+def _of_noise(document: dict[str, Any]) -> list[str]:
+    """Return a sentence for each query with noise: how its counts compare with the law."""
+    return [
+        f"noise of {each['query']}: {each['far']} of {each['draws']} counts are more than {each['distance']} from "
+        f"their center; {each['far_expected']:.4g} are expected by the law, and fewer than {each['far_least']} "
+        "contradict it"
+        for each in document["noise"]
+    ]
+
+
+def _of_second_deliveries(document: dict[str, Any]) -> list[str]:
+    count, differ = document["second_deliveries"], document["second_deliveries_that_differ"]
+    same = "each was the same list" if not differ else f"the second list differed in {differ}"
+    return [f"delivered twice: {count} batches; {same}"] if count else []
 
 
 def _verdict(document: dict[str, Any]) -> str:
@@ -72,6 +108,14 @@ def _verdict(document: dict[str, Any]) -> str:
     at = f"at δ = {document['delta']:g}"
     if document["released_under_minimum"]:
         return f"NOT CONSISTENT: {document['released_under_minimum']} rounds under the minimum were released"
+    if document["second_deliveries_that_differ"]:
+        return "NOT CONSISTENT: a batch that was delivered again was another list, so it was released twice"
+    narrow = [each["query"] for each in document["noise"] if not each["consistent"]]
+    if narrow and document["epsilon_attained"] <= document["epsilon_certified"]:
+        return (
+            f"NOT CONSISTENT: the noise of {', '.join(narrow)} is less than its law, with confidence "
+            f"{document['confidence']:g}"
+        )
     if not document["consistent"]:
         return (
             f"NOT CONSISTENT: the attacker learns ε ≥ {attained} {at}, with confidence {document['confidence']:g}; "

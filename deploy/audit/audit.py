@@ -26,6 +26,7 @@ from hubbub.deploy.audit.harness import (
     epsilon_in,
 )
 from hubbub.deploy.audit.inference import AttackResult, attack, most_visible, rounds_to_show
+from hubbub.deploy.audit.noise import NoiseResult, NoisyRound, check_rounds, compare
 from hubbub.deploy.audit.participants import Participants, Victim
 from hubbub.deploy.audit.scores import ScoredRound, Scores, scored
 from hubbub.deploy.audit.worst_case import WorstCase, worst_case_of
@@ -91,7 +92,11 @@ class AuditedAttack:
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit of the task `name`. `task` was played; `certificate` is the one with the largest ε."""
+    """The result of an audit of the task `name`. `task` was played; `certificate` is the one with the largest ε.
+
+    `noise` compares the noise of each query that has it with its law. `second_deliveries` says of each batch that was
+    delivered twice whether it was the same list again.
+    """
 
     name: str
     task: SignedTask
@@ -100,6 +105,8 @@ class Audit:
     certificate: bytes
     visible: float
     attacks: tuple[AuditedAttack, ...]
+    noise: tuple[NoiseResult, ...] = ()
+    second_deliveries: tuple[bool, ...] = ()
 
     @property
     def attained(self) -> float:
@@ -113,8 +120,13 @@ class Audit:
 
     @property
     def consistent(self) -> bool:
-        """Whether the certificate is not contradicted: no larger ε was shown, and no round under the minimum opened."""
-        return self.attained <= self.certified and not self.released_under_minimum
+        """Whether nothing is contradicted.
+
+        No larger ε than the certificate's was shown, no round under the minimum was opened, noise is not less than its
+        law, and a batch that was delivered again was the same list.
+        """
+        released = self.released_under_minimum == 0 and all(self.second_deliveries)
+        return self.attained <= self.certified and released and all(each.consistent for each in self.noise)
 
 
 def check_single_rounds(asked: Draft | Task) -> None:
@@ -164,7 +176,7 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
 
 
 def check_options(task: Task, options: AuditOptions) -> None:
-    """Check that this many rounds could contradict the certificate of the played task; otherwise nothing is tested.
+    """Check that this many rounds could contradict the played task's certificate, and the law of any noise.
 
     Raises:
         UsageError: naming the option, and a sufficient number of rounds.
@@ -176,7 +188,8 @@ def check_options(task: Task, options: AuditOptions) -> None:
             f"--rounds {options.rounds} with --under-minimum {options.rounds_under_minimum} leaves {full} rounds "
             f"with all their people; {limit}"
         )
-    error, delta = _error(options), task.privacy.delta
+    error, delta = _error(task, options), task.privacy.delta
+    check_rounds(task, full, error)
     visible = most_visible(full, delta, error)
     if visible > task.privacy.epsilon:
         return
@@ -190,9 +203,13 @@ def check_options(task: Task, options: AuditOptions) -> None:
     )
 
 
-def _error(options: AuditOptions) -> float:
-    """Return the error probability of the attack on rounds of one kind; the kinds share 1 - confidence."""
-    return (1 - options.confidence) / (2 if options.rounds_under_minimum else 1)
+def _error(task: Task, options: AuditOptions) -> float:
+    """Return the error probability of the attack on rounds of one kind, and of the comparison of noise with its law.
+
+    They share 1 - confidence.
+    """
+    noisy = any(query.noise is not None for query in task.queries)
+    return (1 - options.confidence) / (1 + bool(options.rounds_under_minimum) + noisy)
 
 
 async def run(
@@ -214,10 +231,14 @@ async def run(
     kinds = (
         [full, await playing.under_minimum(options.rounds_under_minimum)] if options.rounds_under_minimum else [full]
     )
-    attacks = [_attacked(playing.worst, played, task.privacy.delta, _error(options)) for played in kinds]
+    delta, error = task.privacy.delta, _error(task, options)
+    attacks = tuple(_attacked(playing.worst, played, delta, error) for played in kinds)
     certificate = _checked(pipeline.task.task.identities, full)
-    visible = most_visible(len(full), task.privacy.delta, _error(options))
-    return Audit(task.name, pipeline.task, options, epsilon_in(certificate), certificate, visible, tuple(attacks))
+    visible, found = most_visible(len(full), delta, error), _noise(task, playing.worst, full, error)
+    again = tuple(same for played in kinds for each in played for same in each.same_again)
+    return Audit(
+        task.name, pipeline.task, options, epsilon_in(certificate), certificate, visible, attacks, found, again
+    )
 
 
 @dataclass(frozen=True)
@@ -269,6 +290,19 @@ def _attacked(worst: Sequence[WorstCase], played: Sequence[RoundOutcome], delta:
     scores = scored(worst, [ScoredRound(each.part.is_first, each.seen) for each in played])
     opened = sum(any(seen is not None for seen in each.seen) for each in played)
     return AuditedAttack(played[0].part.under_minimum, attack(scores, delta, error), scores, opened)
+
+
+def _noise(
+    task: Task, worst: Sequence[WorstCase], played: Sequence[RoundOutcome], error: float
+) -> tuple[NoiseResult, ...]:
+    """Compare the noise of each query that has it with its law, in the rounds that were opened."""
+    found = []
+    for place, case in enumerate(worst):
+        opened = [(each.seen[place], each.part) for each in played]
+        rounds = [NoisyRound(seen, part.is_first, part.participants) for seen, part in opened if seen is not None]
+        if case.query.noise is not None:
+            found.append(compare(task, case, rounds, error))
+    return tuple(found)
 
 
 def _coins(rounds: int) -> list[bool]:

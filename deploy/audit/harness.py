@@ -17,7 +17,7 @@ import grpc
 
 from hubbub.client.errors import NoRound
 from hubbub.deploy.audit.participants import Participants, Victim
-from hubbub.deploy.audit.recording_analyzer import read_observations
+from hubbub.deploy.audit.recording_analyzer import read_observations, read_second_deliveries
 from hubbub.deploy.audit.worst_case import WorstCase
 from hubbub.deploy.local.pipeline import CALL_SECONDS, WAIT_SECONDS, LocalPipeline
 from hubbub.deploy.local.process import ServiceError
@@ -69,11 +69,15 @@ class AuditRound:
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """The outcome of a round: the reports that the analyzer opened, by query, and the certificate, if there is one."""
+    """The outcome of a round: the reports that the analyzer opened, by query, and the certificate, if there is one.
+
+    `same_again` has an element for each batch that was delivered twice: whether the second list was the first one.
+    """
 
     part: AuditRound
     seen: tuple[bytes | None, ...]
     certificate: bytes | None
+    same_again: tuple[bool, ...] = ()
 
 
 @dataclass
@@ -132,12 +136,16 @@ class AuditHarness:
                 self, self.participants(pipeline, self.victim), control, results, asyncio.Semaphore(AT_ONCE)
             )
             certificates = await pipeline.guard(runner.all(pipeline.tasks))
-        seen = read_observations(self._file)
-        queries = range(len(self.task.queries))
-        return tuple(
-            RoundOutcome(part, tuple(seen.get((task.task.id.hex(), query)) for query in queries), certificate)
-            for part, task, certificate in zip(self.parts, pipeline.tasks, certificates, strict=True)
-        )
+        return self._outcomes(pipeline.tasks, certificates)
+
+    def _outcomes(self, tasks: Sequence[SignedTask], certificates: Sequence[bytes | None]) -> tuple[RoundOutcome, ...]:
+        seen, again = read_observations(self._file), read_second_deliveries(self._file)
+        found = []
+        for part, task, certificate in zip(self.parts, tasks, certificates, strict=True):
+            keys = [(task.task.id.hex(), query) for query in range(len(self.task.queries))]
+            twice = tuple(again[key] for key in keys if key in again)
+            found.append(RoundOutcome(part, tuple(seen.get(key) for key in keys), certificate, twice))
+        return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from hubbub.protos.task.task import (
     largest_delta,
 )
 from hubbub.queries.errors import FieldError, shown
-from hubbub.queries.fields import as_float, check_count, check_keys, check_name
-from hubbub.queries.longitudinal.over_rounds import OfRounds
+from hubbub.queries.fields import as_float, check_count, check_keys, check_name, is_finite_number
+from hubbub.queries.longitudinal.over_rounds import OfRounds, Repeated
 from hubbub.queries.query import read_question
-from hubbub.queries.questions.question import Question
+from hubbub.queries.questions.question import Question, listed
 
 MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
@@ -87,6 +87,11 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         suite=task.get("suite", DEFAULT.name),
         maximum_reports=task.get("maximum_reports"),
         noise=noise,
+        errors=tuple(
+            (query["name"], as_float(f"query[{index}]", "error", query["error"]))
+            for index, query in enumerate(queries)
+            if "error" in query
+        ),
     )
     check_draft(draft)
     return draft
@@ -160,6 +165,22 @@ def check_draft(draft: Draft) -> None:
             question.check_rounds(f"query[{index}]", draft.schedule.rounds)
         if question.name in {other.name for other in draft.questions[:index]}:
             raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")
+    _check_errors(draft)
+
+
+def _check_errors(draft: Draft) -> None:
+    """Refuse a stated error that is no error, or is of a query that has none for one round."""
+    questions = {question.name: (f"query[{index}]", question) for index, question in enumerate(draft.questions)}
+    for name, error in draft.errors:
+        if name not in questions:
+            raise FieldError("file", "query", f"has an error for {name!r}; the queries are {listed(list(questions))}")
+        table, question = questions[name]
+        if not is_finite_number(error) or error <= 0:
+            limit = "it must be a standard error above 0, in the unit of the estimate, such as 30 people"
+            raise FieldError(table, "error", f"is {shown(error)}; {limit}")
+        if isinstance(question, Repeated):
+            problem = "is given, but a longitudinal question has errors over its rounds; leave it out, and set epsilon"
+            raise FieldError(table, "error", problem)
 
 
 def _check_schedule(schedule: Schedule) -> None:

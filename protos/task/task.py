@@ -152,7 +152,8 @@ class Draft:
     """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
 
     `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`). `noise` says whether the
-    shuffler adds noise: planning draws up its law, which the task states.
+    shuffler adds noise: planning draws up its law, which the task states. `errors` are the standard errors that queries
+    must reach, by name: planning then takes the least ε for them, up to that in `privacy`.
     """
 
     name: str
@@ -164,6 +165,7 @@ class Draft:
     suite: str = DEFAULT.name
     maximum_reports: int | None = None
     noise: Literal["none", "auto", "always"] = "none"
+    errors: tuple[tuple[str, float], ...] = ()
 
     @property
     def most_reports(self) -> int:

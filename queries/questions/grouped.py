@@ -40,7 +40,7 @@ OF: Mapping[str, type[Question]] = {each.kind: each for each in (Histogram, Numb
 MOST_ATTRIBUTES = 2
 """Most attributes of one question; results name up to two."""
 
-_OWN = ("name", "weight", "randomizer")
+_OWN = ("name", "weight", "randomizer", "error")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from it, not even which envelopes of a released batch are dummies.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -47,5 +48,6 @@ class Spool:
             yield np.frombuffer(deciphering.update(block), dtype=np.uint8).reshape(-1, self._width)
 
     def close(self) -> None:
-        """Close the file, which deletes it."""
-        self._file.close()
+        """Close the file, which deletes it. What a full disk did not take is lost with it, as it is needed no more."""
+        with contextlib.suppress(OSError):
+            self._file.close()

@@ -1,4 +1,7 @@
-"""A round is cut, permuted, stored and released, against copying the same bytes through the same store once."""
+"""A round is cut, permuted, stored and released, against copying the same bytes through the same store once.
+
+Drawing and sealing the noise of a batch is compared with mixing it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,25 @@ import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parts import INNER_BYTES, Parts
+from parts import HALF, INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, ReleaseChunk, first_head
+from hubbub.queries.query import Query
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.shuffler.keys import make_keys
+from hubbub.shuffler.mix.dummies import seal_dummies
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK, mix
 from hubbub.shuffler.records import Opened, Round
 from hubbub.shuffler.release.delivery import Deliverer
@@ -40,6 +49,14 @@ MEMORY = 1024.0
 LARGE, LARGE_BLOCK = 10**7, 1000
 """Envelopes of the round that spills, and of one commit."""
 
+NOISE = NoiseLaw.of("geometric", Fraction(6065, 10_000), 27)
+"""The noise of one round at (1, 10⁻⁶), beside randomizers of ε₀ = 8 (docs/explanation/accounting-noise.md, Numbers)."""
+
+BATCHES = 5
+"""Batches whose noise is made in a run."""
+
+CATEGORIES = tuple(f"{number}" for number in range(16))
+
 BLOCK = 1000
 """Submissions of one commit while the round fills."""
 
@@ -50,19 +67,20 @@ def mixing() -> Iterator[Outcome]:
     for _ in range(RUNS):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             runs.append(pool.submit(_run, REPORTS).result())
-    copied, mixed, erased, memory = (statistics.median(values) for values in zip(*runs, strict=True))
+    copied, mixed, noise, erased, memory = (statistics.median(values) for values in zip(*runs, strict=True))
     yield Row("mix", mixed, "s", copied, "<=", 2.5)
+    yield Row("noise", noise, "s", mixed, "<=", 0.05)
     yield Row("mix_memory", memory, "MiB", MEMORY)
     yield Comparison("mix", "erasing afterwards", erased, "s", erased)
 
 
-def _run(reports: int) -> tuple[float, float, float, float]:
+def _run(reports: int) -> tuple[float, ...]:
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
         return asyncio.run(_measured(Path(folder), reports))
 
 
-async def _measured(folder: Path, reports: int) -> tuple[float, float, float, float]:
-    """Return the seconds of copying, mixing and erasing, and the process's peak memory in MiB."""
+async def _measured(folder: Path, reports: int) -> tuple[float, ...]:
+    """Return the seconds of copying, mixing, making noise and erasing, and the process's peak memory in MiB."""
     parts = Parts.generate()
     ShufflerSqliteStore.create(folder)
     store = ShufflerSqliteStore(folder)
@@ -70,10 +88,22 @@ async def _measured(folder: Path, reports: int) -> tuple[float, float, float, fl
         round_ = await _filled(store, parts, reports)
         copied = await _timed(_copied(store, round_))
         mixed = await _timed(_mixed(store, round_, parts, reports))
+        noise = await _noise()
         erased = await _timed(store.erase(round_, RoundState.ERASED))
     finally:
         store.close()
-    return copied, mixed, erased, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return copied, mixed, noise, erased, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def _noise() -> float:
+    """Return the seconds in which a batch's noise is drawn and sealed. Later rounds have its table already."""
+    asked = Query(Histogram("theme", CATEGORIES), KRandomizedResponse(len(CATEGORIES), HALF), NOISE)
+    parts = Parts.generate(asked)
+    public = parts.task.hpke.generate_key()[1]
+    record = KeyRecord(Role.ANALYZER, parts.task.id, 0, parts.task.suite, public, 0, 2**33).signed_by(parts.analyzer)
+    round_ = Round(1, parts.task.id, 0, RoundState.CUT, make_keys(parts.task, 0, parts.shuffler, record))
+    await seal_dummies(parts.task, round_)
+    return statistics.median([await _timed(seal_dummies(parts.task, round_)) for _ in range(BATCHES)])
 
 
 async def with_keys(store: ShufflerSqliteStore, parts: Parts) -> Round:

@@ -76,15 +76,17 @@ def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.slow
 def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
-    """130 rounds at confidence 0.99999: a right system is accused once in 100,000 runs at most."""
-    words = ("--rounds", "130", "--under-minimum", "0", "--confidence", "0.99999")
+    """150 rounds at confidence 0.9999995: a right system is accused with probability 5e-7 at most."""
+    words = ("--rounds", "150", "--under-minimum", "0", "--confidence", "0.9999995")
     ran = hubbub("audit", task, *words, "--out", tmp_path / "kept", "--plot", tmp_path / "audit.svg", "--json")
     assert ran.status == 0, ran.err
     document = ran.json
     assert document["consistent"] is True
     assert document["epsilon_attained"] <= document["epsilon_certified"] < document["epsilon_visible"]
-    assert (document["rounds"], document["confidence"], document["participants"]) == (130, 0.99999, 20)
-    assert document["attacks"][0]["opened"] == 130
+    assert (document["rounds"], document["confidence"], document["participants"]) == (150, 0.9999995, 20)
+    assert document["attacks"][0]["opened"] == 150
+    assert (document["noise"], document["second_deliveries"]) == ([], 19)
+    assert document["second_deliveries_that_differ"] == 0
     assert hubbub("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
     assert (tmp_path / "kept" / "logs" / "full" / "analyzer.log").is_file()
     drawn = (tmp_path / "audit.svg").read_text()

@@ -37,7 +37,7 @@ def test_the_demos_certificate_is_proven(certificate: Path) -> None:
         assert proof["proven"]
         assert proof["epsilon_proven"] == query["epsilon_upper"]
         assert proof["stated"] == query["epsilon_upper_stated"] == pytest.approx(query["epsilon_upper"], rel=1e-12)
-        assert (proof["delta"], proof["route"]) == (ran.json["delta"], "blanket")
+        assert (proof["delta"], proof["route"]) == (ran.json["delta"], query["bound"])
     assert found["round_total", "epsilon_upper"]["proven"]
     total = ran.json["round_total"]
     assert found["round_total", "epsilon_upper"]["epsilon_proven"] == total["epsilon_upper"]

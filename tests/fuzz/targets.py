@@ -19,6 +19,7 @@ import tempfile
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -35,10 +36,11 @@ from google.protobuf.message import DecodeError, Message
 import hubbub.protos
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.cli.mechanisms.arguments import read_rounds
+from hubbub.cli.mechanisms.arguments import read_noise, read_rounds
 from hubbub.client.errors import NoRound, StateError
 from hubbub.client.privacy.report import budget_of
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
@@ -114,6 +116,7 @@ from hubbub.queries.randomizers.hashed_decoding import Cells
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.texts.lookup import packed, unpacked
 from hubbub.queries.texts.text import Text
+from hubbub.service.receiving.record_checks import check_record
 from hubbub.service.settings import SettingsError, SettingsTable
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
@@ -189,6 +192,14 @@ UNARY = tuple(
 )
 UNARY_TASK = replace(TASK, queries=UNARY)
 HASHED = Query(Text("word", optional=True), HashedResponse(2**64, 16, 8, HALF))
+LAWS = (NoiseLaw.of("geometric", Fraction(3, 5), 6), NoiseLaw.of("gaussian", Fraction(9), 12))
+NOISY_TASK = replace(
+    TASK,
+    queries=tuple(
+        replace(krr_query(Histogram(name, answers), HALF), noise=law)
+        for name, answers, law in (("carrier", ("AA", "B6", "UA"), LAWS[0]), ("late", ("no", "yes"), LAWS[1]))
+    ),
+)
 DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
@@ -210,6 +221,10 @@ BATCH = BatchRecord(
     *(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3),
     admission="enrolled",
     position=position_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
+)
+NOISY_BATCHES = tuple(
+    replace(BATCH, batch=BatchId(NOISY_TASK.id, 1, query), dummies=dummies, admission=NOISY_TASK.admission.mode.value)
+    for query, dummies in ((0, 20), (0, 0), (1, 24))
 )
 HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 
@@ -497,6 +512,15 @@ def read_batch_record(data: bytes) -> None:
     same(record.signed_by(PARTIES.shuffler).body, data)
 
 
+def read_sum_of_noise(data: bytes) -> None:
+    """What an analyzer makes of a record of a task with noise: its sum is one that the law can add up to."""
+    record = BatchRecord.read(_signed(BATCH_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    check_record(NOISY_TASK, record)
+    symbols, law = ((3, LAWS[0]), (1, LAWS[1]))[record.batch.query]
+    same(0 <= record.dummies <= symbols * law.largest, True)
+    same(symbols > 1 or record.dummies == law.largest, True)
+
+
 def read_hop_record(data: bytes) -> None:
     record = HopRecord.read(_signed(HOP_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
     same(record.signed_by(PARTIES.shuffler).body, data)
@@ -648,6 +672,18 @@ def read_rounds_file(data: bytes) -> None:
         same(all(part.rounds >= 1 for part in read_rounds(path)), True)
 
 
+def read_law_of_noise(data: bytes) -> None:
+    law = NoiseLaw.read(parse_canonical(data))
+    same(canonical(law.content()), data)
+    same(sum(law.weights), 2**TABLE_BITS)
+
+
+def read_text_of_noise(data: bytes) -> None:
+    """What stands behind `--noise`: the law as it is written exactly is the law that was read."""
+    law = read_noise(data.decode(errors="replace"), "--noise")
+    same(read_noise(f"{law.family}:{law.parameter}/{2**32}:{law.reach}", "--noise"), law)
+
+
 def read_ledger_entry(data: bytes) -> None:
     text = data.decode(errors="replace")
     same(LedgerEntry.from_canonical(text).canonical(), text)
@@ -789,7 +825,7 @@ def _targets() -> list[Target]:
         Target(
             "task file",
             read_task_file,
-            tuple(signed(task, PARTIES).encode() for task in (TASK, UNARY_TASK)),
+            tuple(signed(task, PARTIES).encode() for task in (TASK, UNARY_TASK, NOISY_TASK)),
             tasks,
             of_json,
         ),
@@ -799,7 +835,30 @@ def _targets() -> list[Target]:
             "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
         ),
         Target("succession", read_succession, (SUCCESSION.encode(),), signatures, of_json),
-        Target("trusted task", trust_task, (TASK.canonical, UNARY_TASK.canonical), tasks, of_json),
+        Target(
+            "trusted task", trust_task, (TASK.canonical, UNARY_TASK.canonical, NOISY_TASK.canonical), tasks, of_json
+        ),
+        Target(
+            "law of noise",
+            read_law_of_noise,
+            tuple(canonical(law.content()) for law in LAWS),
+            (AccountingError, SignatureError),
+            of_json,
+        ),
+        Target(
+            "text of noise",
+            read_text_of_noise,
+            (b"geometric:0.6065:27", b"gaussian:153339412480/4294967296:37", b"geometric:0.5:6"),
+            (AccountingError,),
+            of_text,
+        ),
+        Target(
+            "sum of noise",
+            read_sum_of_noise,
+            tuple(record.signed_by(PARTIES.shuffler).body for record in NOISY_BATCHES),
+            (*signatures, Refusal),
+            of_json,
+        ),
         Target("draft", read_draft, drafts, (TaskError,), of_text),
         Target("certificate", read_certificate, files, (VerificationError,), of_json, True),
         Target("certificate signed", read_signed_certificate, bodies, (VerificationError,), of_json, True),

@@ -12,6 +12,7 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, verify
 from support.cli import hubbub
 from support.spark import NEEDS_JAVA
 
@@ -20,26 +21,58 @@ WAIT = 120.0
 """Seconds; each session takes some ten to begin."""
 
 
+async def on_spark(pipeline: LocalPipeline) -> None:
+    """Start both services again, with settings that name Spark for every batch."""
+    for role in (Role.SHUFFLER, Role.ANALYZER):
+        await pipeline.stop(role)
+        settings = pipeline.folder.of(role) / f"{role.value}.toml"
+        change(settings, "master", "local[2]")
+        change(settings, "minimum_envelopes", DEVICES)
+        await pipeline.start(role)
+
+
+async def answered(pipeline: LocalPipeline) -> None:
+    for number in range(DEVICES):
+        async with pipeline.device(f"device {number}") as device:
+            await device.submit({"theme": "dark"})
+
+
 @pytest.mark.slow
 @NEEDS_JAVA
 async def test_a_round_is_mixed_and_opened_on_spark_where_settings_say_so(tmp_path: Path) -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
     draft = Draft("kiosks", schedule, DEVICES, Privacy(12.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
     async with LocalPipeline(draft, tmp_path / "pipeline") as pipeline:
-        for role in (Role.SHUFFLER, Role.ANALYZER):
-            await pipeline.stop(role)
-            settings = pipeline.folder.of(role) / f"{role.value}.toml"
-            change(settings, "master", "local[2]")
-            change(settings, "minimum_envelopes", DEVICES)
-            await pipeline.start(role)
-        for number in range(DEVICES):
-            async with pipeline.device(f"device {number}") as device:
-                await device.submit({"theme": "dark"})
+        await on_spark(pipeline)
+        await answered(pipeline)
         await pipeline.close_round()
         found = await pipeline.results(stalled_after=WAIT)
         assert b'"reports":40' in found.certificate.replace(b" ", b"")
         path = tmp_path / "certificate.json"
         path.write_bytes(found.certificate)
         assert hubbub("verify", path, "--json").json["verified"]
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            assert "Spark session" in (pipeline.logs / f"{role.value}.log").read_text()
+
+
+@pytest.mark.slow
+@NEEDS_JAVA
+async def test_noise_of_a_round_on_spark_is_counted_once_and_its_sum_is_certified(tmp_path: Path) -> None:
+    schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
+    asked = (Histogram("theme", ("light", "dark", "none")),)
+    draft = Draft("kiosks", schedule, DEVICES, Privacy(4.0, 1e-3, 16.0), asked, noise="always")
+    async with LocalPipeline(draft, tmp_path / "pipeline") as pipeline:
+        await on_spark(pipeline)
+        await answered(pipeline)
+        await pipeline.close_round()
+        found = await pipeline.results(stalled_after=WAIT)
+        verified = verify(found.certificate, Pins())
+        (stated,), (record,) = verified.content["queries"], verified.records
+        law = verified.task.queries[0].noise
+        assert law is not None
+        # Of every envelope that the record states, the dummies too, one report was counted.
+        assert (stated["valid"], record.reports, stated["dummies"]) == (DEVICES, DEVICES, record.dummies)
+        assert 0 < record.dummies <= 3 * law.largest
+        assert found.queries[0].left_out == {}
         for role in (Role.SHUFFLER, Role.ANALYZER):
             assert "Spark session" in (pipeline.logs / f"{role.value}.log").read_text()

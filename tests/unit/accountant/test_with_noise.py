@@ -333,7 +333,7 @@ def test_calibration_refuses_impossible_noise(more: dict[str, Any], message: str
 
 
 def test_calibration_cannot_always_add_noise() -> None:
-    asked = "noise is asked for, but no randomizer of this query takes noise.* within 10,000,000 dummies; use krr"
+    asked = "noise is asked for, but no randomizer of this query takes noise.* within 10,000,000 dummies on average"
     with pytest.raises(AccountingError, match=asked):
         calibrate([Design(question_for("histogram", 4, False, "unary"))], 1.0, 1e-6, 10_000, noise="always")
     with pytest.raises(AccountingError, match=asked):

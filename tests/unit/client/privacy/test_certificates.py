@@ -42,9 +42,9 @@ def content(task: Task, parties: Parties, rounds: int, epsilon: float, all_round
         "batches": [record.as_json() for record in records],
         "releases": [release.content() for release in before],
         "successions": [],
-        "round_total": {"delta": 1e-6, "epsilon_upper": epsilon},
+        "delta": 1e-6,
+        "round_total": {"epsilon_upper": epsilon},
         "all_rounds": {
-            "delta": 1e-6,
             "epsilon_upper": epsilon,
             "epsilon_upper_at_minimum": all_rounds,
             "history": [{"round": number} for number in range(rounds)],
@@ -125,7 +125,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "no_such_round": lambda content: content["all_rounds"]["history"][0].update(round=7),
     "not_a_number": lambda content: content["round_total"].update(epsilon_upper="1"),
     "below_zero": lambda content: content["round_total"].update(epsilon_upper=-1.0),
-    "another_delta": lambda content: content["round_total"].update(delta=1e-7),
+    "another_delta": lambda content: content.update(delta=1e-7),
     "no_total": lambda content: content.pop("round_total"),
     "no_history": lambda content: content["all_rounds"].update(history=[]),
 }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.cli.plots.draw import drawn
 from hubbub.cli.tables.audit import audit_document, audit_plot, print_audit
-from hubbub.deploy.audit.audit import Audit, AuditedAttack, AuditOptions, audited_task, check_options
+from hubbub.deploy.audit.audit import Audit, AuditedAttack, AuditOptions, _error, audited_task, check_options
 from hubbub.deploy.audit.inference import AttackResult, Event
+from hubbub.deploy.audit.noise import NoiseResult
 from hubbub.deploy.audit.scores import Scores
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
@@ -113,6 +116,49 @@ def test_a_certificate_that_is_beaten_is_not() -> None:
 def test_a_round_under_the_minimum_that_was_opened_is_enough() -> None:
     assert not found(0.0, released=1).consistent
     assert "1 rounds under the minimum were released" in said(found(0.0, released=1))
+
+
+NOISY = replace(QUERY, noise=NoiseLaw.of("geometric", Fraction(3, 5), 6))
+
+
+def noisy(far: int) -> Audit:
+    """The audit of a query with noise, of whose counts so many are far from their center."""
+    played = audited_task(changed(TASK, queries=(NOISY,)), AuditOptions(participants=30, delta=0.05))
+    return replace(found(0.7), task=SignedTask(played), noise=(NoiseResult("theme", 600, 2, far, 150.0, 100),))
+
+
+def test_noise_that_is_as_its_law_is_shown_with_what_would_contradict_it() -> None:
+    assert noisy(140).consistent
+    (row,) = audit_document(noisy(140), 1.0)["noise"]
+    assert row["law"] == NOISY.noise.content()  # type: ignore[union-attr]
+    assert (row["draws"], row["far"], row["far_least"], row["consistent"]) == (600, 140, 100, True)
+    shown = said(noisy(140))
+    assert "noise of theme: 140 of 600 counts are more than 2 from their center" in shown
+    assert "150 are expected by the law, and fewer than 100 contradict it" in shown
+    assert "NOT CONSISTENT" not in shown
+
+
+def test_noise_that_is_less_than_its_law_is_enough() -> None:
+    assert not noisy(99).consistent
+    assert "NOT CONSISTENT: the noise of theme is less than its law, with confidence 0.999" in said(noisy(99))
+
+
+def test_a_list_that_differs_at_its_second_delivery_is_enough() -> None:
+    twice = replace(found(0.7), second_deliveries=(True, False))
+    assert not twice.consistent
+    assert audit_document(twice, 1.0)["second_deliveries_that_differ"] == 1
+    assert "NOT CONSISTENT: a batch that was delivered again was another list" in said(twice)
+    assert "delivered twice: 2 batches; the second list differed in 1" in said(twice)
+    same = replace(found(0.7), second_deliveries=(True, True))
+    assert same.consistent
+    assert "delivered twice: 2 batches; each was the same list" in said(same)
+
+
+def test_noise_has_its_share_of_the_error() -> None:
+    plain, beside = (changed(TASK, queries=(query,)) for query in (QUERY, NOISY))
+    options = AuditOptions(100, confidence=0.94, under_minimum=10)
+    assert _error(plain, options) == pytest.approx(0.03)
+    assert _error(beside, options) == pytest.approx(0.02)
 
 
 def test_the_picture_has_the_certificate_and_the_attacker() -> None:

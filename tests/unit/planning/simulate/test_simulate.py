@@ -26,7 +26,7 @@ PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150, large_delta=FEW)
 @pytest.mark.slow
 @pytest.mark.parametrize("randomizer", ["krr", "unary"])
 def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer: str) -> None:
-    """Three estimates, each beyond six standard errors with probability 2e-9."""
+    """Three estimates, each beyond eight standard errors with probability 4e-9 at most."""
     theme = Histogram("theme", ("dark", "light", "system"), randomizer=randomizer)
     chosen = plan(Draft("usage", Schedule(START, 3600, 60, 3), 500, PRIVACY, (theme,)))
     values = ["dark" if row % 4 else "light" for row in range(2400)]
@@ -36,7 +36,7 @@ def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer
     (query,), (expected,), (certified,) = document["queries"], document["expected"], document["privacy"]["queries"]
     assert (query["kind"], query["state"], query["valid"]) == ("histogram", "published", 2400)
     assert {row["category"]: row["truth"] for row in query["estimates"]} == {"dark": 1800, "light": 600, "system": 0}
-    assert all(abs(row["error_in_standard_errors"]) < 6 for row in query["estimates"])
+    assert all(abs(row["error_in_standard_errors"]) < 8 for row in query["estimates"])
     assert expected["randomizer"] == certified["mechanism"] == randomizer
     assert certified["dummies"] == 150
     assert document["privacy"]["round_total"]["epsilon_upper"] <= 2.0
@@ -88,4 +88,4 @@ def test_a_simulated_round_beside_noise_is_near_the_truth() -> None:
     assert (stated["mechanism"], stated["noise"]) == ("with-noise", NOISE.content())
     # Three draws around 25.
     assert 75 - 60 < stated["dummies"] < 75 + 60
-    assert all(abs(row["error_in_standard_errors"]) < 6 for row in query["estimates"])
+    assert all(abs(row["error_in_standard_errors"]) < 8 for row in query["estimates"])

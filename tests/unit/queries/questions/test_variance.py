@@ -48,13 +48,13 @@ def test_the_first_two_moments_of_the_encoding_are_exact(value: float, levels: i
 
 
 def test_an_answer_is_drawn_with_those_chances() -> None:
-    """5,000 draws; each share is within 4.9 deviations of its chance (1e-6 a check), and 3 % elsewhere is rejected."""
-    drawn = Counter(DELAY.encode(55.0, os.urandom) for _ in range(5000))
+    """20,000 draws; each share is within 6 deviations of its chance (2e-9 a check), and 3 % elsewhere is rejected."""
+    drawn = Counter(DELAY.encode(55.0, os.urandom) for _ in range(20_000))
     chances = law(DELAY, 55.0)
     assert set(drawn) == set(chances)
     for place, chance in chances.items():
         share = float(chance)
-        assert abs(drawn[place] / 5000 - share) < 4.9 * (share * (1 - share) / 5000) ** 0.5
+        assert abs(drawn[place] / 20_000 - share) < 6 * (share * (1 - share) / 20_000) ** 0.5
 
 
 def test_what_is_no_finite_number_is_refused() -> None:

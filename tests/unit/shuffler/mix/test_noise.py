@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from unit.shuffler.mix.test_mix import Memory
-from unit.shuffler.world import MINIMUM, FakeAnalyzer, World
+from unit.shuffler.world import MINIMUM, FakeAnalyzer, World, unreachable
 
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.protos.messages import RoundState
+from hubbub.protos.records.batch import BatchId
 from hubbub.protos.sealing.envelope import Destination, InnerOpener
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import symbols_of
 from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.sampling import Random
 from hubbub.queries.texts.text import Text
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix.dummies import let_go, seal_dummies
@@ -117,3 +122,99 @@ async def test_a_batch_with_more_than_its_noise_can_be_is_not_mixed() -> None:
         column = np.zeros((made, task.inner_bytes[0]), dtype=np.uint8)
         with pytest.raises(StoreError, match=f"the batch has {made} dummies, but task flights has {LAW.largest}"):
             mix(Memory([]), round_, task, parties.shuffler, dummies=(column,))
+
+
+class Filling:
+    """A disk on which a number of writes of waiting noise fail, from one on; it has room again after them."""
+
+    def __init__(self, first: int, failing: int) -> None:
+        self.writes, self.files, self._failing = 0, list[Any](), range(first, first + failing)
+        self._made = tempfile.TemporaryFile
+
+    def file(self, **given: Any) -> Any:
+        """Make a file without a buffer: each write reaches the disk, or fails."""
+        self.files.append(made := self._made(buffering=0, **given))
+        # Named by the file's own writes, so that reading is as it always is.
+        return _Full(made, self)
+
+    def written(self) -> None:
+        self.writes += 1
+        if self.writes - 1 in self._failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class _Full:
+    def __init__(self, file: Any, disk: Filling) -> None:
+        self._file, self._disk = file, disk
+
+    def write(self, content: bytes) -> int:
+        self._disk.written()
+        return int(self._file.write(content))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@pytest.mark.parametrize(("first", "failing"), [(0, 1), (0, 5), (1, 1), (2, 1), (3, 1)])
+async def test_a_disk_that_is_full_while_noise_waits_on_it_loses_nothing_and_counts_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, failing: int
+) -> None:
+    """Every try that fails is drawn again, as nobody has seen it. What is released is the last draw, once."""
+    disk, draws = Filling(first, failing), list[tuple[int, ...]]()
+    monkeypatch.setattr(tempfile, "TemporaryFile", disk.file)
+    monkeypatch.setattr("hubbub.shuffler.mix.dummies.IN_MEMORY", 0)
+    monkeypatch.setattr("hubbub.shuffler.mix.dummies.CHUNK", 4)
+    right = Query.draw_noise
+    monkeypatch.setattr(Query, "draw_noise", lambda query, random: draws.append(right(query, random)) or draws[-1])
+    world = World(tmp_path, queries=(THREE, NINE))
+    await world.start()
+    assert (await world.live(0)).state is RoundState.ERASED
+    assert disk.writes > first + failing
+    assert world.rounds.incidents.now() == ()
+    assert len(draws) > 2, "the first try failed, so the round was drawn again"
+    for query, (symbols, z) in enumerate(zip((3, 9), draws[-2:], strict=True)):
+        record = world.analyzer.records[BatchId(world.task.id, 0, query)]
+        found = Counter(world.analyzer.symbols(query))
+        real = Counter(i % symbols for i in range(MINIMUM))
+        assert found - real == Counter({symbol: count for symbol, count in enumerate(z) if count})
+        assert real <= found
+        assert (record.reports, record.dummies) == (MINIMUM, sum(z))
+    assert all(file.closed for file in disk.files)
+    await world.stop()
+
+
+async def test_a_released_list_is_sent_again_and_never_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The analyzer fails in calls of the delivery, and the shuffler is killed in between: each query has one draw."""
+    draws = 0
+    right = Query.draw_noise
+
+    def counted(query: Query, random: Random) -> tuple[int, ...]:
+        nonlocal draws
+        draws += 1
+        return right(query, random)
+
+    monkeypatch.setattr(Query, "draw_noise", counted)
+    world = World(tmp_path, queries=(THREE, NINE))
+    await world.start()
+    world.analyzer.incident = unreachable("commit")
+    await world.fill()
+    await world.cut()
+    await world.until(lambda: world.state is RoundState.MIXED and world.analyzer.calls.count("commit") > 2)
+    first = dict(world.analyzer.records)
+    await world.kill()
+    world.analyzer.incident = unreachable("begin")
+    await world.start(ready=False)
+    tried = world.analyzer.calls.count("begin")
+    await world.until(lambda: world.analyzer.calls.count("begin") > tried + 2)
+    world.analyzer.incident = lambda _call: None
+    await world.over()
+    assert draws == 2
+    assert first.items() <= world.analyzer.records.items()
+    for query, symbols in enumerate((3, 9)):
+        record = world.analyzer.records[BatchId(world.task.id, 0, query)]
+        assert len(world.analyzer.symbols(query)) == MINIMUM + record.dummies
+        real = Counter(i % symbols for i in range(MINIMUM))
+        assert (Counter(world.analyzer.symbols(query)) - real).total() == record.dummies
+    await world.stop()

@@ -11,31 +11,39 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 from unit.shuffler.mix.test_mix import Memory, cut, devices, envelope  # noqa: F401 - cut is a fixture
+from unit.shuffler.world import FakeAnalyzer
 
-from hubbub.protos.records.batch import released_digest
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.protos.messages import RoundState
+from hubbub.protos.records.batch import BatchRecord, released_digest
+from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.files import Files
 from hubbub.service.spark.session import SparkApplication, workplace
+from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import mix as mixing
 from hubbub.shuffler.mix import spark
+from hubbub.shuffler.mix.dummies import seal_dummies
 from hubbub.shuffler.mix.external_sort import Column, Keys
-from hubbub.shuffler.mix.mix import mix
+from hubbub.shuffler.mix.mix import Random, Rows, mix
 from hubbub.shuffler.mix.spark import keys_at, mixed_on, order_by, order_of
 from hubbub.shuffler.records import Round
 from support.ended import started_program
-from support.queries import INNER_BYTES
+from support.queries import INNER_BYTES, krr_query
 from support.samples import Parties, sample_task
 from support.spark import LEAKY, NEEDS_JAVA, SETTINGS, carried, die_at_first, holding, running
 
 WIDTH = 56
 COUNT = 3000
+LAW = NoiseLaw.of("geometric", Fraction(4, 5), 14)
 
 
 def test_a_key_follows_from_secret_block_and_place_alone() -> None:
@@ -176,6 +184,34 @@ def test_the_order_is_that_of_the_keys_whatever_tasks_run_again(
     assert (np.concatenate(mixed) == expected(random.given[1])).all()
     assert released_digest([part.tobytes() for part in mixed]) == released_digest([expected(random.given[1]).tobytes()])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.slow
+@NEEDS_JAVA
+@LEAKY
+@pytest.mark.usefixtures("small")
+async def test_noise_is_drawn_once_whatever_tasks_run_again(begun: SparkApplication, tmp_path: Path) -> None:
+    parties = Parties.generate()
+    asked = replace(krr_query(Histogram("theme", ("light", "dark", "none")), 2**30), noise=LAW)
+    task = sample_task(parties, queries=(asked,))
+    keys = make_keys(task, 0, parties.shuffler, await FakeAnalyzer(task, parties).get_key(task.id, 0))
+    cut = Round(1, task.id, 0, RoundState.CUT, keys, submissions=COUNT, closed_by="operator")  # noqa: F811
+    noise, drawn = await seal_dummies(task, cut, random := Seeded(b"noise", [])), len(random.given)
+    assert [len(given) for given in random.given] == [16] * 3, "one draw for each symbol"
+
+    def order(rows: Rows, _count: int, width: int, folder: Path, random: Random) -> Iterator[Column]:
+        return mixed_on(begun, folder, rows, width, random, Dying).column()
+
+    width = task.inner_bytes[0]
+    arrived = [hashlib.shake_256(number.to_bytes(4, "big")).digest(width) for number in range(COUNT)]
+    memory = Memory([b"".join(arrived)], tmp_path)
+    mix(memory, cut, task, parties.shuffler, random, noise, order)
+    joined = b"".join(memory.released[0, block] for block in range(len(memory.released)))
+    rows = [joined[start : start + width] for start in range(0, len(joined), width)]
+    assert sorted(rows) == sorted([*arrived, *(row.tobytes() for row in noise[0])])
+    assert 16 not in [len(given) for given in random.given[drawn:]]
+    record = BatchRecord.read(memory.batches[0][1], parties.shuffler.public)
+    assert (record.reports, record.dummies, record.digest) == (COUNT, len(noise[0]), released_digest(rows))
 
 
 @pytest.mark.slow

@@ -48,3 +48,15 @@ def test_the_file_does_not_hold_what_was_put_there(tmp_path: Path, monkeypatch: 
     assert len(written) == 6400
     assert bytes([7]) * 8 not in written
     held.close()
+
+
+def test_what_a_full_disk_did_not_take_keeps_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last bytes of a file are written as it is closed: an error there must not keep others from being closed."""
+    full = Path("/dev/full").open("w+b")  # noqa: SIM115 - the spool closes it
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
+    held = Spool(tmp_path, 64)
+    held.add(np.zeros((3, 64), dtype=np.uint8))
+    with pytest.raises(OSError, match="No space left"):
+        list(held.chunks())
+    held.close()
+    assert full.closed

@@ -1,0 +1,132 @@
+"""Shows a plan's expected errors: beside its alternatives, and over ε as a table and as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
+from hubbub.cli.tables.significant_digits import significant
+from hubbub.cli.tables.tables import print_table
+from hubbub.planning.alternatives import WHO, Alternative
+from hubbub.planning.by_error import ErrorsAtEpsilon
+from hubbub.planning.plan import Plan
+
+Found = Mapping[str, Sequence[Alternative]]
+"""The alternatives of each query by its name."""
+
+
+def alternatives_document(found: Found) -> dict[str, object]:
+    """Return the alternatives of each query as JSON values."""
+    return {name: [each.as_json() for each in rows] for name, rows in found.items()}
+
+
+def print_alternatives(console: Console, found: Found, own: float | None, notes: Sequence[str] = ()) -> None:
+    """Print a table of the alternatives of each query, then who must be honest for them.
+
+    `own` is the task's cap on ε_local. Caps that give the same are in one row.
+    """
+    for name, rows in found.items():
+        counts = list(dict.fromkeys(count for each in rows for count in each.errors or ()))
+        table = Table("added", title=f"{name}: if the shuffler adds", title_justify="left")
+        for column in ("cap", "ε_local", "dummies", "std. error", *(f"at {count:,}" for count in counts)):
+            table.add_column(column, justify="right")
+        for caps, each in _joined(rows):
+            table.add_row(each.added, _caps(caps, own), *_numbers(each, counts))
+        print_table(console, table)
+    for sentence in (*_reasons(found), *notes, _READING, WHO):
+        console.print(sentence, markup=False, soft_wrap=True)
+
+
+_READING = (
+    "cap: that on ε_local of the task, which its queries share; ε_local: this query's; dummies: on average in a batch; "
+    "std. error: the worst case; at c: that of a count of c people"
+)
+
+
+def _caps(caps: Sequence[float | None], own: float | None) -> str:
+    first, last = ("none" if cap is None else f"{cap:g}" for cap in (caps[0], caps[-1]))
+    text = first if first == last else f"{first} … {last}"
+    return f"{text} (own)" if own in caps and len(caps) == 1 else text
+
+
+def _joined(rows: Sequence[Alternative]) -> list[tuple[list[float | None], Alternative]]:
+    """Return the alternatives that can be planned, those with the same numbers together."""
+    joined: list[tuple[list[float | None], Alternative]] = []
+    for each in rows:
+        if each.why_not is not None:
+            continue
+        last = joined[-1][1] if joined else None
+        if last is not None and (last.added, last.error) == (each.added, each.error):
+            joined[-1][0].append(each.cap)
+        else:
+            joined.append(([each.cap], each))
+    return joined
+
+
+def _numbers(each: Alternative, counts: Sequence[int]) -> tuple[str, ...]:
+    errors = each.errors or {}
+    local, error = each.epsilon_local or 0.0, each.error or 0.0
+    at = (f"{errors[count]:.3g}" if count in errors else "" for count in counts)
+    return (f"{local:.2f}", f"{each.dummies:,}", significant((error,), error)[0], *at)
+
+
+def _reasons(found: Found) -> list[str]:
+    told = [f"{each.added}: {each.why_not}" for rows in found.values() for each in rows if each.why_not is not None]
+    return list(dict.fromkeys(told))
+
+
+def stated_text(planned: Plan) -> str | None:
+    """Return what was solved for the stated errors and what stayed as it was written; None if none is stated."""
+    draft = planned.draft
+    if planned.epsilon_most is None:
+        return None
+    stated = ", ".join(f"{name} {error:g}" for name, error in draft.errors)
+    return (
+        f"planned by error: ε = {draft.privacy.epsilon:g} is the least found that reaches the stated standard errors "
+        f"({stated}); epsilon = {planned.epsilon_most:g} in the draft was the most. δ, minimum_reports, the cap on "
+        "ε_local, weights, dummies and noise stay as the draft has them"
+    )
+
+
+def stated_document(planned: Plan) -> dict[str, object] | None:
+    """Return the same as JSON values."""
+    if planned.epsilon_most is None:
+        return None
+    privacy = planned.draft.privacy
+    return {"stated": dict(planned.draft.errors), "epsilon": privacy.epsilon, "epsilon_most": planned.epsilon_most}
+
+
+def print_errors_by_epsilon(console: Console, planned: Plan, rows: Sequence[ErrorsAtEpsilon]) -> None:
+    """Print the standard error of each query at several ε of a round."""
+    names = [each.query.name for each in planned.queries]
+    table = Table("standard error at ε =")
+    for name in names:
+        table.add_column(name, justify="right")
+    for each in rows:
+        label = f"{each.epsilon:g} (this plan)" if each.planned else f"{each.epsilon:g}"
+        errors = [each.errors.get(name) for name in names]
+        table.add_row(label, *("" if error is None else significant((error,), error)[0] for error in errors))
+    print_table(console, table)
+    for each in rows:
+        if each.why_not is not None:
+            console.print(f"ε = {each.epsilon:g}: {each.why_not}", markup=False, soft_wrap=True)
+
+
+def errors_plot(planned: Plan, rows: Sequence[ErrorsAtEpsilon]) -> Plot:
+    """Return the plot of each query's standard error over ε, with the stated one, one panel for each query."""
+    draft = planned.draft
+    epsilons, stated = tuple(each.epsilon for each in rows), dict(draft.errors)
+    caption = f"n = {draft.minimum_reports}, δ = {draft.privacy.delta:g}, ε_local ≤ {draft.privacy.epsilon_local:g}"
+    panels = []
+    for each in planned.queries:
+        name, unit = each.query.name, each.query.question.planned_for
+        errors = tuple(row.errors.get(name) for row in rows)
+        series = [Series("expected, worst case", "promised", epsilons, errors)]
+        if name in stated:
+            series.append(Series("stated", "stated", epsilons, (stated[name],) * len(epsilons)))
+        axes = Axis("ε of a round", "log"), Axis(f"standard error of {unit}", "log")
+        panels.append(Panel(name, *axes, tuple(series), shaded=False))
+    return Plot(f"{draft.name}: error over ε, {caption}", caption, tuple(panels))

@@ -1,0 +1,204 @@
+"""Solves for the least ε with which queries reach stated standard errors, all else in the draft as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf, isfinite, log
+from typing import Any
+
+from hubbub.protos.errors import TaskError
+from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL
+from hubbub.protos.task.task import MAXIMUM_REPORTS, Draft
+
+USUAL_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""The ε that people choose from: errors are shown at these."""
+
+LARGEST_EPSILON = 100.0
+"""The largest ε that a task may promise."""
+
+CLOSE = 1.005
+"""The search ends if ε is known up to this factor: errors are printed to two digits."""
+
+STEPS = 24
+"""Most plans of one search."""
+
+ErrorsOf = Callable[[Draft], Mapping[str, float]]
+"""Plans a draft, and returns the expected error of each query; raises TaskError if it cannot be planned."""
+
+
+@dataclass(frozen=True)
+class ErrorsAtEpsilon:
+    """The expected standard error of each query at one ε of a round, or the reason why there are none.
+
+    `planned` says that it is the plan's own ε.
+    """
+
+    epsilon: float
+    errors: Mapping[str, float]
+    planned: bool = False
+    why_not: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return them as a JSON object."""
+        return {
+            "epsilon": self.epsilon,
+            "planned": self.planned,
+            "expected_standard_errors": dict(self.errors),
+            "why_not": self.why_not,
+        }
+
+
+def errors_by_epsilon(draft: Draft, errors_of: ErrorsOf) -> tuple[ErrorsAtEpsilon, ...]:
+    """Return the errors at `USUAL_EPSILONS` and at the draft's own ε, from small to large."""
+    own = draft.privacy.epsilon
+    return tuple(_errors_at(draft, epsilon, errors_of) for epsilon in sorted({*USUAL_EPSILONS, own}))
+
+
+def _errors_at(draft: Draft, epsilon: float, errors_of: ErrorsOf) -> ErrorsAtEpsilon:
+    planned = epsilon == draft.privacy.epsilon
+    try:
+        return ErrorsAtEpsilon(epsilon, errors_of(_at(draft, epsilon)), planned)
+    except TaskError as error:
+        return ErrorsAtEpsilon(epsilon, {}, planned, str(error))
+
+
+def least_epsilon(draft: Draft, errors_of: ErrorsOf) -> Draft:
+    """Return the draft with the least ε found at which every stated error is reached; it is at most the draft's.
+
+    Fixed are δ, the minimum of reports, the cap on ε_local, weights, dummies and noise. The plan at that ε was made.
+
+    Raises:
+        TaskError: if the draft's own ε does not reach them; it names what else would.
+    """
+    found = _least(draft, draft.privacy.epsilon, errors_of)
+    if found is None:
+        raise TaskError(_unreached(draft, errors_of))
+    return _at(draft, found)
+
+
+def _at(draft: Draft, epsilon: float) -> Draft:
+    return replace(draft, privacy=replace(draft.privacy, epsilon=epsilon))
+
+
+def _excess(draft: Draft, errors_of: ErrorsOf) -> float:
+    """Return the largest ratio of an expected error to the stated one: all are reached if it is at most 1."""
+    try:
+        errors = errors_of(draft)
+    except TaskError:
+        return inf
+    # NaN is no error that was reached.
+    ratios = [errors[name] / wanted for name, wanted in draft.errors]
+    return max(ratio if isfinite(ratio) else inf for ratio in ratios)
+
+
+def _least(draft: Draft, most: float, errors_of: ErrorsOf) -> float | None:
+    """Return an ε up to `most` that reaches the errors, about the least; None if `most` does not.
+
+    An error is nearly proportional to 1/ε, so each step interpolates between the logarithms of both ends. Every ε that
+    is returned was tried.
+    """
+    high, above = most, _excess(_at(draft, most), errors_of)
+    if above > 1:
+        return None
+    low, below = 0.0, inf
+    for step in range(STEPS):
+        if high <= CLOSE * low:
+            break
+        middle = _between(low, below, high, above, step)
+        excess = _excess(_at(draft, middle), errors_of)
+        if excess <= 1:
+            high, above = middle, excess
+        else:
+            low, below = middle, excess
+    return _rounded(draft, high, most, errors_of)
+
+
+def _between(low: float, below: float, high: float, above: float, step: int) -> float:
+    if not low:
+        # A little further than where the error should be reached, so that the next end is a lower one.
+        return float(high * max(above, 1e-6) * 0.995)
+    if not isfinite(below) or step % 3 == 2:
+        return float((low * high) ** 0.5)
+    # The ratio is `below` > 1 at `low`, and `above` <= 1 at `high`; it is 1 in between.
+    part = log(below) / max(log(below) - log(max(above, 1e-300)), 1e-12)
+    nearest = (CLOSE - 1) / 4
+    return float(low * (high / low) ** min(max(part + nearest, 0.02), 0.98))
+
+
+def _rounded(draft: Draft, epsilon: float, most: float, errors_of: ErrorsOf) -> float:
+    """Return ε rounded up to three digits if that reaches the errors too: people read it in a task."""
+    from hubbub.accountant.numbers import round_up_significant
+
+    short = min(round_up_significant(epsilon, 3), most)
+    return short if short == epsilon or _excess(_at(draft, short), errors_of) <= 1 else epsilon
+
+
+def _unreached(draft: Draft, errors_of: ErrorsOf) -> str:
+    """Return the message for errors that the draft's ε does not reach, with each change that alone would reach them."""
+    privacy = draft.privacy
+    try:
+        errors = errors_of(draft)
+        reached = "; ".join(
+            f"{name}: {errors[name]:.4g}, not {wanted:g}" for name, wanted in draft.errors if not errors[name] <= wanted
+        )
+    except TaskError as error:
+        reached = str(error)
+    changes = _changes(draft, errors_of)
+    remedy = f"each of these alone reaches it: {', '.join(changes)}" if changes else "no single change here reaches it"
+    return (
+        f"epsilon = {privacy.epsilon:g}, the most that the task allows, does not reach the stated error at "
+        f"minimum_reports = {draft.minimum_reports} with epsilon_local = {privacy.epsilon_local:g} ({reached}); "
+        f"{remedy}; or state a larger error"
+    )
+
+
+def _changes(draft: Draft, errors_of: ErrorsOf) -> list[str]:
+    """Return the changes that alone reach the stated errors, as a draft writes them."""
+    epsilon = _least(draft, LARGEST_EPSILON, errors_of)
+    changes = [] if epsilon is None else [f"epsilon = {epsilon:g}"]
+    reports = _enough_reports(draft, errors_of)
+    changes += [] if reports is None else [f"minimum_reports = {reports}"]
+    cap = _enough_local(draft, errors_of)
+    changes += [] if cap is None else [f"epsilon_local = {cap}"]
+    if draft.noise == "none" and not draft.privacy.dummies and _excess(replace(draft, noise="auto"), errors_of) <= 1:
+        changes.append('noise = "auto"')
+    return changes
+
+
+def _enough_reports(draft: Draft, errors_of: ErrorsOf) -> int | None:
+    # A larger minimum can make an error larger again, as the cap on ε_local then decides: so each try is four times.
+    def enough(reports: int) -> bool:
+        return _excess(replace(draft, minimum_reports=reports, maximum_reports=None), errors_of) <= 1
+
+    tries = [draft.minimum_reports * 4**power for power in range(1, 9)]
+    found = next((reports for reports in tries if reports <= MAXIMUM_REPORTS and enough(reports)), None)
+    return None if found is None else first_that(enough, found // 4, found)
+
+
+def _enough_local(draft: Draft, errors_of: ErrorsOf) -> int | None:
+    def enough(cap: int) -> bool:
+        return _excess(replace(draft, privacy=replace(draft.privacy, epsilon_local=float(cap))), errors_of) <= 1
+
+    # A cap that does not bind changes nothing, so the largest one decides whether any is enough.
+    larger = range(int(draft.privacy.epsilon_local) + 1, MAXIMUM_EPSILON_LOCAL + 1)
+    if not larger or not enough(larger[-1]):
+        return None
+    return next(cap for cap in larger if enough(cap))
+
+
+def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
+    """Return a number at which `holds` is true, at most an eighth above the first; None if there is none to `limit`.
+
+    It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.
+    """
+    high = low
+    while not holds(high):
+        if high >= limit:
+            return None
+        low, high = high, min(2 * high, limit)
+    # `holds` is true at `high` and was false at `low`, unless they are equal.
+    while high - low > max(1, high // 8):
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
