@@ -1,4 +1,4 @@
-"""Laws of a sum of several draws of the shuffler's noise: in all batches, and given the sum of all draws, which is known.
+"""Laws of a sum of several draws of the shuffler's noise: in all batches, and given the known sum of all draws.
 
 With A_s the sum of s of m independent draws, P(A_s = a | A_m = S) is proportional to P(A_s = a)·P(A_{m−s} = S − a).
 """
