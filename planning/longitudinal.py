@@ -6,13 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from math import exp, inf, log, sqrt
-from typing import Any
+from typing import Any, get_args
 
+from hubbub.accountant.calibration.design import Noise
+from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.numbers import real
-from hubbub.planning.longitudinal_goals import Goal, least_binary, least_nodes
+from hubbub.planning.longitudinal_goals import (
+    Goal,
+    binary_beside_noise,
+    least_binary,
+    least_nodes,
+    nodes_beside_noise,
+)
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
@@ -20,6 +29,7 @@ from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, s
 from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.longitudinal.strategy import STEADY_MISSING
 from hubbub.queries.longitudinal.tree import SendingNodes
+from hubbub.queries.randomizers.randomizer import beside_noise
 
 STEPS = 15
 """Halvings in the search for the local ε, on a logarithmic scale of e^±17.
@@ -42,7 +52,8 @@ class StrategyCandidate:
 
     `standard_error_mean` is the mean of the count's standard error over all rounds, `standard_error_largest` the
     largest. `standard_error_changing` is the largest if all devices change as often, and as badly timed, as possible.
-    If the strategy does not apply, `why_not` is the reason, and there are no numbers.
+    With `noise` the shuffler adds noise of that law to each round's batch, which alone keeps within the goal. If the
+    strategy does not apply, `why_not` is the reason, and there are no numbers.
     """
 
     name: str
@@ -53,6 +64,12 @@ class StrategyCandidate:
     standard_error_mean: float = inf
     standard_error_largest: float = inf
     standard_error_changing: float = inf
+    noise: NoiseLaw | None = None
+
+    @property
+    def sent(self) -> str:
+        """The name, with the noise if the shuffler adds any."""
+        return self.name if self.noise is None else f"{self.name}, noise"
 
     def as_json(self) -> dict[str, Any]:
         """Return the candidate as a JSON object."""
@@ -66,6 +83,7 @@ class StrategyCandidate:
             "standard_error_mean": self.standard_error_mean if applies else None,
             "standard_error_largest": self.standard_error_largest if applies else None,
             "standard_error_changing": self.standard_error_changing if applies else None,
+            "noise": None if self.noise is None else self.noise.content(),
         }
 
 
@@ -74,45 +92,54 @@ class StrategyTargets:
     """The requirements that every strategy must meet.
 
     `steady` people of each level answer every round; None if the task does not state it. `changing` is the share of
-    devices whose value at a node is not 0. Errors are computed for that share.
+    devices whose value at a node is not 0. Errors are computed for that share. `noise` says whether the shuffler adds
+    noise: never, if that is worth its error (`NOISE_WORTH`), or always.
     """
 
     horizon: Horizon
     goal: Goal
     steady: int | None
     changing: float = 0.0
+    noise: Noise = "none"
 
     @classmethod
     def of(
-        cls, horizon: Horizon, goal: Goal, steady_share: float | None = None, changing: float = 0.0
+        cls,
+        horizon: Horizon,
+        goal: Goal,
+        steady_share: float | None = None,
+        changing: float = 0.0,
+        noise: Noise = "none",
     ) -> StrategyTargets:
         """Return the targets for `steady_share`, the share of the honest people who answer every round.
 
         None means that nothing is stated about it.
 
         Raises:
-            AccountingError: if a share is out of range.
+            AccountingError: if a share is out of range, or `noise` is none of its words.
         """
+        if noise not in get_args(Noise):
+            raise AccountingError(f"noise is {shown(noise)}; give one of {', '.join(get_args(Noise))}")
         if not 0 <= real(changing) <= 1:
             raise AccountingError(f"changing is {shown(changing)}, but a share of the devices must be from 0 to 1")
         if steady_share is None:
-            return cls(horizon, goal, None, float(changing))
+            return cls(horizon, goal, None, float(changing), noise)
         if not 0 < real(steady_share) <= 1:
             raise AccountingError(
                 f"steady_share is {shown(steady_share)}, but a share of the people must be above 0 and at most 1"
             )
         steady = steady_people(horizon.levels, goal.hiding, steady_share, goal.terms.delta)
-        return cls(horizon, goal, steady, float(changing))
+        return cls(horizon, goal, steady, float(changing), noise)
 
 
-def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[StrategyCandidate, ...]:
-    """Return the cost and the errors of each strategy that the question allows."""
+def candidates(question: Longitudinal, rounds: int, goal: Goal, noise: Noise = "none") -> tuple[StrategyCandidate, ...]:
+    """Return the cost and the errors of each strategy that the question allows, with noise of the shuffler or not."""
     names = [*SENDINGS] if question.strategy == AUTO else [question.strategy]
     try:
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
         return tuple(StrategyCandidate(name, why_not=str(error)) for name in names)
-    return compare_strategies(StrategyTargets.of(horizon, goal, question.steady_share), names)
+    return compare_strategies(StrategyTargets.of(horizon, goal, question.steady_share, noise=noise), names)
 
 
 def compare_strategies(
@@ -127,11 +154,38 @@ def compare_strategies(
 
 
 def chosen(found: tuple[StrategyCandidate, ...]) -> StrategyCandidate:
-    """Return the candidate with the least mean error; if none applies, the first one, which contains the reason."""
-    return min(found, key=lambda each: each.standard_error_mean)
+    """Return the candidate with the least mean error; if none applies, the first one, which contains the reason.
+
+    One beside noise is preferred if its error is at most `NOISE_WORTH` times the least.
+    """
+    least = min(found, key=lambda each: each.standard_error_mean)
+    noisy = min((each for each in found if each.noise), key=lambda each: each.standard_error_mean, default=least)
+    return noisy if noisy.standard_error_mean <= NOISE_WORTH * least.standard_error_mean else least
 
 
 def _candidate(name: str, wanted: StrategyTargets) -> StrategyCandidate:
+    """Return a strategy without noise or beside it, as the targets ask; with `auto`, beside it if that is worth it."""
+    if wanted.noise == "always" and name not in BESIDE_NOISE:
+        ways = " and ".join(BESIDE_NOISE)
+        return StrategyCandidate(name, why_not=f"it takes no noise of the shuffler, only {ways} do")
+    found = [_without_noise(name, wanted)] if wanted.noise != "always" else []
+    if wanted.noise != "none" and name in BESIDE_NOISE:
+        found.append(_beside_noise(name, wanted))
+    return chosen(tuple(found))
+
+
+def _beside_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
+    try:
+        found = BESIDE_NOISE[name](wanted)
+    except AccountingError as error:
+        return StrategyCandidate(name, why_not=f"beside noise: {error}")
+    if found is None:
+        cap = f"epsilon_local {wanted.goal.local:g} over {wanted.horizon.periods} rounds"
+        return StrategyCandidate(name, why_not=f"beside noise: no randomizer keeps within {cap}")
+    return _measured(name, found[0], wanted, found[1])
+
+
+def _without_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     if wanted.steady is None and SENDINGS[name].counts_on_steady:
         return StrategyCandidate(name, why_not=f"it {STEADY_MISSING}")
     try:
@@ -147,21 +201,31 @@ def _candidate(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     return _measured(name, sending, wanted)
 
 
-def _measured(name: str, sending: Sent, wanted: StrategyTargets) -> StrategyCandidate:
+def _measured(name: str, sending: Sent, wanted: StrategyTargets, noise: NoiseLaw | None = None) -> StrategyCandidate:
     strategy: Strategy = sending.strategy
     rounds, goal = wanted.horizon.periods, wanted.goal
     reports, periods = goal.terms.minimum_reports, range(1, rounds + 1)
     changing = [round(wanted.changing * reports) * len(wanted.horizon.cover(period)) for period in periods]
-    errors = [sqrt(strategy.variance(*each)) for each in zip(periods, repeat(reports), repeat(0), changing)]
+    added = [0.0 if noise is None else sending.noise_variance(period, noise) for period in periods]
+    variances = map(strategy.variance, periods, repeat(reports), repeat(0), changing)
+    errors = [sqrt(variance + more) for variance, more in zip(variances, added, strict=True)]
+    largest = [strategy.largest_variance(period, reports) for period in periods]
+    # Beside noise the ε that is stated needs nobody else.
+    reached = (
+        goal.reached(sending.mechanism, rounds)
+        if noise is None
+        else goal.reached_by_noise(beside_noise(sending, noise), rounds)
+    )
     return StrategyCandidate(
         name,
         sending,
         None,
         goal.local_of(sending.mechanism, rounds),
-        goal.reached(sending.mechanism, rounds),
+        reached,
         sum(errors) / rounds,
         max(errors),
-        max(sqrt(strategy.largest_variance(period, reports)) for period in periods),
+        max(sqrt(variance + more) for variance, more in zip(largest, added, strict=True)),
+        noise,
     )
 
 
@@ -198,6 +262,18 @@ def _tree(wanted: StrategyTargets) -> SendingNodes | None:
     return None if found is None else SendingNodes(found)
 
 
+def _direct_beside_noise(wanted: StrategyTargets) -> tuple[SendingStates, NoiseLaw] | None:
+    found = binary_beside_noise(wanted.horizon, wanted.goal)
+    if found is None:
+        return None
+    return SendingStates(2, int(found[0].gamma * DENOMINATOR), wanted.horizon), found[1]
+
+
+def _tree_beside_noise(wanted: StrategyTargets) -> tuple[SendingNodes, NoiseLaw] | None:
+    found = nodes_beside_noise(wanted.horizon, wanted.goal)
+    return None if found is None else (SendingNodes(found[0]), found[1])
+
+
 def _vector(wanted: StrategyTargets) -> Sent | None:
     steady = wanted.steady or 1
     return _strongest(lambda local: SendingVector(Vector.best(wanted.horizon, local), steady), wanted)
@@ -215,3 +291,9 @@ _STRONGEST: Mapping[str, Callable[[StrategyTargets], Sent | None]] = {
     Tree.kind: _tree,
 }
 """For each strategy, the function that finds its least error within a goal: by least noise, or by largest local ε."""
+
+BESIDE_NOISE: Mapping[str, Callable[[StrategyTargets], tuple[Sent, NoiseLaw] | None]] = {
+    Direct.kind: _direct_beside_noise,
+    Tree.kind: _tree_beside_noise,
+}
+"""For each strategy whose reports the shuffler can imitate, the function that finds its least error beside noise."""

@@ -10,13 +10,15 @@ from math import exp, inf, log, sqrt
 from typing import TypeVar
 
 from hubbub.accountant.calibration.design import Target
+from hubbub.accountant.calibration.noise import MOST_NOISE, least_noise
 from hubbub.accountant.certificate.batches import linked_part, round_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.longitudinal.noise import NodeNoise, binary_numerator, gaussian_mu
-from hubbub.accountant.mechanisms import KRR, Finite, LocalMechanism, TreeNodes, one_round, paid_rounds
+from hubbub.accountant.longitudinal.noise import NodeNoise, binary_numerator, gaussian_mu, open_nodes
+from hubbub.accountant.mechanisms import KRR, Finite, LocalMechanism, TreeNodes, WithNoise, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Horizon
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.numbers import fraction_up, honest_reports
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.change_by_two import DELTA_LEAST, single, spared
@@ -24,10 +26,15 @@ from hubbub.accountant.pairs.change_by_two import DELTA_LEAST, single, spared
 CLOSE = 3e-3
 """The search for the least noise ends if ε is within its limit and this close to it, relatively."""
 
+AIMED = (1 - 1e-6, 0.98, 0.9, 0.75, 0.5, 0.25)
+"""The shares of ε at which noise is searched for, the next one if one round alone, or rounding, asks for more."""
+
 TRIES = 10
 """The most compositions of each part of that search."""
 
 M = TypeVar("M", bound=LocalMechanism)
+
+N = TypeVar("N", KRR, TreeNodes)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,16 @@ class Goal:
     def local_of(self, mechanism: LocalMechanism, rounds: int) -> float:
         """Return the local ε of `rounds` rounds together, never below the exact sum."""
         return fraction_up(paid_rounds(mechanism, rounds) * Fraction(mechanism.epsilon_local))
+
+    def holds_by_noise(self, mechanism: WithNoise, rounds: int) -> bool:
+        """Return whether noise alone keeps within both limits on ε, whatever everybody else sent."""
+        if self.reached_by_noise(mechanism, rounds) > self.epsilon:
+            return False
+        return not self.asks_more_of_one or _upper(Part(one_round(mechanism), 1), self.delta) <= self.round_epsilon
+
+    def reached_by_noise(self, mechanism: WithNoise, rounds: int) -> float:
+        """Return the certified ε of `rounds` rounds together, whatever everybody else sent."""
+        return _upper(Part(mechanism, 1, paid_rounds(mechanism, rounds)), self.delta)
 
     @property
     def asks_more_of_one(self) -> bool:
@@ -138,6 +155,45 @@ def least_nodes(horizon: Horizon, goal: Goal, changing: float = 0.0) -> TreeNode
         return None
     shape, start, _ = min(found, key=lambda each: each[2])
     return _least(shape.at, horizon.periods, goal, start, lambda each: _assumed(each, goal))
+
+
+def binary_beside_noise(horizon: Horizon, goal: Goal) -> tuple[KRR, NoiseLaw] | None:
+    """Return the two-valued kRR, sent every round, beside the least noise that alone keeps within a goal."""
+    return _least_beside(lambda scale: KRR.from_numerator(2, binary_numerator(scale)), horizon.periods, goal)
+
+
+def nodes_beside_noise(horizon: Horizon, goal: Goal) -> tuple[TreeNodes, NoiseLaw] | None:
+    """Return the tree's nodes beside the least noise that alone keeps within a goal."""
+    return _least_beside(lambda scale: open_nodes(horizon, scale), horizon.periods, goal)
+
+
+def _least_beside(at: Callable[[float], N], rounds: int, goal: Goal) -> tuple[N, NoiseLaw] | None:
+    """Return the least private randomizer within both caps on local ε, and the least noise found beside it.
+
+    The noise keeps within the goal whatever all others sent. None if no randomizer is within the caps.
+
+    Raises:
+        AccountingError: if no noise within reach meets ε, or if it needs too many dummies.
+    """
+    floor = _floor(at, rounds, goal)
+    if floor is None:
+        return None
+    randomizer, units = at(floor), paid_rounds(at(floor), rounds)
+    alone = None
+    if goal.asks_more_of_one:
+        alone = least_noise(one_round(randomizer), goal.round_epsilon, goal.delta, lasting=rounds)
+    for share in AIMED:
+        over_all = least_noise(randomizer, share * goal.epsilon, goal.delta, units)
+        for law in (over_all,) if alone is None else sorted((over_all, alone), key=lambda each: each.variance):
+            beside = WithNoise(randomizer, law)
+            if goal.holds_by_noise(beside, rounds):
+                if beside.expected_dummies > MOST_NOISE:
+                    raise AccountingError(
+                        f"noise needs {beside.expected_dummies} dummies in each round, more than {MOST_NOISE}; allow a "
+                        "larger epsilon"
+                    )
+                return randomizer, law
+    raise AccountingError(f"no noise found meets epsilon {goal.epsilon:g} over {rounds} rounds; allow more")
 
 
 def _start(units: int, goal: Goal) -> float:

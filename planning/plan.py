@@ -218,12 +218,6 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
         raise TaskError(
             f"{question.name}: planning knows no longitudinal question of kind {question.kind}; use kind longitudinal"
         )
-    # Planned without noise it would break what the draft asks for, and nobody would be told.
-    if draft.noise == "always":
-        raise TaskError(
-            f"{question.name}: noise is always, but a longitudinal question takes no noise of the shuffler; set it to "
-            "auto, and the other questions may have it"
-        )
     privacy, share = draft.privacy, share_of(draft, [question])
     total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
     local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local
@@ -236,7 +230,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
         delta=privacy.delta * share,
     )
     rounds = draft.schedule.rounds
-    found = longitudinal.candidates(question, rounds, goal)
+    found = longitudinal.candidates(question, rounds, goal, draft.noise)
     best = longitudinal.chosen(found)
     if best.sending is None or best.epsilon_local is None or best.epsilon_upper is None:
         told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
@@ -244,7 +238,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
             f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}. Raise epsilon or "
             "minimum_reports"
         )
-    query = Query(question.frozen(best.name, rounds), best.sending)
+    query = Query(question.frozen(best.name, rounds), best.sending, best.noise)
     costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
     return PlannedQuery(query, *costs, float(reports), found)
 

@@ -124,22 +124,18 @@ class Query:
         """The fewest and the most reports that noise adds to a batch; None if the query has no noise."""
         if self.noise is None:
             return None
-        law = beside_noise(self.randomizer, self.noise)
-        return (self.noise.largest,) * 2 if law.fixed_total else (0, law.symbols * self.noise.largest)
+        return beside_noise(self.randomizer, self.noise).dummies_range
 
     def draw_noise(self, random: Random) -> tuple[int, ...]:
         """Return how many reports of each symbol the shuffler adds to a batch; none if the query has no noise.
 
-        Each number is an independent draw of the law from 128 random bits. If reports have two symbols, only that of
-        symbol 1 is drawn, and both add up to twice the reach.
+        Each drawn number is an independent draw of the law from 128 random bits. If the total is fixed, one symbol gets
+        the rest of it (`WithNoise.by_symbol`).
         """
         if self.noise is None:
             return ()
         law = beside_noise(self.randomizer, self.noise)
-        drawn = tuple(
-            self.noise.value_at(draw(random, TABLE_BITS // 8)) for _ in range(1 if law.fixed_total else law.symbols)
-        )
-        return (self.noise.largest - drawn[0], drawn[0]) if law.fixed_total else drawn
+        return law.by_symbol([self.noise.value_at(draw(random, TABLE_BITS // 8)) for _ in range(law.draws)])
 
     # At the analyzer
 

@@ -68,7 +68,7 @@ class NoiseBound:
         self.conditions(mechanism, reports, dummies)
         if not isinstance(mechanism, WithNoise):
             raise uncovered(self.name, mechanism, "noise of the shuffler beside the randomizer")
-        asked = mechanism.krr, mechanism.noise, mechanism.fixed_total
+        asked = mechanism.krr, mechanism.noise, mechanism.one_moves
         above = self.atoms(*asked)
         return above, dominated_atoms(*asked) if self.direction == "upper" else above
 

@@ -9,24 +9,37 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, inf, log, sqrt
+from math import ceil, exp, inf, log, sqrt, tanh
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds import epsilon_upper
 from hubbub.accountant.bounds.noise import NOISE
 from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, MechanismFamily, QueryDesign, R, Target
 from hubbub.accountant.calibration.least_error import best_size
-from hubbub.accountant.composition import compose_upper, composed_delta
+from hubbub.accountant.composition import composed_delta
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR, WithNoise
+from hubbub.accountant.longitudinal.noise import gaussian_mu
+from hubbub.accountant.mechanisms import KRR, LocalMechanism, WithNoise
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, TABLE_BITS, NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_whole
 from hubbub.accountant.pairs import ROUNDS_LIMIT, Part, dominating_grid
 
-STEPS, COARSE_STEPS = 1.003, 1.02
-"""The search for a spread ends at steps this large: the second over several rounds, where each check takes long."""
+STEPS = 1.003
+"""The search for a spread of one round ends at steps this large."""
+
+CLOSE, SLOPE, TRIES = 0.02, 20.0, 12
+"""Over several rounds the search ends this close to ln δ, which falls by about this much as ln(spread) grows by 1.
+
+So the spread is a thousandth too large. More tries than these are never needed.
+"""
+
+GEOMETRIC_ROUNDS = 8
+"""No geometric law is tried beyond so many rounds: a Gaussian one needs less noise from two to twelve rounds on."""
+
+LOG_TAIL = 46.0
+"""−ln of the mass that all rounds of a composition may lose: far less than any δ."""
 
 LEAST_SPREAD = 0.08
 """No smaller spread is tried: such a law draws its middle nearly always, and a smaller one has no mass beside it."""
@@ -38,7 +51,7 @@ ENDS = 0.02
 """The share of δ that the ends of a law may take over several rounds."""
 
 INTERIOR = 0.5
-"""The share of δ for the middle of the law while its parameter is searched; its ends may take the rest."""
+"""The share of δ for the middle of one round's law while its parameter is searched; its ends may take the rest."""
 
 
 @dataclass(frozen=True)
@@ -162,15 +175,20 @@ def _within_cap(family: MechanismFamily[R], cap: float) -> R:
 
 
 @answering
-def least_noise(randomizer: Imitated, epsilon: float, delta: float, rounds: int = 1, *, lasting: int = 1) -> NoiseLaw:
+def least_noise(
+    randomizer: LocalMechanism, epsilon: float, delta: float, rounds: int = 1, *, lasting: int = 1
+) -> NoiseLaw:
     """Return the law of the least variance found that meets (epsilon, delta) over so many rounds, by the noise alone.
 
     `epsilon` may be above the local ε; then any noise does, and the least one is returned. A law for one round may be
     used in more: then `lasting` is how many. Its ends are so far away that over all of these they take little of delta.
 
     Raises:
-        AccountingError: if a number is out of range, or no law within reach meets it.
+        AccountingError: if a number is out of range, if no law within reach meets it, or if the shuffler cannot imitate
+            the reports.
     """
+    if not isinstance(randomizer, Imitated):
+        raise AccountingError(f"{randomizer.kind} takes no noise of the shuffler; use krr")
     wanted, target = checked_epsilon(epsilon), checked_delta(delta)
     counted = checked_whole("rounds", rounds, 1, ROUNDS_LIMIT)
     return _least(randomizer, wanted, target, counted, checked_whole("lasting", lasting, 1, ROUNDS_LIMIT))
@@ -243,59 +261,84 @@ def _of_family(
     family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int, lasting: int
 ) -> NoiseLaw | None:
     """Return the family's law of the least spread, with the least reach; None if none was found."""
-    lost = min(1e-3 * delta / rounds, 1e-4)
+    if rounds > 1:
+        return _over_rounds(family, randomizer, epsilon, delta, rounds)
+    lost = min(1e-3 * delta, 1e-4)
 
     def meets(spread: float) -> bool:
-        return _holds(randomizer, family.at(spread, lost), epsilon, INTERIOR * delta, rounds)
+        return _holds(randomizer, family.at(spread, lost), epsilon, INTERIOR * delta)
 
-    low, spread = _bracket(family, randomizer, epsilon, delta, rounds)
+    low, spread = 0.5 / epsilon, 1 / epsilon
     while not meets(spread):
-        low, spread = spread, spread * 1.05 if rounds > 1 else spread * 2
+        low, spread = spread, spread * 2
         if family.end_at(spread, lost) > REACH_LIMIT:
             return None
-    while rounds == 1 and meets(low) and low > LEAST_SPREAD:
+    while meets(low) and low > LEAST_SPREAD:
         spread, low = low, low / 2
-    while spread > (STEPS if rounds == 1 else COARSE_STEPS) * low:
+    while spread > STEPS * low:
         middle = sqrt(low * spread)
         low, spread = (low, middle) if meets(middle) else (middle, spread)
-    # Then the ends: as near as the whole δ allows. Over rounds, where a check takes long, the formula is good enough.
-    near, far = (
-        (0, family.at(spread, lost).reach) if rounds == 1 else (0, family.at(spread, ENDS * delta / rounds).reach)
-    )
-    if rounds > 1:
-        short = family.at(spread, lost, far)
-        return short if _holds(randomizer, short, epsilon, delta, rounds) else family.at(spread, lost)
+    # Then the ends: as near as the whole δ allows.
+    near, far = 0, family.at(spread, lost).reach
     while far - near > 1:
         reach = (near + far) // 2
-        fits = _holds(randomizer, family.at(spread, lost, reach), epsilon, delta, rounds)
+        fits = _holds(randomizer, family.at(spread, lost, reach), epsilon, delta)
         near, far = (near, reach) if fits else (reach, far)
     if lasting > 1:
         far = max(far, family.at(spread, ENDS * delta / lasting).reach)
     return family.at(spread, lost, far)
 
 
-def _bracket(
+def _over_rounds(
     family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int
-) -> tuple[float, float]:
-    """Return a spread that probably is too small, and one that probably is enough.
+) -> NoiseLaw | None:
+    """Return the family's law of about the least spread over several rounds; None if none was found.
 
-    Over many rounds ε is nearly proportional to 1 / spread, so two compositions lead there.
+    ln δ is nearly a line in ln(spread), so a few steps along secants end within `CLOSE` of δ. The first step is where
+    Gaussian noise would meet it.
     """
-    if rounds == 1:
-        return 0.5 / epsilon, 1 / epsilon
-    spread = max(1.0, 1.4 * sqrt(2 * rounds * log(1 / delta)) / epsilon)
-    for _ in range(2):
-        law = family.at(spread, min(1e-3 * delta / rounds, 1e-4))
-        reached = compose_upper([Part(WithNoise(randomizer, law), 1, rounds)], INTERIOR * delta)
-        spread *= reached / epsilon
-    return spread / 1.02, spread * 1.01
+    if family.name == "geometric" and rounds > GEOMETRIC_ROUNDS:
+        return None
+    lost = min(ENDS * delta / rounds, 1e-4)
+    if epsilon >= randomizer.epsilon_local * rounds:
+        return family.at(LEAST_SPREAD, lost)
+    places = 1 if WithNoise(randomizer, family.at(1.0, lost)).one_moves else 2
+    # A report whose randomizer is private by itself moves the noise by less: by the difference of two mean reports.
+    spread = tanh(randomizer.epsilon_local / 2) * sqrt(places * rounds) / gaussian_mu(epsilon, delta)
+    short, met, slope, before = 0.0, inf, -SLOPE, None
+    chosen = None
+    for _ in range(TRIES):
+        spread = max(spread, LEAST_SPREAD)
+        if family.end_at(spread, lost) > REACH_LIMIT:
+            return chosen
+        law = family.at(spread, lost)
+        found = _composed(randomizer, law, epsilon, rounds)
+        over = log(max(found, 1e-300) / delta)
+        if over <= 0:
+            met, chosen = spread, law
+            if over > -CLOSE or spread <= LEAST_SPREAD or met < short * (1 + CLOSE / SLOPE):
+                break
+        else:
+            short = spread
+        if before is not None and before[0] != log(spread):
+            slope = min((over - before[1]) / (log(spread) - before[0]), -1.0)
+        before = log(spread), over
+        aimed = spread * exp(min(max(-(over + CLOSE / 2) / slope, -1.0), 1.0))
+        # A step out of what is known halves it instead.
+        spread = aimed if short < aimed < met else sqrt(max(short, LEAST_SPREAD) * met)
+    return chosen
 
 
-def _holds(randomizer: Imitated, law: NoiseLaw, epsilon: float, delta: float, rounds: int) -> bool:
+def _composed(randomizer: Imitated, law: NoiseLaw, epsilon: float, rounds: int) -> float:
+    """Return δ of several rounds at ε, by the noise alone; never below the truth."""
     beside = WithNoise(randomizer, law)
-    if epsilon >= beside.epsilon_local * rounds:
+    tail = 10.0 * ceil((log(rounds) + LOG_TAIL) / 10)
+    return composed_delta(dominating_grid(Part(beside, 1), tail), rounds, epsilon)
+
+
+def _holds(randomizer: Imitated, law: NoiseLaw, epsilon: float, delta: float, rounds: int = 1) -> bool:
+    if epsilon >= randomizer.epsilon_local * rounds:
         return True
-    if rounds == 1:
-        return NOISE.delta(beside, 1, epsilon)[1] <= delta
-    grid = dominating_grid(Part(beside, 1), 10.0 * ceil((log(rounds / delta) + 16) / 10))
-    return composed_delta(grid, rounds, epsilon) <= delta
+    if rounds > 1:
+        return _composed(randomizer, law, epsilon, rounds) <= delta
+    return NOISE.delta(WithNoise(randomizer, law), 1, epsilon)[1] <= delta

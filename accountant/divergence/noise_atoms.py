@@ -16,6 +16,11 @@ Revealing more only adds to a divergence, so this pair dominates the view for ev
 others. It is symmetric, and it is fixed before the round, so it composes with all other pairs, adaptively.
 (docs/explanation/accounting-noise.md has the proofs.)
 
+A unit of a tree's nodes is the pair of one coordinate, with E the largest ratio of a report's chances under two values
+that differ by one. A value that differs by two moves two coordinates by one answer, and two units are never below it:
+as measures P − Q is the same, and P + Q differs so that every hockey stick of the units is at least as large. So units
+compose as rounds do. (docs/explanation/accounting-noise-over-time.md has the proofs.)
+
 The *attack* looks at the counts of x and x' alone, which is a post-processing of the view. The victim's report adds to
 the first, to the second or to neither. With two symbols it is the pair itself.
 """
@@ -54,25 +59,25 @@ class Coordinate:
 
 
 @lru_cache(maxsize=32)
-def dominating_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+def dominating_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
     """Return atoms of the pair: the noise of the shuffler beside one person's report."""
-    return _beside(krr, coordinate(law), fixed_total)
+    return _beside(krr, coordinate(law), one_moves)
 
 
 @lru_cache(maxsize=32)
-def dominated_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+def dominated_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
     """Return atoms that the pair dominates: its own, but for its lost mass; of blocks of counts if it is on a grid."""
     if not _is_on_grid(law):
-        return replace(dominating_atoms(krr, law, fixed_total), cut=0.0)
+        return replace(dominating_atoms(krr, law, one_moves), cut=0.0)
     stay, rise = _blocks(law)
     # The law of z + 1 is the mirror image of that of z. Written so, mirror images have exactly the same mass, and no
     # atom of ratio 1 is taken for one of another ratio and counted twice.
-    return _beside(krr, Coordinate(stay[::-1], stay, rise, 0.0), fixed_total)
+    return _beside(krr, Coordinate(stay[::-1], stay, rise, 0.0), one_moves)
 
 
-def _beside(krr: KRR, one: Coordinate, fixed_total: bool) -> Atoms:
+def _beside(krr: KRR, one: Coordinate, one_moves: bool) -> Atoms:
     """Return the atoms of the pair from those of a coordinate, or of two of them."""
-    if fixed_total:
+    if one_moves:
         a, b, gap, lost = one.p, one.q, one.gap, one.cut
     else:
         a, b = (np.outer(side, side).ravel() for side in (one.p, one.q))
@@ -153,10 +158,10 @@ def _on_grid(p: Array, q: Array, gap: Array) -> tuple[Array, Array, Array]:
 
 
 @lru_cache(maxsize=16)
-def attacking_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+def attacking_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
     """Return atoms of an attack: what the counts of the two answers tell about the victim's."""
-    if fixed_total:
-        return dominating_atoms(krr, law, fixed_total) if law.reach < MOST_ATOMS // 2 else _joined(krr, law)
+    if one_moves:
+        return dominating_atoms(krr, law, one_moves) if law.reach < MOST_ATOMS // 2 else _joined(krr, law)
     return _joined(krr, law)
 
 

@@ -87,6 +87,15 @@ class NodeNoise:
         return min((most * exp(-octaves * step / STEPS) for step in range(STEPS + 1)), key=loss)
 
 
+def open_nodes(horizon: Horizon, scale: float) -> TreeNodes:
+    """Return the nodes of the least local ε of the scale s = γb/(1 − γ)²: their blanket is uniform.
+
+    Beside noise of the shuffler a person needs no blanket, so what counts is the local ε and the variance of a value.
+    """
+    side = 1 / 3 if horizon.changes > 1 else 1 / 2
+    return TreeNodes(horizon.periods, horizon.changes, _numerator(_root(scale / side)), _numerator(side))
+
+
 def _root(ratio: float) -> float:
     """Return γ with (1 − γ)²·ratio = γ, computed so that no digits cancel."""
     return 2 * ratio / (2 * ratio + 1 + sqrt(1 + 4 * ratio))

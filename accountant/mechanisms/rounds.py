@@ -8,22 +8,25 @@ from hubbub.accountant.mechanisms.longitudinal.levels import LEVEL_SHARE
 from hubbub.accountant.mechanisms.registry import LocalMechanism
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
+from hubbub.accountant.mechanisms.with_noise import WithNoise
 
 T = TypeVar("T")
 
 
 def one_round(mechanism: LocalMechanism) -> LocalMechanism:
     """Return the law of one person's report in one round."""
-    return mechanism.one_round if isinstance(mechanism, Sequence | TreeNodes) else mechanism
+    return mechanism.one_round if isinstance(mechanism, Sequence | TreeNodes | WithNoise) else mechanism
 
 
 def paid_rounds(mechanism: LocalMechanism, rounds: int) -> int:
     """Return how often a person pays for `mechanism` in so many rounds: once, if all rounds are one report.
 
-    For the tree's nodes it is the number of units in which streams can differ; one round may cost two units.
+    For the tree's nodes it is the number of units in which streams can differ; one round may cost two units. Noise of
+    the shuffler changes what a unit costs, not how many there are.
     """
-    if isinstance(mechanism, TreeNodes):
-        return mechanism.paid(rounds)
+    nodes = _nodes(mechanism)
+    if nodes is not None:
+        return nodes.paid(rounds)
     return min(rounds, 1) if isinstance(mechanism, Sequence) else rounds
 
 
@@ -34,9 +37,15 @@ def costliest(mechanism: LocalMechanism, rounds: Several[T], reports: Callable[[
     seconds to compose.
     """
     paid = paid_rounds(mechanism, len(rounds))
-    if isinstance(mechanism, TreeNodes):
+    if _nodes(mechanism) is not None:
         return [min(rounds, key=reports)] * paid
     return list(rounds) if paid == len(rounds) else sorted(rounds, key=reports)[:paid]
+
+
+def _nodes(mechanism: LocalMechanism) -> TreeNodes | None:
+    """Return the tree's nodes that are sent, with or without noise beside them; None for other mechanisms."""
+    sent = mechanism.randomizer if isinstance(mechanism, WithNoise) else mechanism
+    return sent if isinstance(sent, TreeNodes) else None
 
 
 def hiding_reports(mechanism: LocalMechanism, reports: int, missing: int = 0) -> int:

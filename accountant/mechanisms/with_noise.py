@@ -1,7 +1,7 @@
 """Defines a randomizer beside noise of the shuffler: dummies of each symbol, their numbers drawn from one law."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -10,11 +10,12 @@ from hubbub.accountant.mechanisms.exact_values import Fits, check_content
 from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import KRR
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw, is_noise
+from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
 
-Imitated = KRR | Hashed
+Imitated = KRR | Hashed | TreeNodes
 """The randomizers whose reports a shuffler can imitate symbol by symbol."""
 
-KINDS: Mapping[str, type[Imitated]] = {KRR.kind: KRR, Hashed.kind: Hashed}
+KINDS: Mapping[str, type[Imitated]] = {KRR.kind: KRR, Hashed.kind: Hashed, TreeNodes.kind: TreeNodes}
 """Each of them by its name."""
 
 
@@ -22,9 +23,10 @@ KINDS: Mapping[str, type[Imitated]] = {KRR.kind: KRR, Hashed.kind: Hashed}
 class WithNoise:
     """Reports of `randomizer`; the shuffler adds z_j reports of each symbol j, each z_j an independent draw of `noise`.
 
-    A symbol is one value of a report: a category of kRR, or a cell of a row of hashed kRR. If kRR has two categories,
-    only z_1 is drawn, and z_0 = 2·reach − z_1: the total is fixed, which hides the same with half the noise. The
-    shuffler destroys every z_j when it releases the batch; their sum is public.
+    A symbol is one value of a report: a category of kRR, a cell of a row of hashed kRR, or the value of a tree's node.
+    If kRR has two categories, only z_1 is drawn, and z_0 = 2·reach − z_1: the total is fixed, which hides the same with
+    half the noise. Of a tree's node only the numbers of −1 and +1 are drawn, and the value 0 gets the rest of a fixed
+    total. The shuffler destroys every z_j when it releases the batch; their sum is public.
 
     So one person is hidden even if everybody else's report is known (docs/explanation/accounting-noise.md).
 
@@ -73,24 +75,72 @@ class WithNoise:
 
     @property
     def krr(self) -> KRR:
-        """KRR over the symbols that one answer can reach: the randomizer, or one row of it."""
+        """KRR over the symbols that one answer can reach: the randomizer, or one row of it.
+
+        For a tree's nodes it is kRR of two values of the same local ε. Beside it no unit is hidden better than beside
+        the node (accounting-noise-over-time.md).
+        """
+        if isinstance(self.randomizer, TreeNodes):
+            return KRR(2, 2 / (self.randomizer.likelihood_ratio + 1))
         return self.randomizer.krr if isinstance(self.randomizer, Hashed) else self.randomizer
 
     @property
     def fixed_total(self) -> bool:
-        """Whether the number of all dummies is fixed: there are two symbols, and only one number is drawn."""
-        return isinstance(self.randomizer, KRR) and self.randomizer.categories == 2
+        """Whether the number of all dummies is fixed, so that one symbol's number follows from the others."""
+        return isinstance(self.randomizer, TreeNodes) or (
+            isinstance(self.randomizer, KRR) and self.randomizer.categories == 2
+        )
+
+    @property
+    def one_moves(self) -> bool:
+        """Whether one drawn number alone hides what is paid for once; if not, two of them do.
+
+        A unit of a tree's nodes moves the number of −1 or that of +1. One round alone may move both.
+        """
+        if isinstance(self.randomizer, TreeNodes):
+            return not (self.randomizer.alone and self.randomizer.node.signed)
+        return self.fixed_total
+
+    @property
+    def one_round(self) -> "WithNoise":
+        """The law of one round alone."""
+        if not isinstance(self.randomizer, TreeNodes):
+            return self
+        return replace(self, randomizer=self.randomizer.one_round)
 
     @property
     def symbols(self) -> int:
         """How many symbols a report can be: |R|."""
+        if isinstance(self.randomizer, TreeNodes):
+            return len(self.randomizer.node.values)
         rows = self.randomizer.rows if isinstance(self.randomizer, Hashed) else 1
         return rows * self.krr.categories
 
     @property
+    def draws(self) -> int:
+        """How many numbers are drawn for a batch: one for each symbol, or for all but one if the total is fixed."""
+        return self.symbols - 1 if self.fixed_total else self.symbols
+
+    @property
+    def dummies_range(self) -> tuple[int, int]:
+        """The fewest and the most dummies of one batch: equal if the total is fixed."""
+        most = self.draws * self.noise.largest
+        return (most if self.fixed_total else 0), most
+
+    @property
     def expected_dummies(self) -> int:
-        """The expected number of dummies of one batch; for two symbols it is the number itself."""
-        return self.symbols * self.noise.reach
+        """The expected number of dummies of one batch; if the total is fixed it is the number itself."""
+        return self.dummies_range[1] if self.fixed_total else self.symbols * self.noise.reach
+
+    def by_symbol(self, drawn: Sequence[int]) -> tuple[int, ...]:
+        """Return the number of each symbol from the drawn ones; if the total is fixed, one symbol has the rest.
+
+        That is symbol 0 of two categories, and the value 0 of a tree's node.
+        """
+        if not self.fixed_total:
+            return tuple(drawn)
+        place = self.randomizer.node.values.index(0) if isinstance(self.randomizer, TreeNodes) else 0
+        return (*drawn[:place], self.dummies_range[0] - sum(drawn), *drawn[place:])
 
     @property
     def likelihood_ratio(self) -> Fraction:

@@ -25,6 +25,8 @@ FINER = 2
 class NoisePairs(LocalPairs[WithNoise]):
     """The pair depends on neither the reports nor the dummies of a part: everybody else is known.
 
+    Of a tree's nodes it is that of a unit; two of them cover a value that differs by two. `alone` is any difference.
+
     Bounds of the randomizer alone are valid too, as noise is a post-processing of the batch without it. They are asked
     for the randomizer (`without_noise`).
     """
@@ -49,7 +51,7 @@ class NoisePairs(LocalPairs[WithNoise]):
         return ("noise", "local")
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everybody else is known. None if answers may share a cell, and with uniform dummies, which hide too."""
+        """Everybody else is known. None if answers may share a cell, of a tree, and with dummies, which hide too."""
         return "noise-lower" if isinstance(self.mechanism.randomizer, KRR) and not dummies else None
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
@@ -81,10 +83,11 @@ class NoisePairs(LocalPairs[WithNoise]):
 
     def is_attack_on_itself(self, part: Part) -> bool:
         """With two symbols the attack is the pair."""
-        return self.mechanism.fixed_total and not part.dummies and part.reports == 1
+        is_attacked = self.attack_bound(part.dummies) is not None and part.reports == 1
+        return is_attacked and self.mechanism.one_moves
 
     def _asked(self) -> tuple[KRR, NoiseLaw, bool]:
-        return self.mechanism.krr, self.mechanism.noise, self.mechanism.fixed_total
+        return self.mechanism.krr, self.mechanism.noise, self.mechanism.one_moves
 
 
 def without_noise(part: Part) -> Part:

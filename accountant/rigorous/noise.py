@@ -26,7 +26,7 @@ def noise_delta(mechanism: WithNoise, epsilon: Fraction) -> Enclosure:
     P is the view if the victim has x, Q if x'. The victim's report is x' with `other`, and x with `truthful`, under x.
     """
     krr = mechanism.krr
-    sums = _views(mechanism.noise, mechanism.fixed_total)
+    sums = _views(mechanism.noise, mechanism.one_moves)
     with precision(_BITS):
         power, total = ball(epsilon).exp(), arb(0)
         own, flipped = ball(krr.truthful), ball(krr.other)
@@ -39,10 +39,10 @@ def noise_delta(mechanism: WithNoise, epsilon: Fraction) -> Enclosure:
 
 
 @lru_cache(maxsize=8)
-def _views(law: NoiseLaw, fixed_total: bool) -> list[tuple[Fraction, Fraction]]:
+def _views(law: NoiseLaw, one_moves: bool) -> list[tuple[Fraction, Fraction]]:
     """Return the chances of what is seen for report x, and for report x', by class."""
     classes = _classes(law)
-    if fixed_total:
+    if one_moves:
         return classes
     return [(p * other_q, q * other_p) for p, q in classes for other_p, other_q in classes]
 

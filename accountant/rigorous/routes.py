@@ -148,10 +148,13 @@ class FiniteRoute(Route):
 
 @dataclass(frozen=True)
 class NoiseRoute(Route):
-    """A randomizer beside noise of the shuffler: the noise alone, or the people alone; the smaller δ is valid."""
+    """A randomizer beside noise of the shuffler: the noise alone, or the people alone; the smaller δ is valid.
+
+    `people` is None if no proof of a batch without noise is known.
+    """
 
     mechanism: WithNoise
-    people: Route
+    people: Route | None
     name: ClassVar[str] = "noise"
 
     def attempts(
@@ -162,7 +165,7 @@ class NoiseRoute(Route):
         alone = noise_delta(self.mechanism, epsilon)
         with precision(256):
             enough = bool(alone.upper <= ball(target))
-        if enough:
+        if enough or self.people is None:
             yield alone
             return
         for found in self.people.attempts(reports, epsilon, target, dummies, limit, progress):
@@ -172,7 +175,7 @@ class NoiseRoute(Route):
         """Return the noise's δ, or that of the people if it is smaller."""
         alone = noise_delta(self.mechanism, epsilon)
         with precision(256):
-            if reports == 1 or bool(alone.upper <= ball(scale)):
+            if reports == 1 or self.people is None or bool(alone.upper <= ball(scale)):
                 return alone
         return _smaller(alone, self.people.point(reports, epsilon, scale, dummies))
 
@@ -185,7 +188,11 @@ def _smaller(one: Enclosure, other: Enclosure) -> Enclosure:
 
 
 def _with_noise(mechanism: WithNoise) -> Route:
-    return NoiseRoute(mechanism, route_of(mechanism.randomizer))
+    try:
+        return NoiseRoute(mechanism, route_of(mechanism.randomizer))
+    except NotProvenError:
+        # The noise hides a person without the others.
+        return NoiseRoute(mechanism, None)
 
 
 def _krr(mechanism: KRR) -> Route:

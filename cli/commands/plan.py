@@ -390,7 +390,7 @@ def _print_strategies(printer: Console, each: PlannedQuery) -> None:
         names = ("epsilon_upper", "epsilon_local", "standard_error_mean", "standard_error_largest")
         numbers = ["" if document[name] is None else f"{document[name]:.5g}" for name in names]
         taken = " (chosen)" if found.sending is each.query.randomizer else ""
-        table.add_row(f"{found.name}{taken}", *numbers)
+        table.add_row(f"{found.sent}{taken}", *numbers)
     print_table(printer, table)
     for found in each.strategies:
         if found.why_not is not None:
@@ -405,6 +405,7 @@ def _noise_words(planned: Plan) -> Iterator[str]:
     """Yield what the shuffler adds to each query, by which rule, and who must be honest for what that promises."""
     from hubbub.accountant.certificate.ladder import ALONE, ladder_words
     from hubbub.accountant.certificate.terms import Terms
+    from hubbub.queries.longitudinal.tree import SendingNodes
 
     queries = [each.query for each in planned.queries]
     if planned.draft.noise == "auto":
@@ -412,9 +413,12 @@ def _noise_words(planned: Plan) -> Iterator[str]:
     for query in queries:
         if query.noise is not None:
             law = query.noise
+            # Only of a tree's node has one symbol more dummies than the others: its value 0, of which none is drawn.
+            falling = isinstance(query.randomizer, SendingNodes) and query.symbols > 2
+            of = "-1 and of +1" if falling else "each symbol"
             yield (
-                f"{query.name}: the shuffler adds noise: of each symbol a random number of reports, {law.reach} on "
-                f"average, of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family})"
+                f"{query.name}: the shuffler adds noise: of {of} a random number of reports, {law.reach} on average, "
+                f"of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family})"
             )
     if any(query.noise is not None for query in queries):
         words = ladder_words(Terms.of(planned.draft), {each.name: each.mechanism for each in queries}, 1)

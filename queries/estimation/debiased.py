@@ -46,7 +46,7 @@ from hubbub.queries.estimation.estimates import Estimate
 from hubbub.queries.estimation.noise_sums import LONGEST_LAW
 from hubbub.queries.estimation.ratios import Line, Parabola
 from hubbub.queries.estimation.significance import bounded_p_values, exact_p_values, noisy_p_values
-from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, beside_noise, equal_dummies
+from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, beside_noise, check_sum, equal_dummies
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -84,15 +84,7 @@ class Debiased:
         if not 0 <= self.dummies <= valid:
             raise ValueError(f"{self.dummies} dummies among {valid} valid reports; give 0 to {valid}")
         if self.noise is not None:
-            self._check_noise(self.noise)
-
-    def _check_noise(self, noise: NoiseLaw) -> None:
-        law = beside_noise(self.randomizer, noise)
-        least, most = (1, 1) if law.fixed_total else (0, law.symbols)
-        least, most = least * noise.largest, most * noise.largest
-        if not least <= self.dummies <= most:
-            limit = f"{least}" if least == most else f"{least} to {most}"
-            raise ValueError(f"{self.dummies} dummies are no sum of this noise; give {limit}")
+            check_sum(self.randomizer, self.noise, self.dummies)
 
     @property
     def reports(self) -> int:

@@ -55,6 +55,10 @@ class SendingStates(Sending, KRandomizedResponse):
         """Return a fair coin."""
         return uniform(2, random)
 
+    def noise_variance(self, period: int, noise: NoiseLaw) -> float:  # noqa: ARG002 - every round has its own batch
+        """Return Var z/(1 − γ)²: the number of symbol 1 is drawn, and the total is fixed."""
+        return float(noise.variance) / self.support_gap**2
+
     def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
         """Return how many are in state yes, of those who answered the round; other rounds give no information on it."""
         from hubbub.queries.estimation.debiased import Debiased

@@ -41,10 +41,14 @@ class SendingDrawn(Sending):
     def check_no_noise(self, noise: NoiseLaw | None) -> None:
         """Return only if the shuffler adds no noise; raise ValueError otherwise."""
         if noise is not None:
-            raise ValueError(
-                f"reports of {self.strategy.kind} have no estimates beside noise of the shuffler; leave the noise out, "
-                "or use the strategy direct"
-            )
+            self.noise_variance(1, noise)
+
+    def noise_variance(self, period: int, noise: NoiseLaw) -> float:  # noqa: ARG002 - the strategies with noise need them
+        """Refuse: noise is not proven beside reports that are linked over rounds."""
+        raise ValueError(
+            f"reports of {self.strategy.kind} have no estimates beside noise of the shuffler; leave the noise out, or "
+            "use the strategy direct or tree"
+        )
 
     def likelihoods(self, reports: bytes, symbol: int) -> Weights:
         """Return 1 for the symbol, which is random already, and 0 for every other, shape (reports,)."""

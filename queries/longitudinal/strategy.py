@@ -17,6 +17,7 @@ from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.questions.question import Value
     from hubbub.queries.randomizers.randomizer import RandomizerFamily
 
@@ -81,6 +82,14 @@ class Sending(OverRounds):
     @abstractmethod
     def erased(self, random: Random) -> int:
         """Return a symbol that does not depend on any answer, for a device that erased its memory."""
+
+    @abstractmethod
+    def noise_variance(self, period: int, noise: NoiseLaw) -> float:
+        """Return the variance that the shuffler's noise adds to the estimated count after `period`.
+
+        Raises:
+            ValueError: if the shuffler cannot imitate the reports.
+        """
 
     @property
     def rounds(self) -> int:

@@ -7,7 +7,7 @@ period. So one report a round is enough for every count, and a node's value is e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,10 +20,13 @@ from hubbub.queries.longitudinal import sampling
 from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
 from hubbub.queries.longitudinal.randomized_step import SendingDrawn
 from hubbub.queries.longitudinal.stream import Stream
+from hubbub.queries.randomizers.randomizer import beside_noise, check_sum
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.queries.randomizers.randomizer import Tally
+    from hubbub.queries.randomizers.randomizer import Vector as Weights
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,36 @@ class SendingNodes(SendingDrawn):
         node = self.mechanism.node
         return sampling.node_value(node, value, random) - node.values[0]
 
+    # At the shuffler
+
+    @property
+    def report_symbols(self) -> int:
+        """A report is a value of a node."""
+        return self.symbols
+
+    def reports_of(self, counts: Sequence[int]) -> bytes:
+        """Return so many reports of each value, the least value first."""
+        return self._symbols.reports_of(counts)
+
     # Estimates
+
+    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Weights, Weights]:
+        """Return the values' counts less the mean number of dummies of each, which noise draws for −1 and +1 alone."""
+        if noise is None:
+            return super().debias(tally, dummies)
+        import numpy as np
+
+        law = beside_noise(self, noise)
+        counts = np.asarray(tally.counts - np.array(law.by_symbol([noise.reach] * law.draws)), dtype=np.float64)
+        return counts, np.zeros(len(counts))
+
+    def noise_variance(self, period: int, noise: NoiseLaw) -> float:
+        """Return that of all nodes of the count: each has one drawn number for +1, and one for −1 if there is one."""
+        return len(self.horizon.cover(period)) * self._noise_of_node(noise)
+
+    def _noise_of_node(self, noise: NoiseLaw) -> float:
+        sides, truthful = self.symbols - 1, float(1 - self.mechanism.node.blanket)
+        return sides * float(noise.variance) / truthful**2
 
     def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
         """Return the count after the round and how many answered it; if states change once, also the series so far.
@@ -100,10 +132,9 @@ class SendingNodes(SendingDrawn):
         """
         from hubbub.queries.longitudinal.monotone import rising_rows
 
-        self.check_no_noise(noise)
         never_falls = self.horizon.changes == 1
         needed = range(number + 1) if never_falls else self._ends(number)
-        nodes = {place: self._node(batches[place]) for place in needed if place in batches}
+        nodes = {place: self._node(batches[place], noise) for place in needed if place in batches}
         counts = {place: self._count(place, nodes) for place in (range(number + 1) if never_falls else (number,))}
         known = {place: count for place, count in counts.items() if count is not None}
         people = float(batches[number].tally.valid - batches[number].dummies)
@@ -124,15 +155,21 @@ class SendingNodes(SendingDrawn):
         value, error = sum(nodes[end][0] for end in ends), math.sqrt(sum(nodes[end][1] for end in ends))
         return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
-    def _node(self, batch: Batch) -> tuple[float, float]:
+    def _node(self, batch: Batch, noise: NoiseLaw | None) -> tuple[float, float]:
         """Return a node's estimated sum of values, and its variance at the estimated number of nonzero values."""
+        if noise is not None:
+            check_sum(self, noise, batch.dummies)
         node, people = self.mechanism.node, batch.tally.valid - batch.dummies
         counts = dict(zip(node.values, map(int, batch.tally.counts), strict=True))
-        plus, minus, each = counts[1], counts.get(-1, 0), batch.dummies / self.symbols
+        plus, minus = counts[1], counts.get(-1, 0)
+        # The mean number of dummies of −1 and of +1. Uniform ones are each value alike; the law's mean is its reach.
+        each = batch.dummies / self.symbols if noise is None else float(noise.reach)
         truthful, edge, sides = float(1 - node.blanket), float(node.blanket * node.edge), self.symbols - 1
-        # A dummy is a uniform symbol: its mean is 0 if there is a −1, else ½.
-        mean = batch.dummies * (0.0 if node.signed else 0.5)
+        # Dummies of −1 and of +1 cancel in the mean.
+        mean = 0.0 if node.signed else each
         value = (plus - minus - people * float(node.bias) - mean) / truthful
         nonzero = (plus + minus - sides * (people * edge + each)) / truthful
         squares = batch.dummies * (2 / 3 if node.signed else 1 / 4) / truthful**2
+        if noise is not None:
+            squares = self._noise_of_node(noise)
         return value, float(node.variance(people, round(min(max(nonzero, 0.0), people)))) + squares

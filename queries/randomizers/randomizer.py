@@ -235,14 +235,27 @@ def beside_noise(randomizer: Randomizer, noise: NoiseLaw) -> WithNoise:
     return WithNoise(cast(Imitated, randomizer.mechanism), noise)
 
 
+def check_sum(randomizer: Randomizer, noise: NoiseLaw, dummies: int) -> None:
+    """Return only if the shuffler can have drawn `dummies` reports in all from `noise`.
+
+    Raises:
+        ValueError: otherwise, or if it cannot imitate the randomizer's reports.
+    """
+    least, most = beside_noise(randomizer, noise).dummies_range
+    if not least <= dummies <= most:
+        limit = f"{least}" if least == most else f"{least} to {most}"
+        raise ValueError(f"{dummies} dummies are no sum of this noise; give {limit}")
+
+
 def equal_dummies(randomizer: Randomizer, dummies: int, noise: NoiseLaw | None = None) -> float:
     """Return how many uniform dummies have the variance of those in a batch: without noise, as many as there are.
 
     Let Σ_j W_j N_j be a statistic of the counts N_j of reports of each symbol j in R. A uniform dummy adds to it the
     variance Σ_j (W_j − W̄)²/|R|. With noise, z_j dummies of symbol j are added. Their total S is known, and S/|R| is
     subtracted from each count, so what is left is Σ_j (W_j − W̄)·z_j. Over all draws its variance is
-    Var z · Σ_j (W_j − W̄)², which is that of |R|·Var z uniform dummies, exactly, however many were added. If there are
-    two symbols and z_0 = 2·reach − z_1, it is Var z · (W_1 − W_0)², that of 4·Var z dummies.
+    Var z · Σ_j (W_j − W̄)², which is that of |R|·Var z uniform dummies, exactly, however many were added. If S is fixed,
+    symbol r has the rest, and it is Var z · Σ_j (W_j − W_r)². With two symbols that is the variance of 4·Var z
+    dummies, with the three of a tree's node at most that of 9·Var z: of |R|²·Var z in both cases.
 
     Given S, the z_j are exchangeable with a fixed sum, and the variance is V(S)·Σ_j (W_j − W̄)²·|R|/(|R| − 1), where
     V(S) = Var(z_j | S) has the mean (1 − 1/|R|)·Var z. The mean is used, so that an error is what it was planned to be,
@@ -254,7 +267,7 @@ def equal_dummies(randomizer: Randomizer, dummies: int, noise: NoiseLaw | None =
     if noise is None:
         return dummies
     law = beside_noise(randomizer, noise)
-    return float((4 if law.fixed_total else law.symbols) * noise.variance)
+    return float(law.symbols ** (2 if law.fixed_total else 1) * noise.variance)
 
 
 def task_content(randomizer: Randomizer) -> dict[str, Any]:

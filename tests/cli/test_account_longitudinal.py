@@ -16,6 +16,7 @@ MEMBERS = {
     "standard_error_mean",
     "standard_error_largest",
     "standard_error_changing",
+    "noise",
 }
 
 
@@ -42,6 +43,18 @@ def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
         assert strategy in ran.out
 
 
+@pytest.mark.slow
+def test_noise_is_shown_and_refused_of_what_takes_none() -> None:
+    ran = hubbub(*ASKED, "--reports", "10000", "--noise", "always", "--json")
+    rows = {row["strategy"]: row for row in ran.json["strategies"]}
+    assert {name for name, row in rows.items() if row["noise"] is not None} == {"direct", "tree"}
+    assert {name for name, row in rows.items() if row["applies"]} == {"direct", "tree"}
+    assert all("takes no noise of the shuffler" in rows[name]["why_not"] for name in ("vector", "sampled"))
+    people = hubbub(*ASKED, "--reports", "10000", "--noise", "always").out
+    assert "direct, noise" in people
+    assert "tree, noise" in people
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -50,6 +63,7 @@ def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
         (("--changing", "1.5"), "changing is 1.5"),
         (("--steady-share", "0"), "steady_share is 0.0"),
         (("--delta", "0"), "delta is 0.0"),
+        (("--noise", "some"), "noise is 'some'; give one of none, auto, always"),
         (("--epsilon-local", "-1"), "epsilon_local cap is -1.0"),
     ],
 )

@@ -321,7 +321,7 @@ def exact_pair_delta(mechanism: WithNoise, epsilon: float) -> Fraction:
     own, other = mechanism.krr.truthful / inside, mechanism.krr.other / inside
     masses = sorted(zip((0, *weights), (*weights, 0), strict=True), key=lambda each: Fraction(each[0], sum(each)))
     gain, loss = own - factor * other, factor * own - other
-    if mechanism.fixed_total:
+    if mechanism.one_moves:
         found = sum((max(Fraction(0), gain * p - loss * q) for p, q in masses), Fraction(0))
         return inside * found / 2**128
     # Of (p·q', q·p') the summand is gain·p·q' − loss·q·p'. It is above 0 for all p'/q' below a limit that rises.

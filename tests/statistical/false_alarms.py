@@ -20,7 +20,7 @@ TWELVE = 1e-14
 
 RATES = {
     "statistical/test_audit.py": 1e-8,
-    "statistical/test_longitudinal.py": 1e-6,
+    "statistical/test_longitudinal.py": 2e-6,
     "statistical/test_permutation.py": 20 * 1e-9,
     "statistical/test_randomizer.py": 2e-8,
     "statistical/test_running_audit.py": 2 * 1e-6 + 4 * 1e-7 + 4 * 1e-6,
@@ -31,7 +31,7 @@ RATES = {
     "simulation/test_flood.py": 3 * 1e-7 + 3 * 1e-6,
     "simulation/test_texts.py": 4 * EIGHT + 1e-8,
     "simulation/test_prefixes.py": 3 * EIGHT + 1e-8,
-    "simulation/test_longitudinal.py": 4 * EIGHT,
+    "simulation/test_longitudinal.py": 4 * EIGHT + 3 * TWELVE,
     "simulation/test_pipeline.py": (4 + 4 + 7) * EIGHT,
     "simulation/test_questions.py": 60 * EIGHT,
     "simulation/test_relay.py": 1e-9,

@@ -9,12 +9,13 @@ import itertools
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hubbub.accountant.mechanisms import TreeNodes
+from hubbub.accountant.mechanisms import NoiseLaw, TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.queries.estimation.estimates import Row
 from hubbub.queries.longitudinal.direct import SendingStates
@@ -23,6 +24,7 @@ from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.query import Query
+from hubbub.queries.randomizers.randomizer import Imitable
 
 PERIODS, CHANGES, PEOPLE = 64, 4, 20_000
 HORIZON = Horizon(PERIODS, CHANGES)
@@ -32,6 +34,11 @@ SENDINGS: Mapping[str, Any] = {
     "sampled": SendingOneChange(Sampled(HORIZON, int(math.exp(4.0) * 2**32)), PEOPLE),
     "tree": SendingNodes(TreeNodes(PERIODS, CHANGES, 2**30, 2**27)),
 }
+
+
+LAW = NoiseLaw("gaussian", 2000 * 2**32, 180)
+NOISY = ("direct", "tree")
+"""The strategies that the shuffler can add noise to. Theirs is of the size of the reports' own."""
 
 
 def states_of(people: int) -> np.ndarray[Any, Any]:
@@ -51,7 +58,43 @@ def counted(query: Query, states: np.ndarray[Any, Any], random: Any) -> dict[int
             memory = encoded.memory
             report = query.randomize(encoded.symbol, random)
             symbols[person, number] = int.from_bytes(report, "big")
-    return {number: Batch(query.randomizer.tally(symbols[:, number].tobytes())) for number in range(PERIODS)}
+    return {number: batch_of(query, symbols[:, number].tobytes(), random) for number in range(PERIODS)}
+
+
+def batch_of(query: Query, reports: bytes, random: Any) -> Batch:
+    """The batch of a round, with what the shuffler draws if the query has noise."""
+    tally, drawn = query.randomizer.tally(reports), query.draw_noise(random)
+    if not drawn:
+        return Batch(tally)
+    assert isinstance(query.randomizer, Imitable)
+    return Batch(tally + query.randomizer.tally(query.randomizer.reports_of(drawn)), sum(drawn))
+
+
+@pytest.mark.parametrize("way", NOISY)
+def test_noise_that_is_drawn_has_the_stated_error(way: str) -> None:
+    """Nobody takes part: a count is the noise alone, in 4,000 draws of two rounds."""
+    query = Query(Longitudinal("active", CHANGES, way, periods=PERIODS), SENDINGS[way], LAW)
+    random, found = buffered(), []
+    for _ in range(4000):
+        batches = {place: batch_of(query, b"", random) for place in (3, 5)}
+        found.append(query.estimates_over(5, batches).rows[0].estimate)
+    values = np.array([each.value for each in found])
+    error = math.sqrt(SENDINGS[way].noise_variance(6, LAW))
+    # With nobody there the estimated number who changed is clipped to 0, so the stated error is the noise's.
+    assert [each.standard_error for each in found] == pytest.approx([error] * len(found))
+    # A mean passes 5.5 of its errors with a chance of 4·10⁻⁸, that of the squares with some times more.
+    assert abs(values.mean()) < 5.5 * error / math.sqrt(len(values))
+    assert abs((values**2).mean() / error**2 - 1) < 5.5 * math.sqrt(2 / len(values))
+
+
+def test_noise_of_another_law_is_noticed() -> None:
+    """Power: half as many again of the variance is off by fifteen of the errors above."""
+    drawn = Query(Longitudinal("active", CHANGES, "tree", periods=PERIODS), SENDINGS["tree"], LAW)
+    wider = replace(drawn, noise=NoiseLaw("gaussian", 3000 * 2**32, LAW.reach))
+    random = buffered()
+    batches = [batch_of(wider, b"", random) for _ in range(4000)]
+    values = np.array([drawn.estimates_over(3, {3: each}).rows[0].estimate.value for each in batches])  # type: ignore[union-attr]
+    assert (values**2).mean() / SENDINGS["tree"].noise_variance(4, LAW) - 1 > 5.5 * math.sqrt(2 / len(values))
 
 
 def buffered() -> Any:
@@ -69,15 +112,15 @@ def buffered() -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", SENDINGS)
-def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str) -> None:
-    query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way])
+@pytest.mark.parametrize(("way", "noise"), [*((way, None) for way in SENDINGS), *((way, LAW) for way in NOISY)])
+def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str, noise: NoiseLaw | None) -> None:
+    query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way], noise)
     states = states_of(PEOPLE)
     batches = counted(query, states, buffered())
     # All 64 periods at once: a normal law passes 5.9 with chance 4·10⁻⁹, so one of 128 tails does with 5·10⁻⁷.
     for number in range(PERIODS):
         rows = query.estimates_over(number, {place: batches[place] for place in range(number + 1)}).rows
-        assert abs(score(way, rows[0], number, states)) < 5.9
+        assert abs(score(way, rows[0], number, states, noise)) < 5.9
     for row in rows[2:]:
         assert row.estimate is not None
         place = int(row.category.removeprefix("round ")) if row.category else 0
@@ -85,17 +128,18 @@ def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str) -> None:
         assert abs(row.estimate.value - states[:, place].sum()) < 1.05 * 5.9 * row.estimate.standard_error
 
 
-def score(way: str, row: Row, number: int, states: np.ndarray[Any, Any]) -> float:
+def score(way: str, row: Row, number: int, states: np.ndarray[Any, Any], noise: NoiseLaw | None = None) -> float:
     """How many standard errors a count is off, which are the formula's for these streams."""
     truth = int(states[:, number].sum())
     strategy = SENDINGS[way].strategy
-    exact = math.sqrt(strategy.variance(number + 1, len(states), ones=truth))
+    variance = float(strategy.variance(number + 1, len(states), ones=truth))
     if way == "tree":
         # Its noise grows with those who changed in each node, whose number is no one number for all nodes.
         ends = [0, *(place << level for level, place in strategy.horizon.cover(number + 1))]
         after = np.column_stack([np.zeros(len(states), dtype=bool), states])
         changed = [int((after[:, begin] != after[:, end]).sum()) for begin, end in itertools.pairwise(ends)]
-        exact = math.sqrt(sum(strategy.node.variance(len(states), each) for each in changed))
+        variance = float(sum(strategy.node.variance(len(states), each) for each in changed))
+    exact = math.sqrt(variance + (0.0 if noise is None else SENDINGS[way].noise_variance(number + 1, noise)))
     assert row.estimate is not None
     assert row.estimate.standard_error == pytest.approx(exact, rel=0.05)
     return (row.estimate.value - truth) / exact

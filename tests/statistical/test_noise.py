@@ -17,11 +17,13 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.queries.design import Design
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.top import Top
+from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Cells, decode
 from hubbub.queries.randomizers.krr import KRandomizedResponse
@@ -90,6 +92,27 @@ def test_sums_are_unbiased_and_covered(statistic: str) -> None:
     assert coverage(found, truth) > 0.95 - SLACK
     # The rounding part is stated at its maximum, and here there is no rounding.
     assert 1 - RATIO_SLACK < error_ratio(found) < (1 + RATIO_SLACK if statistic == "answered" else 3)
+
+
+VARIANCE = Query(Variance("delay", 0.0, 60.0, levels=4), KRandomizedResponse(6, GAMMA), BELL)
+
+
+@pytest.mark.slow
+def test_variances_are_unbiased_covered_and_no_less_exact_than_planned() -> None:
+    """People are on the points of the grid, of which each is a quarter of a squared step from its number's square."""
+    held = (100, 200, 400, 200, 100, 300)
+    grid = np.repeat((np.arange(6) - 0.5) / 4 * 60, held)
+    truth = float(grid.var()) - (60 / 4) ** 2 / 4
+    found = [number(result, "variance") for result in published(VARIANCE, held, 7)]
+    assert abs(z_score(found, truth)) < Z
+    assert coverage(found, truth) > 0.95 - SLACK - 0.005
+    # What rounding adds is stated at its maximum, and here there is no rounding.
+    assert 1 - RATIO_SLACK < error_ratio(found) < 3
+    design = Design(VARIANCE.question)
+    planned = math.sqrt(design.mse(6, VARIANCE.randomizer, sum(held), 0, BELL)) * design.question.extent
+    assert math.sqrt(design.mse(6, VARIANCE.randomizer, sum(held), 0)) * design.question.extent < planned
+    seen = float(np.std([each.value for each in found], ddof=1)) * sum(held)
+    assert seen < planned * (1 + RATIO_SLACK)
 
 
 def p_values(query: Query, held: tuple[int, ...], shuffled: NoiseLaw | None = None) -> np.ndarray:

@@ -17,8 +17,8 @@ def pair_of(mechanism: WithNoise) -> Pair:
     krr, scale = mechanism.krr, 2**128
     weights = mechanism.noise.weights
     one = list(zip((0, *weights), (*weights, 0), strict=True))
-    views = one if mechanism.fixed_total else [(p * d, q * c) for (p, q), (c, d) in itertools.product(one, one)]
-    scale = scale if mechanism.fixed_total else scale * scale
+    views = one if mechanism.one_moves else [(p * d, q * c) for (p, q), (c, d) in itertools.product(one, one)]
+    scale = scale if mechanism.one_moves else scale * scale
     sums: dict[Fraction, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
     for first, second in views:
         p = (krr.truthful * first + krr.other * second) / scale

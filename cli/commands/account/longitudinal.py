@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from hubbub.cli.commands.account.options import Delta, HonestShare, option_values
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
@@ -42,6 +42,13 @@ def longitudinal(
         ),
     ] = 0.0,
     honest_share: HonestShare = 1.0,
+    noise: Annotated[
+        str,
+        typer.Option(
+            "--noise",
+            help="Noise of the shuffler in each round: none, auto if errors grow by 5 % at most, or always.",
+        ),
+    ] = "none",
     as_json: Json = False,
 ) -> None:
     """Compare strategies for a boolean that changes over time.
@@ -53,6 +60,8 @@ def longitudinal(
     The certificates of vector and sampled rest on the devices that answer every round: all of them, unless
     --steady-share is less than 1.
 
+    With noise of the shuffler, direct and tree meet (ε, δ) whatever all other devices send; other strategies take none.
+
     Example: hubbub account longitudinal --periods 64 --changes 4 --epsilon 1 --delta 1e-6 --reports 1000000
     """
     with failures(as_json), option_values():
@@ -62,7 +71,7 @@ def longitudinal(
 
         started, horizon = time.perf_counter(), Horizon(periods, changes)
         goal = Goal.over_all(epsilon, delta, reports, epsilon_local, honest_share)
-        wanted = StrategyTargets.of(horizon, goal, steady_share, changing)
+        wanted = StrategyTargets.of(horizon, goal, steady_share, changing, cast(Any, noise))
         with progress_console().status("calibrating") as status:
             found = compare_strategies(wanted, progress=lambda name: status.update(f"calibrating {name}"))
         best = chosen(found)
@@ -98,14 +107,14 @@ def _print(found: Sequence[StrategyCandidate], chosen: str | None, theorem: dict
     from hubbub.accountant.numbers import round_up_significant
     from hubbub.cli.tables.tables import print_table
 
-    table = Table("strategy")
+    table = Table(Column("strategy", no_wrap=True))
     for column in ("ε_local", "ε", "std. error, mean", "largest", "if all change"):
         table.add_column(column, justify="right")
     for each in found:
         numbers = [
-            None if number is None else round_up_significant(number) for number in list(each.as_json().values())[3:]
+            None if number is None else round_up_significant(number) for number in list(each.as_json().values())[3:-1]
         ]
-        table.add_row(each.name, *("-" if number is None else f"{number:.6g}" for number in numbers))
+        table.add_row(each.sent, *("-" if number is None else f"{number:.6g}" for number in numbers))
     printer = console()
     print_table(printer, table)
     lines = [f"{each.name} does not apply: {each.why_not}" for each in found if each.why_not is not None]

@@ -40,6 +40,7 @@ ONE_EACH: tuple[AnyMechanism, ...] = (
     TreeNodes(8, 2, 2**30, 2**28),
     Gaussian(1.0),
     WithNoise(KRR(3, Fraction(1, 4)), NoiseLaw("geometric", 2**31, 3)),
+    WithNoise(TreeNodes(8, 2, 2**30, 2**28), NoiseLaw("geometric", 2**31, 3)),
 )
 
 
@@ -58,7 +59,8 @@ def test_pairs_are_of_the_mechanism_and_name_bounds_that_cover_it(mechanism: Any
     assert pairs.mechanism is mechanism
     names = [*pairs.upper_bounds(), pairs.attack_bound(0)]
     # Of one report over many rounds, of hashes whatever they are, and of nodes no attack is known.
-    assert (None in names) == isinstance(mechanism, Sequence | Hashed | TreeNodes)
+    sent = mechanism.randomizer if isinstance(mechanism, WithNoise) else mechanism
+    assert (None in names) == isinstance(sent, Sequence | Hashed | TreeNodes)
     for name in filter(None, names):
         # The attack beside noise knows everybody else.
         BOUNDS[name].conditions(mechanism, 1 if name == "noise-lower" else 100)

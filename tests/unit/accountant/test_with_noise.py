@@ -13,7 +13,19 @@ from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.noise import NOISE_WORTH, least_noise
 from hubbub.accountant.composition import NOISE, compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Hashed, NoiseLaw, WithNoise, read_mechanism
+from hubbub.accountant.mechanisms import (
+    KRR,
+    RAPPOR,
+    Generic,
+    Hashed,
+    NoiseLaw,
+    TreeNodes,
+    WithNoise,
+    costliest,
+    one_round,
+    paid_rounds,
+    read_mechanism,
+)
 from hubbub.accountant.pairs import Part, pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 from hubbub.planning.plan import question_for
@@ -205,6 +217,35 @@ def test_counts_of_dummies() -> None:
     assert (two.symbols, two.expected_dummies, two.fixed_total) == (2, 54, True)
     rows = WithNoise(Hashed.from_numerator(16, 4, 2**20), LAW)
     assert (rows.symbols, rows.expected_dummies, rows.fixed_total) == (64, 1728, False)
+    signed, rising = (WithNoise(TreeNodes(8, changes, 2**20, 2**30), LAW) for changes in (2, 1))
+    assert (signed.symbols, signed.expected_dummies, signed.fixed_total) == (3, 108, True)
+    assert (rising.symbols, rising.expected_dummies, rising.fixed_total) == (2, 54, True)
+
+
+def test_the_symbol_that_is_not_drawn_gets_the_rest_of_a_fixed_total() -> None:
+    two = WithNoise(KRR(2, Fraction(1, 2)), LAW)
+    signed, rising = (WithNoise(TreeNodes(8, changes, 2**20, 2**30), LAW) for changes in (2, 1))
+    assert (two.draws, two.dummies_range, two.by_symbol([10])) == (1, (54, 54), (44, 10))
+    # Values −1, 0 and 1, or 0 and 1.
+    assert (signed.draws, signed.dummies_range, signed.by_symbol([10, 30])) == (2, (108, 108), (10, 68, 30))
+    assert (rising.draws, rising.dummies_range, rising.by_symbol([10])) == (1, (54, 54), (44, 10))
+    assert (NOISY.draws, NOISY.dummies_range) == (16, (0, 864))
+    assert NOISY.by_symbol(range(16)) == tuple(range(16))
+
+
+def test_a_trees_rounds_beside_noise_are_paid_for_in_units() -> None:
+    """One round alone may move two numbers, if values can fall; a unit moves one."""
+    nodes = TreeNodes(8, 2, 2**20, 2**30)
+    beside = WithNoise(nodes, LAW)
+    assert [paid_rounds(beside, rounds) for rounds in (1, 3, 8)] == [paid_rounds(nodes, rounds) for rounds in (1, 3, 8)]
+    assert costliest(beside, [9, 5, 7], lambda each: each) == [5] * 6
+    assert one_round(beside) == WithNoise(one_round(nodes), LAW)
+    assert (beside.one_moves, beside.one_round.one_moves) == (True, False)
+    assert WithNoise(TreeNodes(8, 1, 2**20, 2**30), LAW).one_round.one_moves
+    unit, alone = (epsilon_bracket(each, 1, 1e-6).epsilon_upper for each in (beside, one_round(beside)))
+    assert unit < alone <= compose([Part(beside, 1, 2)], 1e-6).epsilon_upper
+    assert one_round(NOISY) is NOISY
+    assert read_mechanism(beside.content()) == beside
 
 
 def test_the_least_noise_refuses_what_no_noise_reaches() -> None:

@@ -216,11 +216,12 @@ def test_a_state_sent_directly_is_counted_beside_the_noise_of_its_round() -> Non
     assert expected.value == 60.0
 
 
-@pytest.mark.parametrize("strategy", [each for each in SENDINGS if each != "direct"])
+@pytest.mark.parametrize("strategy", [each for each in SENDINGS if each not in ("direct", "tree")])
 def test_other_strategies_refuse_noise(strategy: str) -> None:
     sending = SENDINGS[strategy]
     rows: Callable[..., Any] = sending.rows
-    fake = type("Fake", (), {"check_no_noise": sending.check_no_noise, "strategy": type("S", (), {"kind": strategy})})()
+    refusals = {name: getattr(sending, name) for name in ("check_no_noise", "noise_variance")}
+    fake = type("Fake", (), {**refusals, "strategy": type("S", (), {"kind": strategy})})()
     with pytest.raises(ValueError, match=f"reports of {strategy} have no estimates beside noise"):
         rows(fake, 0, {}, NOISE)
 

@@ -9,16 +9,24 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant.bounds import epsilon_upper
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
+from hubbub.accountant.composition import compose_upper
+from hubbub.accountant.mechanisms import TreeNodes, one_round, paid_rounds
+from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.pairs import Part
 from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.cli.tables.privacy import promise
-from hubbub.protos.task.task import Privacy
+from hubbub.protos.task.task import Privacy, Schedule
+from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.longitudinal.tree import SendingNodes
+from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.certificates import batch_records, content_of, counts, encode
 from support.queries import krr_query
-from support.samples import Parties, sample_task
+from support.samples import START, Parties, sample_task
 
 PARTIES = Parties.generate()
 LAW = NoiseLaw.of("geometric", Fraction(3, 5), 12)
@@ -104,3 +112,51 @@ def test_people_read_once_who_must_be_honest() -> None:
     ]
     assert means.startswith("ε ≤ ")
     assert list(ladder_lines(content)) == ["each person's privacy in this round, at δ = 0.01:", *lines]
+
+
+HORIZON = Horizon(4, 2)
+NODES = SendingNodes(TreeNodes(HORIZON.periods, HORIZON.changes, 2**28, 2**30))
+OVER_TIME = sample_task(
+    PARTIES,
+    minimum_reports=100,
+    privacy=replace(PRIVACY, epsilon_total=100.0),
+    schedule=Schedule(START, length=3600, grace=60, rounds=HORIZON.periods),
+    queries=(
+        Query(Longitudinal("active", HORIZON.changes, epsilon_local=100.0).frozen("tree", HORIZON.periods), NODES, LAW),
+    ),
+)
+"""A tree's nodes: of −1 and of +1 a drawn number, and of 0 the rest of 4·reach."""
+
+
+def over_time(rounds: int, noise: int = 48) -> dict[str, Any]:
+    history = [counts(OVER_TIME, number, 120) for number in range(rounds)]
+    drawn = [replace(each, queries=tuple(replace(query, noise=noise) for query in each.queries)) for each in history]
+    return content_of(OVER_TIME, PARTIES, drawn)
+
+
+def test_a_tree_beside_noise_is_certified_by_units_of_one_person_alone() -> None:
+    content = verify(encode(over_time(2), PARTIES), Pins()).content
+    (query,) = content["queries"]
+    beside = OVER_TIME.queries[0].mechanism
+    assert (query["mechanism"], query["randomizer"]["mechanism"], query["dummies"]) == ("with-noise", "tree-nodes", 48)
+    assert (query["epsilon_lower"], query["bound"]) == (None, "noise")
+    assert query[ALONE] == pytest.approx(epsilon_upper(one_round(beside), 1, 1e-2), rel=1e-5)
+    # Two rounds cost four units here, of the five that all four may cost.
+    units = paid_rounds(beside, 2)
+    alone = compose_upper([Part(beside, 1, units)], 1e-2)
+    assert content["all_rounds"][ALONE] == pytest.approx(alone, rel=1e-5)
+    assert content["all_rounds"]["epsilon_upper"] <= content["all_rounds"][ALONE]
+    assert content["all_rounds"]["epsilon_local"] == pytest.approx(units * beside.epsilon_local, rel=1e-5)
+
+
+def test_a_trees_fixed_number_of_dummies_is_checked() -> None:
+    with pytest.raises(VerificationError, match="47 dummies, but task flights has 48 in every batch"):
+        verify(encode(over_time(1, 47), PARTIES), Pins())
+
+
+@pytest.mark.parametrize(("where", "member"), [("all_rounds", ALONE), ("horizon", "epsilon_upper")])
+def test_an_epsilon_of_too_few_units_is_refused(where: str, member: str) -> None:
+    content = over_time(2)
+    content[where][member] *= 0.99
+    with pytest.raises(VerificationError):
+        verify(encode(content, PARTIES), Pins())

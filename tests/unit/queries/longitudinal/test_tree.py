@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from hubbub.accountant.mechanisms import TreeNodes
+from hubbub.accountant.mechanisms import NoiseLaw, TreeNodes
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.longitudinal.tree import SendingNodes
-from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Tally, beside_noise
 
 SIGNED = SendingNodes(TreeNodes(8, 2, 2**30, 2**29))
 RISING = SendingNodes(TreeNodes(8, 1, 2**30, 2**29))
@@ -42,6 +43,45 @@ def test_a_count_is_the_sum_of_its_nodes_with_the_formulas_error(dummies: int) -
         variance = sum(float(node.variance(64 * 1024, plus * 1024 + minus)) for plus in (16, 8))
         each = np.var(node.values) / float(1 - node.blanket) ** 2
         assert count.estimate.standard_error == pytest.approx(math.sqrt(variance + 2 * dummies * each), rel=1e-3)
+
+
+LAW = NoiseLaw("geometric", 2**31, 3)
+
+
+@pytest.mark.parametrize("sending", [SIGNED, RISING])
+def test_noise_changes_no_count_on_average_and_adds_the_stated_variance(sending: SendingNodes) -> None:
+    """All draws of one node, weighted by their chances: the mean is that without noise, and the variance as stated."""
+    people, sides = 64 * 1024, sending.symbols - 1
+    plain = mean_batch(sending, 8 * 1024, 0, people)
+    truth, law = sending.rows(0, {0: plain})[0].estimate, beside_noise(sending, LAW)
+    assert truth is not None
+    mean, square, stated = 0.0, 0.0, 0.0
+    for drawn in itertools.product(range(LAW.largest + 1), repeat=sides):
+        chance = math.prod(LAW.weights[z] / 2**128 for z in drawn)
+        counts = plain.tally + sending.tally(sending.reports_of(law.by_symbol(drawn)))
+        batch = Batch(counts, law.dummies_range[0])
+        count, answered, *_ = sending.rows(0, {0: batch}, LAW)
+        assert count.estimate is not None
+        assert answered.estimate is not None
+        assert answered.estimate.value == people
+        off = count.estimate.value - truth.value
+        mean, square = mean + chance * off, square + chance * off**2
+        stated += chance * ((count.estimate.standard_error or 0.0) ** 2 - (truth.standard_error or 0.0) ** 2)
+    assert mean == pytest.approx(0, abs=1e-9)
+    assert square == pytest.approx(sending.noise_variance(1, LAW))
+    # The number of people who changed is estimated too, and the variance is linear in it.
+    assert stated == pytest.approx(square, rel=1e-6)
+    assert sending.noise_variance(7, LAW) == pytest.approx(3 * square)
+    counts_of_values = sending.debias(
+        plain.tally + sending.tally(sending.reports_of(law.by_symbol([3] * sides))), law.dummies_range[0], LAW
+    )[0]
+    assert counts_of_values.tolist() == plain.tally.counts.tolist()
+
+
+def test_a_number_of_dummies_that_noise_does_not_have_is_refused() -> None:
+    batch = mean_batch(SIGNED, 1024, 1024, 64 * 1024, 6)
+    with pytest.raises(ValueError, match="6 dummies are no sum of this noise; give 12"):
+        SIGNED.rows(0, {0: batch}, LAW)
 
 
 def test_a_round_that_was_not_published_leaves_only_the_counts_that_need_it_without_a_value() -> None:
