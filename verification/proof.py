@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import IF_MINIMUM_VALID
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import fraction_up, round_up_significant
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
 from hubbub.accountant.rigorous.statement import Claim, claims
 from hubbub.verification.certificate import Verified
 
-CLAIMS_OF_QUERY = 2
-"""Numbers of each query that are proven: its ε_local, and its ε."""
+CLAIMS_OF_QUERY = 3
+"""Numbers of each query that are proven: its ε_local, its ε, and its ε if only this person is honest."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Findin
 def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
     """Return `queries`, `round_total` and `all_rounds` of a certificate with the proven upper numbers.
 
-    Each stated number is kept as NAME_stated. A number that was not proven is None. The numbers without the analyzer's
-    claim are always None, because they are never proven here.
+    Each stated number is kept as NAME_stated. A number that was not proven is None. The number that assumes no more of
+    the analyzer's count than the minimum is always None, because it is never proven here.
     """
     queries, left = content["queries"], list(findings)
     proven = []
@@ -99,7 +99,7 @@ def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> d
 
 
 def _with_proven(stated: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
-    unclaimed = {name: stated[name] for name in (IF_MINIMUM_VALID, ALONE) if name in stated}
+    unclaimed = {name: stated[name] for name in (IF_MINIMUM_VALID,) if name in stated}
     members = {each.claim.member: each.proven for each in findings}
     beside = {**unclaimed, **{each.claim.member: each.claim.stated for each in findings}}
     return {**stated, **dict.fromkeys(unclaimed), **members, **{f"{name}_stated": beside[name] for name in beside}}

@@ -16,7 +16,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import LocalMechanism, costliest, hiding_reports, one_round
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise, costliest, hiding_reports, one_round
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -34,7 +34,12 @@ def part_of_round(terms: Terms, query: QueryCount) -> Part:
 
 def round_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
     """Return a batch alone, of so many honest reports; dummies are left out if its bound cannot count them."""
-    return Part(one_round(mechanism), reports, dummies=terms.dummies if mechanism.counts_dummies else 0)
+    return Part(one_round(mechanism), reports, dummies=uniform_dummies(terms, mechanism))
+
+
+def uniform_dummies(terms: Terms, mechanism: LocalMechanism) -> int:
+    """Return how many uniform dummies hide people in a batch: none beside noise, which is drawn in place of them."""
+    return 0 if isinstance(mechanism, WithNoise) or not mechanism.counts_dummies else terms.dummies
 
 
 def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: int | None = None) -> Part:
@@ -45,7 +50,7 @@ def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: 
     """
     lacked = missing_reports(terms, [reports]) if missing is None else missing
     hiding = hiding_reports(mechanism, reports, lacked)
-    return Part(mechanism, hiding, dummies=terms.dummies if mechanism.counts_dummies else 0)
+    return Part(mechanism, hiding, dummies=uniform_dummies(terms, mechanism))
 
 
 def missing_reports(terms: Terms, reports: Iterable[int]) -> int:
@@ -154,7 +159,7 @@ def derived_members(terms: Terms, query: QueryCount) -> dict[str, Any]:
     return {
         **counts_of(terms, query),
         **query.mechanism.content(),
-        "dummies": terms.dummies + query.noise,
+        "dummies": query.noise if isinstance(query.mechanism, WithNoise) else terms.dummies,
         "name": query.name,
         "state": "published" if query.valid >= terms.minimum_reports else "withheld",
     }

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+from hubbub.accountant.certificate.batches import uniform_dummies
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.mechanisms import LocalMechanism, Sequence, WithNoise
 
@@ -147,7 +149,8 @@ def _services(terms: Terms) -> str:
 def _people(terms: Terms) -> str:
     if terms.honest_share == 1:
         return "everyone who answers"
-    return f"the people behind {100 * terms.honest_share:.6g} % of the reports"
+    # As written: a share just below 1 is not rounded up to it.
+    return f"the people behind {(100 * Decimal(repr(terms.honest_share))).normalize():f} % of the reports"
 
 
 def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
@@ -163,10 +166,12 @@ def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
 
 
 def _hiding(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str:
-    """Return what of the shuffler's hides a person, if anything does."""
+    """Return what of the shuffler's hides a person, if anything does, and for which queries unless for all."""
     noisy = [name for name, each in mechanisms.items() if isinstance(each, WithNoise)]
-    if noisy and len(noisy) == len(mechanisms):
-        return ": its noise hides each person"
-    if noisy:
-        return f": its noise hides the answers to {', '.join(noisy)}"
-    return ": its dummies hide each person" if terms.dummies else ""
+    hidden = noisy or [name for name, each in mechanisms.items() if uniform_dummies(terms, each)]
+    if not hidden:
+        return ""
+    added = f"{_first(terms)}'s {'noise hides' if noisy else 'dummies hide'}"
+    return (
+        f": {added} each person" if len(hidden) == len(mechanisms) else f": {added} the answers to {', '.join(hidden)}"
+    )

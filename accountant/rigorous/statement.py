@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.batches import linked_part, missing_reports, parts_over_rounds, round_part
-from hubbub.accountant.certificate.minimum import parts_of_horizon
+from hubbub.accountant.certificate.ladder import ALONE
+from hubbub.accountant.certificate.minimum import parts_of_horizon, parts_of_horizon_at
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
 from hubbub.accountant.mechanisms import LocalMechanism
@@ -67,25 +68,36 @@ def claims(
 
         return Claim(where, member, value, required, proof)
 
-    latest = []
+    def alone(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> Claim:
+        if stated[ALONE] == stated["epsilon_local"]:
+            return _local(where, parts, stated, False, ALONE)
+        return upper(where, ALONE, parts, stated, False)
+
+    latest, lone = [], []
     for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
         latest.append(round_part(terms, mechanism, _reports(terms, stated)))
         yield _local(name, latest[-1:], stated, True)
         yield upper(name, "epsilon_upper", latest[-1:], stated, True)
+        lone.append(round_part(terms, mechanism, 1))
+        yield alone(name, lone[-1:], stated)
     yield _local("round_total", latest, content["round_total"], False)
     yield upper("round_total", "epsilon_upper", latest, content["round_total"], False)
+    yield alone("round_total", lone, content["round_total"])
     stated = content["all_rounds"]
-    came = _so_far(terms, queries, stated["history"], None)
-    least = _so_far(terms, queries, stated["history"], terms.minimum_reports)
+    came = _so_far(terms, queries, stated["history"], lambda counts: _reports(terms, counts))
+    least = _so_far(terms, queries, stated["history"], lambda counts: _reports(terms, counts, terms.minimum_reports))
     yield _local("all_rounds", came, stated, False)
     yield upper("all_rounds", "epsilon_upper", came, stated, False)
+    yield alone("all_rounds", _so_far(terms, queries, stated["history"], lambda _: 1), stated)
     if stated["epsilon_upper_at_minimum"] is not None:
         yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
-    for parts in _horizon(terms, queries):
-        stated = content["horizon"]
-        yield _local("horizon", [part for part in parts for _ in range(part.rounds)], stated, False)
+    if terms.horizon is not None:
+        stated, of = content["horizon"], [mechanism for _, mechanism in queries]
+        parts = parts_of_horizon(terms, of, terms.horizon)
+        yield _local("horizon", parts, stated, False)
         if stated["epsilon_upper"] is not None:
             yield upper("horizon", "epsilon_upper", parts, stated, False)
+        yield alone("horizon", parts_of_horizon_at(terms, of, terms.horizon, 1), stated)
 
 
 def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progress) -> Proof:
@@ -95,21 +107,18 @@ def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progre
 
 
 def _so_far(
-    terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], history: Sequence[Mapping[str, Any]], least: int | None
+    terms: Terms,
+    queries: Sequence[tuple[str, LocalMechanism]],
+    history: Sequence[Mapping[str, Any]],
+    hiding: Callable[[Mapping[str, Any]], int],
 ) -> list[Part]:
-    """Return the joint cost of a history's rounds, at the reports that came, or at the `least` if these are fewer."""
-    reports = [[_reports(terms, counts, least) for counts in entry["queries"]] for entry in history]
+    """Return the joint cost of a history's rounds, if so many reports of each stated batch hide a person."""
+    reports = [[hiding(counts) for counts in entry["queries"]] for entry in history]
     missing = [missing_reports(terms, of_query) for of_query in zip(*reports, strict=True)]
     of = [mechanism for _, mechanism in queries]
     return parts_over_rounds(
         [[linked_part(terms, *each) for each in zip(of, of_round, missing, strict=True)] for of_round in reports]
     )
-
-
-def _horizon(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]]) -> Iterator[Sequence[Part]]:
-    """Yield the cost of all rounds at the minimum, if a query is longitudinal."""
-    if terms.horizon is not None:
-        yield parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
 
 
 def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None) -> int:
@@ -131,8 +140,10 @@ def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(Part(part.mechanism, part.reports, count, part.dummies) for part, count in rounds.items())
 
 
-def _local(where: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
+def _local(
+    where: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool, member: str = "epsilon_local"
+) -> Claim:
     # Every report counts, of any mechanism: leaving one out would prove too small an ε.
-    mechanisms = tuple(part.mechanism for part in parts)
-    value = stated["epsilon_local"]
-    return Claim(where, "epsilon_local", value, required, lambda: prove_local(mechanisms, value))
+    mechanisms = tuple(part.mechanism for part in parts for _ in range(part.rounds))
+    value = stated[member]
+    return Claim(where, member, value, required, lambda: prove_local(mechanisms, value))

@@ -72,9 +72,9 @@ def command(
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong way;
     totals are proven as far as possible. The output starts with what was proven: the stated epsilon, or at most 1 %
-    more. With --json, epsilon_upper and epsilon_local are then the proven numbers, or null if not proven; the stated
-    number is epsilon_upper_stated. The numbers without the analyzer's claim are checked but never proven, so they are
-    null too. The exit status is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
+    more. With --json, epsilon_upper, epsilon_upper_alone and epsilon_local are then the proven numbers, or null if not
+    proven; the stated number is epsilon_upper_stated. epsilon_upper_if_minimum_valid is checked but never proven, so it
+    is null too. The exit status is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
 
     Also give the round's results, as hubbub results --json prints them. The command then compares their counts with the
     digest in the certificate, and recomputes the estimates from the counts. A file of results contains its

@@ -17,7 +17,7 @@ def ladder_lines(content: Mapping[str, Any], *, only: str | None = None) -> Iter
     shown = [each for each in ladders(content) if each.query is None and (rounds > 1 or each.covers != "all_rounds")]
     for each in shown:
         if only is None or each.covers == only:
-            yield f"each person's privacy {over(each, content)}, at δ = {content['delta']:g}:"
+            yield f"privacy of each person whose device is honest, {over(each, content)}, at δ = {content['delta']:g}:"
             yield from (f"  {rung.sentence}" for rung in each.rungs)
 
 

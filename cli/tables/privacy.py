@@ -58,7 +58,7 @@ def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
     rounds = len(certificate["all_rounds"]["history"])
     rungs = ladder(certificate["all_rounds" if rounds > 1 else "round_total"], certificate["ladder"])
     over = f" over {rounds} rounds" if rounds > 1 else ""
-    yield f"Everyone in the batch keeps at δ = {certificate['delta']:g}{over}, proven:"
+    yield f"Each person whose device is honest keeps, at δ = {certificate['delta']:g}{over}:"
     yield from (f"  {rung.sentence}" for rung in rungs)
     smallest = rungs[0].epsilon
     yield (

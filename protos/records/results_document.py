@@ -153,7 +153,7 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for query in results.queries:
         common: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | _counted(query)
-        common |= _privacy(privacy.get(query.name, {}), total)
+        common |= _privacy(privacy.get(query.name, {}), total) | {"delta": body.get("delta")}
         rows.extend(common | row for row in _query_rows(query))
     return rows
 
@@ -167,7 +167,7 @@ def _counted(result: QueryResult) -> dict[str, Any]:
 
 def _privacy(query: Mapping[str, Any], total: Mapping[str, Any]) -> dict[str, Any]:
     """Return a certificate's privacy statements on a query's batch, and on all of one person's reports in the round."""
-    members = {name: query.get(name) for name in ("epsilon_upper", "epsilon_local", "delta")}
+    members = {name: query.get(name) for name in ("epsilon_upper", "epsilon_local")}
     return members | {"round_epsilon_upper": total.get("epsilon_upper")}
 
 

@@ -192,7 +192,7 @@ class Task:
     (`protos.task.signers`), if any do; it is no part of the task.
 
     Raises:
-        TaskError: if its second authority is one of its parties.
+        TaskError: if its second authority is one of its parties, or if it has noise beside uniform dummies.
     """
 
     name: str
@@ -209,6 +209,13 @@ class Task:
     def __post_init__(self) -> None:
         if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
             raise TaskError("the second authority is the operator or the shuffler; name the key of somebody else")
+        noisy = [query.name for query in self.queries if query.noise is not None]
+        # A shuffler draws noise in place of dummies, so their number must not count.
+        if self.privacy.dummies and noisy:
+            raise TaskError(
+                f"the task has {self.privacy.dummies} uniform dummies, and noise for {noisy[0]}; noise hides more: "
+                "leave the dummies out"
+            )
 
     @cached_property
     def canonical(self) -> bytes:

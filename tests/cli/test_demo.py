@@ -169,7 +169,8 @@ def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
     assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
     assert ran.status == 0, ran.err
     assert (
-        " if the shuffler is honest; everybody else may lie, the analyzer too: its noise hides each person" in ran.out
+        " if the shuffler is honest; everybody else may lie, the analyzer too: the shuffler's noise hides each person"
+        in ran.out
     )
     assert re.search(r"With noise of the shuffler the largest standard errors expected are: city [\d.]+ \(", ran.out)
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
@@ -202,7 +203,7 @@ def test_every_mode_of_admission_runs_whole_and_says_who_must_be_honest(
     assert table_says in ran.out
     lines = ran.out.splitlines()
     first, last = lines[0], lines[-1]
-    assert first.startswith("Everyone in the batch keeps at δ = ")
+    assert first.startswith("Each person whose device is honest keeps, at δ = ")
     rungs = [line for line in lines[1:] if line.startswith("  ε ≤ ")]
     assumed = [rung for rung in rungs if "nobody checked who submitted, so that is assumed" in rung]
     assert bool(assumed) is (words[0] == "open")

@@ -387,7 +387,7 @@ def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Pa
     ran = hubbub("verify", path)
     assert ran.status == 0
     assert "signers not pinned" in ran.out
-    assert "  each person's privacy in this round, at δ = " in ran.out
+    assert "  privacy of each person whose device is honest, in this round, at δ = " in ran.out
     assert parties.operator.public.hex()[:8] in ran.out
 
 

@@ -40,7 +40,7 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
     ran = hubbub("verify", folder, *pins)
     assert (ran.status, ran.err) == (0, "")
     assert "one history of 3 rounds, all that were released, by the shuffler's records\n" in ran.out
-    assert "each person's privacy over all 3 rounds so far, at δ = " in ran.out
+    assert "privacy of each person whose device is honest, over all 3 rounds so far, at δ = " in ran.out
     assert "nobody checked who submitted, so that is assumed" in ran.out
     assert " if only the person's own device is honest; everybody else may work together, " in ran.out
     assert "not pinned" not in ran.out
@@ -72,7 +72,7 @@ def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_i
 def test_one_certificate_says_that_no_other_round_was_released(folder: Path) -> None:
     ran = hubbub("verify", folder / "2.json")
     assert ran.status == 0
-    assert "each person's privacy over all 3 rounds so far, at δ = " in ran.out
+    assert "privacy of each person whose device is honest, over all 3 rounds so far, at δ = " in ran.out
     assert "no other round was released so far, by the shuffler's records" in ran.out
     document = hubbub("verify", folder / "2.json", "--json").json
     assert [each["round"] for each in document["releases"]] == [0, 1]

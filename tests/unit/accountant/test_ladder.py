@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant.certificate.batches import linked_part, round_part
 from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.ladder import (
     ALONE,
@@ -24,7 +25,7 @@ from hubbub.accountant.certificate.ladder import (
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import CertificateError
-from hubbub.accountant.mechanisms import KRR, LocalMechanism, Sequence, WithNoise
+from hubbub.accountant.mechanisms import KRR, LocalMechanism, Sequence, TreeNodes, WithNoise
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 
 TERMS = Terms(3.0, 1e-3, 20.0, 1.0, 1000)
@@ -98,9 +99,24 @@ def test_a_share_is_stated_and_that_it_is_assumed_if_nobody_checked() -> None:
 
 
 def test_what_the_shuffler_adds_is_named() -> None:
-    assert words(replace(TERMS, dummies=5))[ALONE] == f"{LIARS}: its dummies hide each person"
-    assert words(mechanisms={"a": NOISY, "b": NOISY})[ALONE] == f"{LIARS}: its noise hides each person"
-    assert words(mechanisms={"a": NOISY, "b": PLAIN})[ALONE] == f"{LIARS}: its noise hides the answers to a"
+    assert words(replace(TERMS, dummies=5))[ALONE] == f"{LIARS}: the shuffler's dummies hide each person"
+    assert words(mechanisms={"a": NOISY, "b": NOISY})[ALONE] == f"{LIARS}: the shuffler's noise hides each person"
+    assert words(mechanisms={"a": NOISY, "b": PLAIN})[ALONE] == f"{LIARS}: the shuffler's noise hides the answers to a"
+
+
+def test_dummies_that_hide_only_some_answers_are_not_said_to_hide_a_person() -> None:
+    nodes, dummies = TreeNodes(8, 2, 2**29, 2**28), replace(TERMS, dummies=5)
+    assert words(dummies, {"state": nodes})[ALONE] == LIARS
+    assert words(dummies, {"state": nodes, "a": PLAIN})[ALONE] == (
+        f"{LIARS}: the shuffler's dummies hide the answers to a"
+    )
+
+
+def test_dummies_beside_noise_are_never_counted() -> None:
+    """Noise is drawn in place of them."""
+    many = replace(TERMS, dummies=10_000)
+    assert (round_part(many, NOISY, 1).dummies, linked_part(many, NOISY, 1).dummies) == (0, 0)
+    assert (round_part(many, PLAIN, 1).dummies, linked_part(many, PLAIN, 1).dummies) == (10_000, 10_000)
 
 
 def test_people_who_must_answer_every_round_are_named() -> None:
@@ -123,7 +139,7 @@ def test_a_chain_names_the_shufflers_that_must_be_honest() -> None:
     for added in (words(replace(chain, dummies=5)), words(chain, {"a": NOISY})):
         assert added["epsilon_upper"] == "if the first shuffler, the analyzer and everyone who answers are honest"
         assert added[ALONE].startswith(
-            "if the first shuffler is honest; everybody else may lie, the analyzer too: its "
+            "if the first shuffler is honest; everybody else may lie, the analyzer too: the first shuffler's "
         )
 
 

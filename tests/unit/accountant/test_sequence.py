@@ -37,7 +37,7 @@ from hubbub.accountant.mechanisms import (
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.accountant.mechanisms.longitudinal.levels import LEVEL_SHARE, level_people
 from hubbub.accountant.pairs import Part, charged_share
-from hubbub.accountant.rigorous.statement import _so_far, claims
+from hubbub.accountant.rigorous.statement import _reports, _so_far, claims
 from hubbub.accountant.spending.budget import forecast, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.boolean_streams import sampled_law, streams, vector_law
@@ -253,7 +253,8 @@ def test_people_missing_in_several_rounds_are_taken_from_the_steady_ones_all_tog
     )
     check_statement(TERMS, ASKED[:1], content)
     # Proof mode counts anew, and to the same.
-    assert _so_far(TERMS, ASKED[:1], content["all_rounds"]["history"], None) == charges_at_actual(TERMS, alone)
+    history = content["all_rounds"]["history"]
+    assert _so_far(TERMS, ASKED[:1], history, lambda each: _reports(TERMS, each)) == charges_at_actual(TERMS, alone)
     lie = copy.deepcopy(content)
     lie["all_rounds"]["epsilon_upper"] = round(epsilon_bracket(SEQUENCE, 8_000, KEPT).epsilon_upper * 1.0001, 6)
     with pytest.raises(CertificateError, match="all_rounds"):

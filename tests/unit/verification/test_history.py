@@ -187,7 +187,10 @@ def test_a_history_of_a_chain_says_which_shufflers_must_be_honest(folder: Path, 
     # The first shuffler made the dummies, so it knows which they are: no hop is enough.
     assert counted.startswith("    ε ≤ ")
     assert " if the first shuffler, the analyzer and everyone who answers are honest; " in counted
-    assert " if the first shuffler is honest; everybody else may lie, the analyzer too: its dummies hide " in alone
+    assert (
+        " if the first shuffler is honest; everybody else may lie, the analyzer too: the first shuffler's dummies hide "
+        in alone
+    )
     assert local.endswith("; everybody else may work together, all 3 shufflers and the analyzer too")
     rows = document_of(found)["histories"][0]["ladder"]
     assert [f"    ε ≤ {row['epsilon']:.6g} {row['words']}" for row in rows] == [counted, minimum, alone, local]
@@ -215,7 +218,7 @@ def test_a_history_says_what_is_left_without_the_analyzers_word(folder: Path) ->
     found = read(folder)
     stated = found.histories[0].last.verified.content["all_rounds"]
     opening, *rungs = history_ladder(found.histories[0])
-    assert opening == "  each person's privacy over all 3 rounds so far, at δ = 0.01:"
+    assert opening == "  privacy of each person whose device is honest, over all 3 rounds so far, at δ = 0.01:"
     alone, minimum = stated["epsilon_upper_alone"], stated["epsilon_upper_if_minimum_valid"]
     may_lie = f"    ε ≤ {minimum:.6g} if the shuffler and everyone who answers are honest; the analyzer may"
     assert any(rung.startswith(may_lie) for rung in rungs)

@@ -18,7 +18,9 @@ from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.pairs import Part
 from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.cli.tables.privacy import promise
-from hubbub.protos.task.task import Privacy, Schedule
+from hubbub.protos.errors import TaskError
+from hubbub.protos.task.signed_task import read_task
+from hubbub.protos.task.task import Privacy, Schedule, task_content
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.query import Query
@@ -64,6 +66,16 @@ def test_a_sum_that_the_law_cannot_add_up_to_is_refused() -> None:
     assert symbols > 2
 
 
+def test_a_task_with_noise_beside_dummies_is_refused() -> None:
+    """The shuffler draws noise in place of dummies, so an ε that counts the dummies would be far too small."""
+    with pytest.raises(TaskError, match="5000 uniform dummies, and noise for carrier"):
+        replace(NOISY, privacy=replace(PRIVACY, dummies=5000))
+    written = task_content(NOISY)
+    written["privacy"]["dummies"] = 5000
+    with pytest.raises(TaskError, match="leave the dummies out"):
+        read_task(written)
+
+
 @pytest.mark.parametrize("member", ["epsilon_upper", ALONE, IF_MINIMUM_VALID])
 def test_an_epsilon_below_that_of_the_noise_is_refused(member: str) -> None:
     content = certified()
@@ -103,15 +115,20 @@ def test_people_read_once_who_must_be_honest() -> None:
     content = verify(encode(certified(), PARTIES), Pins()).content
     epsilon, local = (content["round_total"][name] for name in ("epsilon_upper", "epsilon_local"))
     heading, *lines, means = promise(content)
-    assert heading == "Everyone in the batch keeps at δ = 0.01, proven:"
-    alone = "if the shuffler is honest; everybody else may lie, the analyzer too: its noise hides each person"
+    assert heading == "Each person whose device is honest keeps, at δ = 0.01:"
+    alone = (
+        "if the shuffler is honest; everybody else may lie, the analyzer too: the shuffler's noise hides each person"
+    )
     together = "everybody else may work together, the shuffler and the analyzer too"
     assert lines == [
         f"  ε ≤ {epsilon:.6g} {alone}",
         f"  ε ≤ {local:.6g} if only the person's own device is honest; {together}",
     ]
     assert means.startswith("ε ≤ ")
-    assert list(ladder_lines(content)) == ["each person's privacy in this round, at δ = 0.01:", *lines]
+    assert list(ladder_lines(content)) == [
+        "privacy of each person whose device is honest, in this round, at δ = 0.01:",
+        *lines,
+    ]
 
 
 HORIZON = Horizon(4, 2)

@@ -15,7 +15,7 @@ from hubbub.accountant.rigorous.proof import Proof
 from hubbub.accountant.rigorous.statement import Claim, honest
 from hubbub.protos.task.task import Privacy
 from hubbub.verification.certificate import Pins, Verified, verify
-from hubbub.verification.proof import Finding, prove_certificate, proven_content
+from hubbub.verification.proof import CLAIMS_OF_QUERY, Finding, prove_certificate, proven_content
 from support.certificates import content_of, counts, encode
 from support.samples import Parties, sample_task
 
@@ -38,21 +38,22 @@ def proven(content: dict[str, Any]) -> list[Finding]:
     return list(prove_certificate(verify(encode(content, PARTIES), Pins()), lambda _: None))
 
 
+MEMBERS = ("epsilon_local", "epsilon_upper", "epsilon_upper_alone")
+
+
 def lying(content: dict[str, Any]) -> list[Finding]:
     """Prove the queries of a content that `verify` was not asked about: what if its check were wrong?"""
     findings = prove_certificate(Verified(TASK, content, (), Pins(), ()), lambda _: None)
-    return list(islice(findings, 2 * len(TASK.queries)))
+    return list(islice(findings, CLAIMS_OF_QUERY * len(TASK.queries)))
 
 
 @pytest.mark.slow
 def test_every_number_of_a_sound_certificate_is_proven_or_labelled() -> None:
     findings = proven(CONTENT)
     assert [(each.claim.where, each.claim.member) for each in findings] == [
-        *((query.name, member) for query in TASK.queries for member in ("epsilon_local", "epsilon_upper")),
-        ("round_total", "epsilon_local"),
-        ("round_total", "epsilon_upper"),
-        ("all_rounds", "epsilon_local"),
-        ("all_rounds", "epsilon_upper"),
+        *((query.name, member) for query in TASK.queries for member in MEMBERS),
+        *(("round_total", member) for member in MEMBERS),
+        *(("all_rounds", member) for member in MEMBERS),
         ("all_rounds", "epsilon_upper_at_minimum"),
     ]
     assert not any(each.fails for each in findings)
@@ -114,8 +115,9 @@ def test_what_was_proven_comes_before_what_was_stated() -> None:
 
 def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_them() -> None:
     """The query bears the name of a total: claims are told apart by their place."""
+    asked = {"name": "all_rounds", "epsilon_local": 4.0, "epsilon_upper": 0.9369, "epsilon_upper_alone": 3.9}
     content = {
-        "queries": [{"name": "all_rounds", "epsilon_local": 4.0, "epsilon_upper": 0.9369}],
+        "queries": [asked],
         "round_total": {
             "epsilon_local": 4.0,
             "epsilon_upper": 0.9369,
@@ -130,8 +132,10 @@ def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_t
         [
             finding("all_rounds", "epsilon_local", 4.0, Fraction(4)),
             finding("all_rounds", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+            finding("all_rounds", "epsilon_upper_alone", 3.9, Fraction(39, 10)),
             finding("round_total", "epsilon_local", 4.0, Fraction(4)),
             finding("round_total", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+            finding("round_total", "epsilon_upper_alone", 3.9, Fraction(39, 10)),
             finding("all_rounds", "epsilon_local", 8.0, Fraction(8)),
             finding("all_rounds", "epsilon_upper", 1.5, None),
         ],
@@ -142,6 +146,8 @@ def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_t
     assert (every["epsilon_upper"], every["epsilon_upper_stated"], every["epsilon_local"]) == (None, 1.5, 8.0)
     assert every["epsilon_upper_at_minimum"] is None
     assert total["bound"] == "2rr"
-    # Nothing claims these, so they must not stand beside proven numbers as if it did.
-    for member, stated in (("epsilon_upper_alone", 3.9), ("epsilon_upper_if_minimum_valid", 1.1)):
-        assert (total[member], total[f"{member}_stated"]) == (None, stated)
+    assert 3.9 <= query["epsilon_upper_alone"] == total["epsilon_upper_alone"] < 3.9 + 1e-12
+    assert query["epsilon_upper_alone_stated"] == 3.9
+    # Nothing claims this, so it must not stand beside proven numbers as if it did.
+    member = "epsilon_upper_if_minimum_valid"
+    assert (total[member], total[f"{member}_stated"]) == (None, 1.1)

@@ -30,7 +30,7 @@ def test_the_ladder_and_who_was_let_in_are_below_the_table(admission: AdmissionP
     said = admission.statement(noise=False)
     print_privacy(Console(file=out, width=400), {"admission": said, **stated})
     lines = out.getvalue().splitlines()
-    heading = lines.index("each person's privacy in this round, at δ = 0.01:")
+    heading = lines.index("privacy of each person whose device is honest, in this round, at δ = 0.01:")
     epsilon = f"{stated['round_total']['epsilon_upper']:.6g}"
     assert lines[heading + 1].startswith(f"  ε ≤ {epsilon} if the shuffler, the analyzer and ")
     assert ("nobody checked who submitted" in lines[heading + 1]) is (admission is OPEN)
@@ -52,7 +52,7 @@ def test_a_promise_says_no_less_than_was_certified(epsilon: float) -> None:
             },
         }
     )
-    assert heading == "Everyone in the batch keeps at δ = 1e-06 over 2 rounds, proven:"
+    assert heading == "Each person whose device is honest keeps, at δ = 1e-06 over 2 rounds:"
     assert first == f"  ε ≤ {epsilon:.6g} {words['epsilon_upper']}"
     assert second == f"  ε ≤ {2 * epsilon:.6g} {words['epsilon_local']}"
     stated = re.match(r"ε ≤ (\S+) means: ", means)

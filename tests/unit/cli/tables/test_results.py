@@ -152,10 +152,8 @@ def test_how_many_answered_is_compared_only_where_somebody_may_not(results: Roun
 
 def certified(results: RoundResults) -> RoundResults:
     """The same with a certificate that states the privacy of each query."""
-    queries = [
-        {"name": query.name, "epsilon_upper": 0.25, "epsilon_local": 4.0, "delta": 1e-6} for query in results.queries
-    ]
-    body = {"queries": queries, "round_total": {"epsilon_upper": 0.5}}
+    queries = [{"name": query.name, "epsilon_upper": 0.25, "epsilon_local": 4.0} for query in results.queries]
+    body = {"delta": 1e-6, "queries": queries, "round_total": {"epsilon_upper": 0.5}}
     return replace(results, certificate=json.dumps({"body": body, "signature": "00"}).encode())
 
 

@@ -259,7 +259,7 @@ WRONG = [
     ("weight = 2", "weight = -1", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = nan", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = true", 29, "query[1].weight is True; it must be a number"),
-    ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; it knows kind, lower, name, optional"),
+    ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; it knows error, kind, lower, name"),
     ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; it knows admission, privacy, query, task"),
     ("# What is asked.", "epsilon = 2", 1, "epsilon is not a key hubbub knows; it knows admission, privacy, query"),
 ]
