@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "k: the answers that a report distinguishes; ε_local: what the query promises if all services collude; "
-    "ε alone: what it costs without the others; 95 % ±: half of the 95 % interval; range: the most that is possible"
+    "ε by itself: what this query costs by itself, without the other queries; 95 % ±: half of the 95 % interval; "
+    "range: the most that is possible"
 )
 
 _MORE = "--compare shows the errors if the shuffler adds nothing, dummies or noise, under several caps on ε_local"
@@ -498,7 +499,7 @@ def _print_queries(planned: Plan) -> None:
     from hubbub.planning.plan import symbols_named
 
     table = Table("query")
-    for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
+    for column in ("k", "ε_local", "ε by itself", "std. error", "95 % ±", "range"):
         table.add_column(column, justify="right")
     for each in planned.queries:
         query = each.query

@@ -144,7 +144,7 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
 
 def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
     printed = hubbub("plan", deployment / "operator/task.toml").out
-    for column in ("k: ", "ε_local: ", "ε alone: ", "95 % ±: ", "range: "):
+    for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
     assert "theme: the shuffler adds noise: of each symbol a random number of reports, 79 on average" in printed
