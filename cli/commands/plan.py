@@ -406,20 +406,23 @@ def _noise_words(planned: Plan) -> Iterator[str]:
     """Yield what the shuffler adds to each query, by which rule, and who must be honest for what that promises."""
     from hubbub.accountant.certificate.ladder import ALONE, ladder_words
     from hubbub.accountant.certificate.terms import Terms
+    from hubbub.accountant.mechanisms import WithNoise
     from hubbub.queries.longitudinal.tree import SendingNodes
 
     queries = [each.query for each in planned.queries]
     if planned.draft.noise == "auto":
         yield _auto_words(planned)
     for query in queries:
-        if query.noise is not None:
-            law = query.noise
+        beside = query.mechanism
+        if isinstance(beside, WithNoise):
+            law = beside.noise
             # Only of a tree's node has one symbol more dummies than the others: its value 0, of which none is drawn.
             falling = isinstance(query.randomizer, SendingNodes) and query.symbols > 2
             of = "-1 and of +1" if falling else "each symbol"
+            total = f"{beside.expected_dummies:,} in all{'' if beside.fixed_total else ' on average'}"
             yield (
-                f"{query.name}: the shuffler adds noise: of {of} a random number of reports, {law.reach} on average, "
-                f"of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family})"
+                f"{query.name}: the shuffler adds noise: of {of} a random number of reports, {law.reach:,} on average, "
+                f"of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family}); {total}"
             )
     if any(query.noise is not None for query in queries):
         words = ladder_words(Terms.of(planned.draft), {each.name: each.mechanism for each in queries}, 1)
