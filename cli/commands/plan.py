@@ -332,20 +332,24 @@ def _budget_document(planned: Plan, budget: BudgetForecast) -> dict[str, object]
         "rounds_within": budget.within,
         "epsilon_of_one_round": budget.epsilon_of_one,
         "epsilon_of_all_rounds": budget.epsilon_of_all,
+        "epsilon_local_of_all_rounds": budget.local_of_all,
     }
 
 
 def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
+    from hubbub.accountant.numbers import round_up_significant
+
     total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
     cost = f"one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
     if budget.rounds > 1:
         cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
-    cost += f", at δ = {delta:g}"
+    which = f"all {budget.rounds} rounds" if budget.rounds > 1 else "one round"
+    cost += f", at δ = {delta:g}; by the device alone {which}: ε ≤ {round_up_significant(budget.local_of_all):.6g}"
     if total is None:
         return f"{cost}; the task has no epsilon_total, so nothing limits what its rounds cost together"
     if budget.within == budget.rounds:
-        return f"{cost}; all fit epsilon_total = {total:g}"
-    return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others are erased and never released"
+        return f"{cost}; all rounds fit epsilon_total = {total:g}"
+    return f"{cost}; {budget.within} of {budget.rounds} rounds fit epsilon_total = {total:g}, the others are erased and never released"
 
 
 def _sealing_text(planned: Plan) -> str:
