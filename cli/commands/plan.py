@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -154,11 +155,9 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
     """Return the draft with the errors of the options, in place of those that it states.
 
     Raises:
-        UsageError: if one is no QUERY=ERROR, or no query has that name.
-        FieldError: if one is no error above 0.
+        UsageError: if one is no QUERY=ERROR, no query has that name, its error is not above 0, or a query has two.
     """
     from hubbub.protos.errors import UsageError
-    from hubbub.protos.task.draft import check_draft
     from hubbub.queries.longitudinal.over_rounds import Repeated
     from hubbub.queries.questions.question import listed
 
@@ -170,19 +169,28 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
         name, stated, number = word.rpartition("=")
         if stated and name not in every:
             raise UsageError(f"--error {word!r}: the queries that take an error are {listed(every)}; name one of them")
-        found |= dict.fromkeys([name] if stated else every, _error_in(word, number))
-    changed = replace(draft, errors=tuple(found.items()))
-    check_draft(changed)
-    return changed
+        error = _error_in(word, number)
+        for asked in [name] if stated else every:
+            if asked in found:
+                raise UsageError(
+                    f"--error {word}: {asked} has the error {found[asked]:g} already; state one for each query"
+                )
+            found[asked] = error
+    return replace(draft, errors=tuple(found.items()))
 
 
 def _error_in(word: str, number: str) -> float:
     from hubbub.protos.errors import UsageError
 
     try:
-        return float(number)
+        value = float(number)
     except ValueError as error:
         raise UsageError(f"--error {word!r} is not QUERY=ERROR or ERROR, such as carrier=30 or 30") from error
+    if not 0 < value < inf:
+        raise UsageError(
+            f"--error {word}: give a standard error above 0, in the unit of the estimate, such as 30 people"
+        )
+    return value
 
 
 def _check_picture(picture: Path | None) -> None:

@@ -87,8 +87,18 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--error", "carrier=0"), "query[0].error is 0.0; it must be a standard error above 0"),
-        (("--error", "carrier=nan"), "query[0].error is nan"),
+        (("--error", "carrier=0"), "--error carrier=0: give a standard error above 0, in the unit of the estimate"),
+        (
+            ("--error", "-1"),
+            "--error -1: give a standard error above 0, in the unit of the estimate, such as 30 people",
+        ),
+        (("--error", "carrier=nan"), "--error carrier=nan: give a standard error above 0"),
+        (("--error", "inf"), "--error inf: give a standard error above 0"),
+        (
+            ("--error", "carrier=30", "--error", "carrier=40"),
+            "--error carrier=40: carrier has the error 30 already; state one for each query",
+        ),
+        (("--error", "carrier=30", "--error", "40"), "--error 40: carrier has the error 30 already"),
         (("--error", "carrier=many"), "--error 'carrier=many' is not QUERY=ERROR or ERROR, such as carrier=30 or 30"),
         (("--error", "30 people"), "--error '30 people' is not QUERY=ERROR or ERROR"),
         (("--error", "delay=3"), "--error 'delay=3': the queries that take an error are 'carrier'; name one of them"),
