@@ -357,7 +357,10 @@ def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
         return f"{cost}; the task has no epsilon_total, so nothing limits what its rounds cost together"
     if budget.within == budget.rounds:
         return f"{cost}; all rounds fit epsilon_total = {total:g}"
-    return f"{cost}; {budget.within} of {budget.rounds} rounds fit epsilon_total = {total:g}, the others are erased and never released"
+    return (
+        f"{cost}; {budget.within} of {budget.rounds} rounds fit epsilon_total = {total:g}, the others are erased and "
+        "never released"
+    )
 
 
 def _sealing_text(planned: Plan) -> str:
