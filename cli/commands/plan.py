@@ -257,12 +257,17 @@ def _draw(planned: Plan, more: Compared) -> None:
 
 
 def _print_compared(planned: Plan, more: Compared) -> None:
-    from hubbub.cli.tables.planned_errors import print_alternatives, print_errors_by_epsilon, stated_text
+    from hubbub.cli.tables.planned_errors import (
+        print_alternatives,
+        print_errors_by_epsilon,
+        stated_text,
+        unstated_text,
+    )
 
     printer, privacy, rounds = console(), planned.draft.privacy, planned.draft.schedule.rounds
-    stated = stated_text(planned)
-    if stated is not None:
-        printer.print(stated, markup=False, soft_wrap=True)
+    for sentence in (stated_text(planned), unstated_text(planned)):
+        if sentence is not None:
+            printer.print(sentence, markup=False, soft_wrap=True)
     if more.by_epsilon:
         print_errors_by_epsilon(printer, planned, more.by_epsilon)
     if more.alternatives:
