@@ -15,7 +15,7 @@ from hubbub.accountant import composition
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.calibration.design import Calibration, Noise, QueryDesign, R, Target
 from hubbub.accountant.calibration.least_error import best_size
-from hubbub.accountant.calibration.noise import MOST_NOISE, NOISE_WORTH, beside_noise
+from hubbub.accountant.calibration.noise import NOISE_WORTH, beside_noise, no_noise
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import EPSILON_MOST, real
@@ -212,10 +212,7 @@ def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
     else:
         candidates = beside_noise(design, target)
         if not candidates:
-            raise AccountingError(
-                "noise is asked for, but no randomizer of this query takes noise of the shuffler within "
-                f"{MOST_NOISE:,} dummies on average; use krr for fewer answers, uniform dummies, or leave the noise out"
-            )
+            raise no_noise(design, target)
     return min(candidates, key=lambda each: each.mse)
 
 

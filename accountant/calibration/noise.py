@@ -119,6 +119,25 @@ def beside_noise(design: QueryDesign[R], target: Target) -> list[Calibration[R]]
     return found
 
 
+def no_noise(design: QueryDesign[R], target: Target) -> AccountingError:
+    """Return why no randomizer of the query has noise that meets the target: none takes any, or it cannot be had."""
+    reasons = []
+    mechanisms = [family.at(NOISE_LEVELS - 1).mechanism for family in design.families(design.sizes[0])]
+    for place, mechanism in enumerate(mechanisms):
+        if isinstance(mechanism, Imitated):
+            try:
+                _of_place(design, place, target)
+            except AccountingError as error:
+                reasons.append(str(error))
+    if reasons:
+        return AccountingError(f"noise is asked for, but it cannot be had: {'; '.join(reasons)}")
+    kinds = " or ".join(dict.fromkeys(mechanism.kind for mechanism in mechanisms))
+    return AccountingError(
+        f"noise is asked for, but it works beside krr and hashed answers only, and the randomizer is {kinds}; use krr, "
+        "or leave the noise out"
+    )
+
+
 def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
     laws: dict[bool, NoiseLaw] = {}
 
@@ -138,8 +157,9 @@ def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibr
     beside = WithNoise(mechanism, law)
     if beside.expected_dummies > MOST_NOISE:
         raise AccountingError(
-            f"noise beside {mechanism.kind} of {beside.symbols:,} symbols adds {beside.expected_dummies:,} dummies on "
-            f"average, and at most {MOST_NOISE:,} are sealed for a batch; use fewer answers"
+            f"noise beside {mechanism.kind} of {beside.symbols:,} symbols needs {beside.expected_dummies:,} dummies on "
+            f"average, and at most {MOST_NOISE:,} are sealed for a batch; ask for fewer answers, use uniform dummies, "
+            "or leave the noise out"
         )
     mse = design.mse(size, randomizer, target.reports, 0, law)
     # Nobody is counted on: that is what noise is for.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hubbub.accountant.certificate.batches import parts_below_minimum
+from hubbub.accountant.certificate.batches import local_of, parts_below_minimum
 from hubbub.accountant.certificate.minimum import parts_at_minimum, parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, Terms
 from hubbub.accountant.composition import compose_upper
@@ -58,12 +58,16 @@ def round_entries(
 
 @dataclass(frozen=True)
 class BudgetForecast:
-    """How many of the planned `rounds` fit the budget, and the certified ε of one round and of all together."""
+    """How many of the planned `rounds` fit the budget, and the certified ε of one round and of all together.
+
+    `local_of_all` is ε_local over all rounds, by the device alone: also of rounds that do not fit, as they are sent.
+    """
 
     rounds: int
     within: int
     epsilon_of_one: float
     epsilon_of_all: float
+    local_of_all: float
 
 
 def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> BudgetForecast:
@@ -77,15 +81,16 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
         return _spent(terms, tuple(mechanisms), count)
 
     one, every = spent(1), spent(rounds)
+    local = local_of(parts_of_horizon(terms, mechanisms, rounds))
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     if every <= budget:
-        return BudgetForecast(rounds, rounds, one, every)
+        return BudgetForecast(rounds, rounds, one, every, local)
     # Spending grows with the rounds, so bisection finds the largest number that fits.
     within, beyond = (1, rounds) if one <= budget else (0, 1)
     while beyond - within > 1:
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if spent(middle) <= budget else (within, middle)
-    return BudgetForecast(rounds, within, one, every)
+    return BudgetForecast(rounds, within, one, every, local)
 
 
 @lru_cache(maxsize=64)

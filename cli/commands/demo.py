@@ -361,7 +361,8 @@ def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
     verified = "The certificate was verified: this demo's parties signed it, and every number was computed again."
     hubbub = program()
     if out is not None:
-        certificate = shlex.quote(document["rounds"][0]["certificate"])
-        return f"{verified} Saved to {out}; next: {hubbub} verify {certificate}"
+        # Of a folder all certificates are verified, and that together they are one history.
+        checked = str(out) if len(document["rounds"]) > 1 else document["rounds"][0]["certificate"]
+        return f"{verified} Saved to {out}; next: {hubbub} verify {shlex.quote(checked)}"
     more = "" if explain else f"{hubbub} demo --explain shows how the privacy arises; "
     return f"{verified} Next: {more}{hubbub} demo --out DIR saves the certificate and the results."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "k: the answers that a report distinguishes; ε_local: what the query promises if all services collude; "
-    "ε alone: what it costs without the others; 95 % ±: half of the 95 % interval; range: the most that is possible"
+    "ε by itself: what this query costs by itself, without the other queries; 95 % ±: half of the 95 % interval; "
+    "range: the most that is possible"
 )
 
 _MORE = "--compare shows the errors if the shuffler adds nothing, dummies or noise, under several caps on ε_local"
@@ -153,11 +155,9 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
     """Return the draft with the errors of the options, in place of those that it states.
 
     Raises:
-        UsageError: if one is no QUERY=ERROR, or no query has that name.
-        FieldError: if one is no error above 0.
+        UsageError: if one is no QUERY=ERROR, no query has that name, its error is not above 0, or a query has two.
     """
     from hubbub.protos.errors import UsageError
-    from hubbub.protos.task.draft import check_draft
     from hubbub.queries.longitudinal.over_rounds import Repeated
     from hubbub.queries.questions.question import listed
 
@@ -169,19 +169,28 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
         name, stated, number = word.rpartition("=")
         if stated and name not in every:
             raise UsageError(f"--error {word!r}: the queries that take an error are {listed(every)}; name one of them")
-        found |= dict.fromkeys([name] if stated else every, _error_in(word, number))
-    changed = replace(draft, errors=tuple(found.items()))
-    check_draft(changed)
-    return changed
+        error = _error_in(word, number)
+        for asked in [name] if stated else every:
+            if asked in found:
+                raise UsageError(
+                    f"--error {word}: {asked} has the error {found[asked]:g} already; state one for each query"
+                )
+            found[asked] = error
+    return replace(draft, errors=tuple(found.items()))
 
 
 def _error_in(word: str, number: str) -> float:
     from hubbub.protos.errors import UsageError
 
     try:
-        return float(number)
+        value = float(number)
     except ValueError as error:
         raise UsageError(f"--error {word!r} is not QUERY=ERROR or ERROR, such as carrier=30 or 30") from error
+    if not 0 < value < inf:
+        raise UsageError(
+            f"--error {word}: give a standard error above 0, in the unit of the estimate, such as 30 people"
+        )
+    return value
 
 
 def _check_picture(picture: Path | None) -> None:
@@ -248,12 +257,17 @@ def _draw(planned: Plan, more: Compared) -> None:
 
 
 def _print_compared(planned: Plan, more: Compared) -> None:
-    from hubbub.cli.tables.planned_errors import print_alternatives, print_errors_by_epsilon, stated_text
+    from hubbub.cli.tables.planned_errors import (
+        print_alternatives,
+        print_errors_by_epsilon,
+        stated_text,
+        unstated_text,
+    )
 
     printer, privacy, rounds = console(), planned.draft.privacy, planned.draft.schedule.rounds
-    stated = stated_text(planned)
-    if stated is not None:
-        printer.print(stated, markup=False, soft_wrap=True)
+    for sentence in (stated_text(planned), unstated_text(planned)):
+        if sentence is not None:
+            printer.print(sentence, markup=False, soft_wrap=True)
     if more.by_epsilon:
         print_errors_by_epsilon(printer, planned, more.by_epsilon)
     if more.alternatives:
@@ -331,20 +345,27 @@ def _budget_document(planned: Plan, budget: BudgetForecast) -> dict[str, object]
         "rounds_within": budget.within,
         "epsilon_of_one_round": budget.epsilon_of_one,
         "epsilon_of_all_rounds": budget.epsilon_of_all,
+        "epsilon_local_of_all_rounds": budget.local_of_all,
     }
 
 
 def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
+    from hubbub.accountant.numbers import round_up_significant
+
     total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
     cost = f"one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
     if budget.rounds > 1:
         cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
-    cost += f", at δ = {delta:g}"
+    which = f"all {budget.rounds} rounds" if budget.rounds > 1 else "one round"
+    cost += f", at δ = {delta:g}; by the device alone {which}: ε ≤ {round_up_significant(budget.local_of_all):.6g}"
     if total is None:
         return f"{cost}; the task has no epsilon_total, so nothing limits what its rounds cost together"
     if budget.within == budget.rounds:
-        return f"{cost}; all fit epsilon_total = {total:g}"
-    return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others are erased and never released"
+        return f"{cost}; all rounds fit epsilon_total = {total:g}"
+    return (
+        f"{cost}; {budget.within} of {budget.rounds} rounds fit epsilon_total = {total:g}, the others are erased and "
+        "never released"
+    )
 
 
 def _sealing_text(planned: Plan) -> str:
@@ -405,20 +426,23 @@ def _noise_words(planned: Plan) -> Iterator[str]:
     """Yield what the shuffler adds to each query, by which rule, and who must be honest for what that promises."""
     from hubbub.accountant.certificate.ladder import ALONE, ladder_words
     from hubbub.accountant.certificate.terms import Terms
+    from hubbub.accountant.mechanisms import WithNoise
     from hubbub.queries.longitudinal.tree import SendingNodes
 
     queries = [each.query for each in planned.queries]
     if planned.draft.noise == "auto":
         yield _auto_words(planned)
     for query in queries:
-        if query.noise is not None:
-            law = query.noise
+        beside = query.mechanism
+        if isinstance(beside, WithNoise):
+            law = beside.noise
             # Only of a tree's node has one symbol more dummies than the others: its value 0, of which none is drawn.
             falling = isinstance(query.randomizer, SendingNodes) and query.symbols > 2
             of = "-1 and of +1" if falling else "each symbol"
+            total = f"{beside.expected_dummies:,} in all{'' if beside.fixed_total else ' on average'}"
             yield (
-                f"{query.name}: the shuffler adds noise: of {of} a random number of reports, {law.reach} on average, "
-                f"of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family})"
+                f"{query.name}: the shuffler adds noise: of {of} a random number of reports, {law.reach:,} on average, "
+                f"of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family}); {total}"
             )
     if any(query.noise is not None for query in queries):
         words = ladder_words(Terms.of(planned.draft), {each.name: each.mechanism for each in queries}, 1)
@@ -498,7 +522,7 @@ def _print_queries(planned: Plan) -> None:
     from hubbub.planning.plan import symbols_named
 
     table = Table("query")
-    for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
+    for column in ("k", "ε_local", "ε by itself", "std. error", "95 % ±", "range"):
         table.add_column(column, justify="right")
     for each in planned.queries:
         query = each.query

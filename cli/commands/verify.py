@@ -252,12 +252,9 @@ def _print(verified: Verified) -> None:
             soft_wrap=True,
         )
     uncounted = len(content["uncounted"])
-    never = (
-        f"; {uncounted} of them were never counted, as the analyzer claims, and are charged at the minimum"
-        if uncounted
-        else ""
-    )
-    out.print(f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True)
+    never = f", except {uncounted}: never counted, as the analyzer claims, and charged at the minimum" * bool(uncounted)
+    released = f"every round released so far, by the shuffler's records, is counted{never}"
+    out.print(f"  {released}", markup=False, soft_wrap=True)
     for line in ladder_lines(content):
         out.print(f"  {line}", markup=False, soft_wrap=True)
     _print_hops(verified)

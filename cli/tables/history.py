@@ -72,9 +72,7 @@ def table_of(history: CertificateHistory) -> Table:
     """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
     task = history.last.verified.task
     table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
-    # The ladder below the table names all shufflers of a chain.
-    collude = "if all collude" if task.identities.hops else "if both collude"
-    for name in ("round", "reports", "epsilon", "all rounds so far", collude):
+    for name in ("round", "reports", "epsilon", "all rounds so far", "by the device alone"):
         table.add_column(name, justify="right")
     table.add_column("certificate")
     for each in history.certificates:

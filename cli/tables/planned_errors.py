@@ -91,12 +91,34 @@ def stated_text(planned: Plan) -> str | None:
     )
 
 
+def unstated_text(planned: Plan) -> str | None:
+    """Return the queries without a stated error, with their errors at the ε that was found; None if there are none."""
+    others = _unstated(planned)
+    if planned.epsilon_most is None or not others:
+        return None
+    errors = ", ".join(f"{name} {significant((error,), error)[0]}" for name, error in others.items())
+    return (
+        f"no error is stated for other queries; at ε = {planned.draft.privacy.epsilon:g} their standard errors are: "
+        f"{errors}"
+    )
+
+
+def _unstated(planned: Plan) -> dict[str, float]:
+    stated = dict(planned.draft.errors)
+    return {each.query.name: each.expected_error for each in planned.queries if each.query.name not in stated}
+
+
 def stated_document(planned: Plan) -> dict[str, object] | None:
     """Return the same as JSON values."""
     if planned.epsilon_most is None:
         return None
     privacy = planned.draft.privacy
-    return {"stated": dict(planned.draft.errors), "epsilon": privacy.epsilon, "epsilon_most": planned.epsilon_most}
+    return {
+        "stated": dict(planned.draft.errors),
+        "unstated": _unstated(planned),
+        "epsilon": privacy.epsilon,
+        "epsilon_most": planned.epsilon_most,
+    }
 
 
 def print_errors_by_epsilon(console: Console, planned: Plan, rows: Sequence[ErrorsAtEpsilon]) -> None:

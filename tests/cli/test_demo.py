@@ -163,6 +163,16 @@ def test_demo_keeps_what_it_says_and_nothing_secret(tmp_path: Path, table: Path)
     assert hubbub("verify", rounds[1]["certificate"], "--json").json["verified"]
 
 
+def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "kept"
+    ran = hubbub("demo", "--data", table, "--histogram", "city", "--rounds", "2", "--out", out)
+    assert ran.status == 0, ran.err
+    assert ran.out.splitlines()[-1].endswith(f"next: hubbub verify {out}")
+    shown = hubbub("verify", out)
+    assert shown.status == 0, shown.err
+    assert "one history of 2 rounds" in shown.out
+
+
 def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
     words = ("--histogram", "city", "--sum", "minutes:0:60", "--post-quantum", "--explain")
     ran = hubbub("demo", "--data", table, *words)

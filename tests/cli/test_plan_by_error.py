@@ -50,6 +50,21 @@ def test_plan_by_error_says_what_was_solved_and_what_stayed(task: Path) -> None:
     assert "δ, minimum_reports, the cap on ε_local, weights, dummies and noise stay as the draft has them" in ran.out
     assert "standard error at ε =" in ran.out
     assert "(this plan)" in ran.out
+    assert "no error is stated for other queries" not in ran.out
+
+
+@pytest.mark.slow
+def test_plan_by_error_says_what_becomes_of_the_queries_without_a_stated_error(task: Path) -> None:
+    task.write_text(TASK + '[[query]]\nname = "delay"\nkind = "sum"\nlower = 0\nupper = 60\n')
+    words = ("plan", task, "--error", "carrier=40", "--no-compare")
+    told = re.search(
+        r"no error is stated for other queries; at ε = (\S+) their .* are: delay [\d,]+\n", hubbub(*words).out
+    )
+    document = hubbub(*words, "--json").json
+    assert told is not None
+    assert float(told[1]) == pytest.approx(document["by_error"]["epsilon"], rel=1e-5)
+    _, delay = document["queries"]
+    assert document["by_error"]["unstated"] == {"delay": delay["expected_standard_error"]}
 
 
 def test_plan_by_error_in_json_and_in_the_task_that_is_written(task: Path, deployment: Path) -> None:
@@ -87,8 +102,18 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--error", "carrier=0"), "query[0].error is 0.0; it must be a standard error above 0"),
-        (("--error", "carrier=nan"), "query[0].error is nan"),
+        (("--error", "carrier=0"), "--error carrier=0: give a standard error above 0, in the unit of the estimate"),
+        (
+            ("--error", "-1"),
+            "--error -1: give a standard error above 0, in the unit of the estimate, such as 30 people",
+        ),
+        (("--error", "carrier=nan"), "--error carrier=nan: give a standard error above 0"),
+        (("--error", "inf"), "--error inf: give a standard error above 0"),
+        (
+            ("--error", "carrier=30", "--error", "carrier=40"),
+            "--error carrier=40: carrier has the error 30 already; state one for each query",
+        ),
+        (("--error", "carrier=30", "--error", "40"), "--error 40: carrier has the error 30 already"),
         (("--error", "carrier=many"), "--error 'carrier=many' is not QUERY=ERROR or ERROR, such as carrier=30 or 30"),
         (("--error", "30 people"), "--error '30 people' is not QUERY=ERROR or ERROR"),
         (("--error", "delay=3"), "--error 'delay=3': the queries that take an error are 'carrier'; name one of them"),

@@ -144,10 +144,11 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
 
 def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
     printed = hubbub("plan", deployment / "operator/task.toml").out
-    for column in ("k: ", "ε_local: ", "ε alone: ", "95 % ±: ", "range: "):
+    for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
     assert "theme: the shuffler adds noise: of each symbol a random number of reports, 79 on average" in printed
+    assert "(geometric); 237 in all on average" in printed
     assert "no query's standard error is then more than 5 % above that without noise" in printed
     assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
 
@@ -184,6 +185,8 @@ def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: 
     for total, noisy in (("6.0", True), ("3.0", False)):
         budget = found[total].json["budget"]
         assert budget["rounds_within"] == budget["rounds"] == 7
+        local = 7 * sum(query["epsilon_local"] for query in found[total].json["queries"])
+        assert budget["epsilon_local_of_all_rounds"] == pytest.approx(local)
         assert [query["noise"] is not None for query in found[total].json["queries"]] == [noisy, noisy]
     budget = found["2.0"].json["budget"]
     assert budget["epsilon_total"] == 2.0
@@ -204,7 +207,8 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
         r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.9\d* all rounds"
     )
     assert re.search(left_out, ran.out), ran.out
-    assert re.search(r"all 7 rounds together ε ≤ 2\.\d+.* \d of them fit epsilon_total = 2", ran.out), ran.out
+    alone = r"by the device alone all 7 rounds: ε ≤ \d\d\.\d+; \d of 7 rounds fit epsilon_total = 2"
+    assert re.search(rf"all 7 rounds together ε ≤ 2\.\d+, at δ = 1e-06; {alone}", ran.out), ran.out
     task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
     assert "no epsilon_total, so nothing limits what its rounds cost together" in hubbub("plan", task).out
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.task.admission import OPEN
 from support.certificates import content_of, counts, encode
@@ -69,14 +70,25 @@ def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_i
     assert ran.err.startswith("error: 3 problems were found\n  ")
 
 
-def test_one_certificate_says_that_no_other_round_was_released(folder: Path) -> None:
+def test_one_certificate_says_that_every_released_round_is_counted(folder: Path) -> None:
     ran = hubbub("verify", folder / "2.json")
     assert ran.status == 0
     assert "privacy of each person whose device is honest, over all 3 rounds so far, at δ = " in ran.out
-    assert "no other round was released so far, by the shuffler's records" in ran.out
+    assert "every round released so far, by the shuffler's records, is counted\n" in ran.out
     document = hubbub("verify", folder / "2.json", "--json").json
     assert [each["round"] for each in document["releases"]] == [0, 1]
     assert document["uncounted"] == []
+
+
+def test_one_certificate_says_how_many_released_rounds_were_never_counted(tmp_path: Path) -> None:
+    minimum = (QueryCount(each.name, each.mechanism, 100, 100, {}, 121) for each in TASK.queries)
+    content = content_of(TASK, PARTIES, [ROUNDS[0], RoundCounts(1, tuple(minimum)), ROUNDS[2]])
+    whole = content_of(TASK, PARTIES, ROUNDS)
+    content |= {"batches": whole["batches"], "releases": whole["releases"], "uncounted": [1]}
+    (tmp_path / "2.json").write_bytes(encode(content, PARTIES))
+    ran = hubbub("verify", tmp_path / "2.json")
+    assert ran.status == 0, ran.err
+    assert "is counted, except 1: never counted, as the analyzer claims, and charged at the minimum\n" in ran.out
 
 
 def test_a_proof_is_of_one_certificate(folder: Path, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_what_cannot_be_planned_says_why() -> None:
     (found,) = compare([replace(histogram(4), randomizer="unary")], PrivacyTarget(1.0, 1e-6, 10_000, 8.0))
     noise = the(found, "noise", 8.0)
     assert noise.error is None
-    assert "takes noise of the shuffler" in (noise.why_not or "")
+    assert "noise is asked for, but it works beside krr and hashed answers only" in (noise.why_not or "")
     assert noise.as_json()["standard_error_at"] == {}
 
 
@@ -173,7 +173,8 @@ def test_a_randomizer_alone_is_compared_where_all_rounds_fit_too() -> None:
 def test_more_dummies_than_can_be_sealed_are_refused_with_what_to_do() -> None:
     """A batch gets some 27 dummies of each symbol, but at most ten million are sealed."""
     asked = (
-        r"noise.* within 10,000,000 dummies on average; use krr for fewer answers, uniform dummies, or leave the noise"
+        r"noise beside krr of 900,000 symbols needs [1-9]\d,\d{3},\d{3} dummies on average, and at most 10,000,000 "
+        r"are sealed for a batch; ask for fewer answers, use uniform dummies, or leave the noise out"
     )
     with pytest.raises(TaskError, match=asked):
         plan(draft(histogram(900_000), noise="always"))
