@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hubbub.accountant.certificate.batches import linked_part, missing_reports, parts_over_rounds, round_part
@@ -54,25 +54,8 @@ def claims(
     Raises:
         CertificateError: if the stated honest reports are not those counted here.
     """
-    # A first round is also all rounds so far: its proof is used for both.
-    known: dict[tuple[object, ...], Proof] = {}
-
-    def upper(where: str, member: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
-        merged, value = _merged(parts), stated[member]
-
-        def proof() -> Proof:
-            key = (value, *merged)
-            if key not in known:
-                known[key] = _proven(terms, merged, value, lambda step: progress(f"{where}: {step}"))
-            return known[key]
-
-        return Claim(where, member, value, required, proof)
-
-    def alone(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> Claim:
-        if stated[ALONE] == stated["epsilon_local"]:
-            return _local(where, parts, stated, False, ALONE)
-        return upper(where, ALONE, parts, stated, False)
-
+    prover = _Prover(terms, progress)
+    upper, alone = prover.upper, prover.alone
     latest, lone = [], []
     for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
         latest.append(round_part(terms, mechanism, _reports(terms, stated)))
@@ -98,6 +81,33 @@ def claims(
         if stated["epsilon_upper"] is not None:
             yield upper("horizon", "epsilon_upper", parts, stated, False)
         yield alone("horizon", parts_of_horizon_at(terms, of, terms.horizon, 1), stated)
+
+
+@dataclass(frozen=True)
+class _Prover:
+    """Makes claims that parts cost together at most what is stated. Equal claims are proven once."""
+
+    terms: Terms
+    progress: Progress
+    # A first round is also all rounds so far: its proof is used for both.
+    known: dict[tuple[object, ...], Proof] = field(default_factory=dict)
+
+    def upper(self, where: str, member: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
+        merged, value = _merged(parts), stated[member]
+
+        def proof() -> Proof:
+            key = (value, *merged)
+            if key not in self.known:
+                self.known[key] = _proven(self.terms, merged, value, lambda step: self.progress(f"{where}: {step}"))
+            return self.known[key]
+
+        return Claim(where, member, value, required, proof)
+
+    def alone(self, where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> Claim:
+        """Claim the ε if only the person and the shuffler are honest; `parts` have one honest report."""
+        if stated[ALONE] == stated["epsilon_local"]:
+            return _local(where, parts, stated, False, ALONE)
+        return self.upper(where, ALONE, parts, stated, False)
 
 
 def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progress) -> Proof:

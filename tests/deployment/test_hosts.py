@@ -197,7 +197,7 @@ def test_a_hop_on_a_host_of_its_own_is_one_more_unit(fleet: Fleet) -> None:
     fleet.services = CHAIN
     verified = run_the_pipeline(fleet)
     assert "theme: hop-2 passed on 120 of 120 envelopes" in verified
-    assert " if the first shuffler is honest; everybody else may lie, the analyzer too" in verified
+    assert " if one of the 2 shufflers, the analyzer and everyone who answers are honest" in verified
 
 
 def run_the_pipeline(fleet: Fleet) -> str:
