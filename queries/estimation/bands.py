@@ -33,9 +33,9 @@ def near_half_width(z: float, error: float, reach: float) -> float:
     """Return the half-width z·error + reach·(z² + 2)/6 of a near interval.
 
     The second part is how much further a Poisson law's upper quantile is than a normal law's, at most, at any mean
-    (`tests/unit/queries/estimation/test_bands.py`). Of a sum of few random terms of at most `reach`, which no Poisson law is, the quantiles are hardly
-    further. So where few reports are noise, the interval is wide, and where many are, it is normal. It is no bound:
-    the standard error is an estimate.
+    (`tests/unit/queries/estimation/test_bands.py`). Of a sum of few random terms of at most `reach`, which no Poisson
+    law is, the quantiles are hardly further. So where few reports are noise, the interval is wide, and where many are,
+    it is normal. It is no bound: the standard error is an estimate.
     """
     return z * error + reach * (z**2 + 2) / 6
 
