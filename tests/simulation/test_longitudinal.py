@@ -11,7 +11,6 @@ from typing import Literal
 import pytest
 
 from hubbub.accountant.certificate.ladder import ALONE
-from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.task.task import Draft, Privacy, Schedule
@@ -19,6 +18,7 @@ from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Value
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.fleets import fleet_of
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -73,16 +73,7 @@ async def test_noise_in_every_round_is_certified_beside_any_liars(tmp_path: Path
 async def run(pipeline: LocalPipeline, strategies: tuple[str, ...], most: int) -> RoundResults:
     """Answer and publish all rounds; counts are at most so many standard errors off. Return what the last one shows."""
     for number in range(ROUNDS):
-        carrier = Fleet(
-            pipeline.task.encode(),
-            operator_key=pipeline.operator_key,
-            shuffler_key=pipeline.shuffler_key,
-            state=pipeline.folder.of("client") / "fleet.db",
-            shuffler=pipeline.shuffler,
-            authority=pipeline.authority,
-            tickets=pipeline.ticket,
-        )
-        async with carrier:
+        async with fleet_of(pipeline) as carrier:
             summary = await carrier.submit_many(answers(number, strategies), number)
         assert summary.accepted == (DEVICES if number else DEVICES * 7 // 8)
         await pipeline.close_round(number)

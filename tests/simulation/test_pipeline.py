@@ -12,7 +12,6 @@ import grpc
 import pytest
 import pytest_asyncio
 
-from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.identity.keys import Role
@@ -26,6 +25,7 @@ from hubbub.queries.estimation.estimates import Estimate
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, verify
+from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
@@ -53,18 +53,6 @@ async def pipeline(tmp_path: Path) -> AsyncIterator[LocalPipeline]:
         yield running
 
 
-def fleet(pipeline: LocalPipeline, name: str = "fleet") -> Fleet:
-    return Fleet(
-        pipeline.task.encode(),
-        operator_key=pipeline.operator_key,
-        shuffler_key=pipeline.shuffler_key,
-        state=pipeline.folder.of("client") / f"{name}.db",
-        shuffler=pipeline.shuffler,
-        authority=pipeline.authority,
-        tickets=pipeline.ticket,
-    )
-
-
 def answers(first: int, last: int) -> list[tuple[str, dict[str, str | float | None]]]:
     """Device names with answers: two thirds dark, sessions of 20 minutes, every fourth without one."""
     return [
@@ -74,7 +62,7 @@ def answers(first: int, last: int) -> list[tuple[str, dict[str, str | float | No
 
 
 async def submit(pipeline: LocalPipeline, first: int, last: int, name: str = "fleet") -> int:
-    async with fleet(pipeline, name) as carrier:
+    async with fleet_of(pipeline, name) as carrier:
         return (await carrier.submit_many(answers(first, last), 0, per_call=50)).accepted
 
 
@@ -191,7 +179,7 @@ async def test_rounds_follow_each_other_and_their_epsilon_adds_up(tmp_path: Path
     async with LocalPipeline(draft(minimum_reports=200, rounds=2), tmp_path / "pipeline") as pipeline:
         epsilons = []
         for number in range(2):
-            async with fleet(pipeline) as carrier:
+            async with fleet_of(pipeline) as carrier:
                 assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
             await pipeline.close_round(number)
             results = await pipeline.results(number)
@@ -205,7 +193,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
     privacy = replace(PROMISE, epsilon_total=3.1)
     async with LocalPipeline(draft(200, 3, privacy), tmp_path / "pipeline") as pipeline:
         for number in range(2):
-            async with fleet(pipeline) as carrier:
+            async with fleet_of(pipeline) as carrier:
                 assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
             await pipeline.close_round(number)
             results = await pipeline.results(number)
@@ -213,7 +201,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
             assert content["all_rounds"]["epsilon_upper_at_minimum"] <= 3.1
         status = await _ended(pipeline, 2)
         assert (status.state, status.submissions) == (RoundState.EXPIRED, 0)
-        async with fleet(pipeline) as carrier:
+        async with fleet_of(pipeline) as carrier:
             with pytest.raises(Refusal, match=r"the budget is 3\.1") as over:
                 await carrier.submit_many(answers(0, 250), 2)
         assert over.value.reason is Reason.OVER_BUDGET
@@ -267,7 +255,7 @@ async def test_queries_through_several_randomizers_are_answered_counted_and_cert
     ]
     several = replace(draft(privacy=replace(PROMISE, dummies=150)), questions=UNARY)
     async with LocalPipeline(several, tmp_path / "pipeline") as pipeline:
-        async with fleet(pipeline) as carrier:
+        async with fleet_of(pipeline) as carrier:
             assert (await carrier.submit_many(devices, 0, per_call=50)).accepted == DEVICES
         await pipeline.close_round(0)
         async with asyncio.timeout(PATIENCE):

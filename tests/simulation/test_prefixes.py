@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.operator.prefixes import find_prefixes, prefix_rounds, read_alphabet
 from hubbub.protos.errors import UsageError
@@ -21,6 +20,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.cli import Ran, hubbub
+from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
@@ -41,17 +41,8 @@ def draft() -> Draft:
 
 
 async def answered(pipeline: LocalPipeline, number: int) -> int:
-    fleet = Fleet(
-        pipeline.task.encode(),
-        operator_key=pipeline.operator_key,
-        shuffler_key=pipeline.shuffler_key,
-        state=pipeline.folder.of("client") / "fleet.db",
-        shuffler=pipeline.shuffler,
-        authority=pipeline.authority,
-        tickets=pipeline.ticket,
-    )
     words = [word for word, people in HELD.items() for _ in range(people)]
-    async with fleet:
+    async with fleet_of(pipeline) as fleet:
         named = ((str(place), {"word": word, "theme": "dark"}) for place, word in enumerate(words))
         return (await fleet.submit_many(named, number)).accepted
 
