@@ -229,14 +229,16 @@ def least_noise_within(randomizer: Imitated, epsilon: float, total: float, delta
 
 @lru_cache(maxsize=128)
 def _least_within(randomizer: Imitated, epsilon: float, total: float, delta: float, rounds: int) -> NoiseLaw:
-    found = []
-    for family in _NOISE_FAMILIES:
-        law = _within_both(family, randomizer, epsilon, total, delta, rounds)
-        found += [] if law is None else [law]
+    asked = f"epsilon {epsilon:g} in a round and {total:g} in all {rounds} rounds at delta {delta:g}"
+    return _least_varied(lambda family: _within_both(family, randomizer, epsilon, total, delta, rounds), asked)
+
+
+def _least_varied(law_of: Callable[[_NoiseFamily], NoiseLaw | None], asked: str) -> NoiseLaw:
+    """Return the law of the least variance that a family has for what is asked."""
+    found = [law for family in _NOISE_FAMILIES if (law := law_of(family)) is not None]
     if not found:
         raise AccountingError(
-            f"no noise with a reach of at most {REACH_LIMIT} meets epsilon {epsilon:g} in a round and {total:g} in all "
-            f"{rounds} rounds at delta {delta:g}; allow a larger epsilon or fewer rounds"
+            f"no noise with a reach of at most {REACH_LIMIT} meets {asked}; allow a larger epsilon or fewer rounds"
         )
     return min(found, key=lambda law: law.variance)
 
@@ -264,17 +266,8 @@ def _within_both(
 def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int, lasting: int) -> NoiseLaw:
     if epsilon == 0:
         raise AccountingError("epsilon is 0, which no noise reaches; allow more")
-    found = [
-        law
-        for family in _NOISE_FAMILIES
-        if (law := _of_family(family, randomizer, epsilon, delta, rounds, lasting)) is not None
-    ]
-    if not found:
-        raise AccountingError(
-            f"no noise with a reach of at most {REACH_LIMIT} meets epsilon {epsilon:g} at delta {delta:g} over "
-            f"{rounds} rounds; allow a larger epsilon or fewer rounds"
-        )
-    return min(found, key=lambda law: law.variance)
+    asked = f"epsilon {epsilon:g} at delta {delta:g} over {rounds} rounds"
+    return _least_varied(lambda family: _of_family(family, randomizer, epsilon, delta, rounds, lasting), asked)
 
 
 def _of_family(
