@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from simulation.test_pipeline import fleet
 
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential
@@ -22,6 +21,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
@@ -63,7 +63,7 @@ async def test_every_layer_is_sealed_and_opened_in_the_task_s_suite(tmp_path: Pa
         task = pipeline.task.task
         assert task.outer_bytes == 3 * 1136 + sum(query.report_bytes for query in task.queries)
         answers = [(str(device), {"theme": "dark", "session": 20.0}) for device in range(DEVICES)]
-        async with fleet(pipeline, "fleet") as carrier:
+        async with fleet_of(pipeline, "fleet") as carrier:
             assert (await carrier.submit_many(answers, 0)).accepted == DEVICES
         # A round that has taken reports has its keys: there is nothing to wait for.
         refused = await sent_in_x25519(pipeline)

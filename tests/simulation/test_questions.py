@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from simulation.test_pipeline import fleet
 
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.records.results import QueryState
@@ -20,6 +19,7 @@ from hubbub.queries.questions.top import Top
 from hubbub.queries.questions.variance import Variance
 from hubbub.queries.registry import QUESTIONS
 from hubbub.verification.certificate import Pins, verify
+from support.fleets import fleet_of
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ async def test_each_question_is_answered_estimated_near_its_truth_and_certified(
         "kinds", schedule, 350, Privacy(epsilon=12.0, delta=1e-2, epsilon_local=20.0, large_delta=FEW), QUESTIONS_ASKED
     )
     async with LocalPipeline(draft, tmp_path / "pipeline") as pipeline:
-        async with fleet(pipeline) as sender:
+        async with fleet_of(pipeline) as sender:
             await sender.submit_many((str(device), answers(device)) for device in range(DEVICES))
         await pipeline.close_round(0)
         results = await pipeline.results(0)
