@@ -241,9 +241,9 @@ def _upper_epsilon(parts: Sequence[Part], delta: float, limit: float) -> float:
     return min(upper, _basic(grids, delta, upper), _basic_of_best(parts, delta))
 
 
-def composed_delta(grid: LossGrid, rounds: int, epsilon: float) -> float:
-    """Return δ at `epsilon` of `rounds` rounds, never below the truth if `grid` dominates the losses of each."""
-    return _curve([(grid, rounds)], _for_epsilon(epsilon)).delta(checked_epsilon(epsilon))
+def composed_delta(grids: Sequence[tuple[LossGrid, int]], epsilon: float) -> float:
+    """Return δ at `epsilon` of grids, each of so many rounds: never below the truth if each dominates its losses."""
+    return _curve(grids, _for_epsilon(epsilon)).delta(checked_epsilon(epsilon))
 
 
 def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | None) -> float:

@@ -15,7 +15,15 @@ from hubbub.analyzer.records import History, ReceivedBatch, counted_of
 from hubbub.analyzer.store import AnalyzerStore
 from hubbub.protos.messages import IncidentReport
 from hubbub.protos.records.counts import Certified, CountsDiffer, check_counted, read_certified
-from hubbub.protos.records.results import AnalyzerRoundStatus, QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.records.results import (
+    AnalyzerRoundStatus,
+    QueryResult,
+    QueryState,
+    RoundId,
+    RoundResults,
+    SumResult,
+)
+from hubbub.protos.records.sums import sums_of
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Task
 from hubbub.queries.longitudinal.over_rounds import Batch
@@ -122,13 +130,13 @@ class Results:
         try:
             history = await self._history(task, round_number, certificate)
             certificates = [await self._store.certificate(task.id, number) for number, _ in history[:-1]]
-            queries = await asyncio.to_thread(
+            queries, sums = await asyncio.to_thread(
                 _checked_results, task, history, [*certificates, certificate], self._known
             )
         except CountsDiffer as error:
             raise self._differ(task, round_number, error) from error
         self._incidents.resolve(("results", task.id, round_number))
-        return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
+        return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate, sums)
 
     def _differ(self, task: Task, round_number: int, error: CountsDiffer) -> Refusal:
         """Count and report that the stored data of a round differs from its certificate, and return the refusal."""
@@ -204,8 +212,8 @@ def query_result(task: Task, batch: ReceivedBatch, earlier: Mapping[int, Receive
 
 def _checked_results(
     task: Task, history: History, certificates: Sequence[bytes | None], known: dict[bytes, Certified]
-) -> tuple[QueryResult, ...]:
-    """Return the results of the last round, each round of the history checked against its certificate.
+) -> tuple[tuple[QueryResult, ...], tuple[SumResult, ...]]:
+    """Return the results of the last round and its sums, each round of the history checked against its certificate.
 
     Raises:
         CountsDiffer: if a round differs from its certificate.
@@ -214,7 +222,7 @@ def _checked_results(
         if certificate is None:
             raise CountsDiffer(f"round {number} has lost its certificate")
         check_counted(task, number, [counted_of(task, batch) for batch in batches], _certified(certificate, known))
-    return results_of(task, history)
+    return results_of(task, history), sums_of(task, [counted_of(task, batch) for batch in history[-1][1]])
 
 
 def _certified(certificate: bytes, known: dict[bytes, Certified]) -> Certified:

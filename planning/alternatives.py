@@ -12,15 +12,19 @@ from typing import Any, Literal
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
+from hubbub.accountant.calibration.digits import LARGEST_BIT, DigitsTarget
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import WithNoise
 from hubbub.planning.comparison import PrivacyTarget, errors_at
+from hubbub.planning.digits import ErrorsByCap, enough_local
 from hubbub.planning.plan import share_of
+from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL
 from hubbub.protos.task.task import Draft
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, MAXIMUM_SYMBOLS
 from hubbub.queries.longitudinal.over_rounds import Repeated
+from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, Shared
 from hubbub.queries.randomizers.randomizer import Randomizer
 
@@ -30,8 +34,11 @@ CAPS = (8.0, 10.0, 12.0, 14.0)
 QUICK_QUERIES = 2
 """Most queries of a task whose alternatives are compared unasked: each alternative plans all of them together."""
 
-Added = Literal["nothing", "dummies", "noise"]
-"""What the shuffler adds to a batch: nothing, uniform dummies, or noise."""
+Added = Literal["nothing", "dummies", "noise", "digits"]
+"""What the shuffler adds to a batch: nothing, uniform dummies, or noise; or noise to that of each digit of a sum."""
+
+TRIED_DIGITS = 8
+"""The digits that are compared if a sum has none: with more, the error falls little."""
 
 WHO = (
     "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, "
@@ -172,7 +179,46 @@ def compare(
         _add(rows, designs, aim, "dummies", {aim.cap: _planned(designs, within[aim.cap], dummies=number)}, number)
         advance()
     _add(rows, designs, aim, "noise", noisy)
+    total = sum(question.weight for question in questions)
+    for place, question in enumerate(questions):
+        # Drawing up noise for digits takes a second, so it is only done for who asks for it, or for all alternatives.
+        if isinstance(question, Number) and (question.digits is not None or dummies is not None):
+            rows[place] += _by_digits(question, aim, question.weight / total, share, rows[place])
     return tuple(tuple(each) for each in rows)
+
+
+def _by_digits(
+    question: Number, aim: PrivacyTarget, weight: float, share: float, others: Sequence[Alternative]
+) -> list[Alternative]:
+    """Return the sum by digits under each cap with which it is better than one message beside noise.
+
+    One more row is for the least cap with which it is better than one message under any of the caps, if there is one.
+    """
+    asked = replace(question, digits=question.digits or TRIED_DIGITS)
+    one_message = {each.cap: each.error for each in others if each.added == "noise" and each.error is not None}
+    if question.optional or question.randomizer != DEFAULT_RANDOMIZER or not one_message:
+        return []
+    part = weight * (1 - 1e-12)
+    target = DigitsTarget(
+        aim.epsilon * part, aim.delta * part, aim.rounds, inf if aim.total is None else aim.total * part
+    )
+    try:
+        found = ErrorsByCap.of(asked, target, aim.reports)
+    except TaskError as error:
+        return [Alternative("digits", aim.cap, why_not=str(error))]
+    most = float(MAXIMUM_EPSILON_LOCAL)
+
+    def row(cap: float | None) -> Alternative:
+        local = (most if cap is None else cap) * share * part
+        used = min(local, len(found.laws) * LARGEST_BIT)
+        return Alternative("digits", cap, found.dummies, used, target.epsilon, found.at(local), {})
+
+    rows = [row(cap) for cap, error in one_message.items() if found.at((cap or most) * share * part) <= error]
+    least = min(one_message.values())
+    enough = enough_local(0.0, lambda cap: found.at(cap * share * part) <= least)
+    if enough is not None and float(enough) not in one_message:
+        rows.append(row(float(enough)))
+    return sorted(rows, key=lambda each: inf if each.cap is None else each.cap)
 
 
 def _alone(

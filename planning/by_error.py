@@ -181,10 +181,13 @@ def _enough_local(draft: Draft, errors_of: ErrorsOf) -> int | None:
         return _excess(replace(draft, privacy=replace(draft.privacy, epsilon_local=float(cap))), errors_of) <= 1
 
     # A cap that does not bind changes nothing, so the largest one decides whether any is enough.
-    larger = range(int(draft.privacy.epsilon_local) + 1, MAXIMUM_EPSILON_LOCAL + 1)
-    if not larger or not enough(larger[-1]):
+    low, high = int(draft.privacy.epsilon_local), MAXIMUM_EPSILON_LOCAL
+    if high <= low or not enough(high):
         return None
-    return next(cap for cap in larger if enough(cap))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:

@@ -15,6 +15,7 @@ from hubbub.protos.task.task import MAXIMUM_DUMMIES
 from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, MAXIMUM_NAME_LENGTH, MAXIMUM_SYMBOLS
 from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.questions.distribution import MOST_QUANTILES
+from hubbub.queries.questions.number import MOST_DIGITS
 from hubbub.queries.registry import RANDOMIZERS
 from hubbub.queries.texts.prefixes import LONGEST_PREFIX, MOST_PREFIXES
 
@@ -97,7 +98,8 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
             ),
             "epsilon_local": DraftKey(
                 f"number above 0, at most {MAXIMUM_EPSILON_LOCAL}",
-                "Cap on the sum of local ε over the queries: what is left if all services collude.",
+                "Cap on the sum of local ε over the queries: what is left if all services collude. One above 20 leaves "
+                "next to nothing then; only a sum by `digits` needs it.",
                 "`8.0`",
             ),
             "honest_share": DraftKey(
@@ -180,7 +182,17 @@ KINDS: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
                 "`1.0`; with `hashed` or `auto` of k categories 1/k, and 0.01 at least",
             ),
         },
-        "sum": {"lower": _LOWER, "upper": _UPPER, "unit": _UNIT},
+        "sum": {
+            "lower": _LOWER,
+            "upper": _UPPER,
+            "unit": _UNIT,
+            "digits": DraftKey(
+                f"whole number, 1 to {MOST_DIGITS}",
+                "Ask by so many binary digits, each a query of its own beside noise of the shuffler. It needs `noise` "
+                "and a large `epsilon_local`, which `hubbub plan` names, and takes no `optional`.",
+                "none: one message",
+            ),
+        },
         "distribution": {
             "edges": DraftKey(
                 f"3 to {MAXIMUM_SYMBOLS - 1:,} rising numbers",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
+from hubbub.accountant.calibration.digits import DigitsTarget
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
@@ -16,6 +18,7 @@ from hubbub.accountant.spending.budget import BudgetForecast, forecast
 from hubbub.planning import by_error, longitudinal
 from hubbub.planning.by_error import first_that
 from hubbub.planning.comparison import PrivacyTarget, RandomizerCandidate, compare_randomizers
+from hubbub.planning.digits import ErrorsByCap, PlannedSum, enough_local, plan_sum
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.protos.errors import TaskError
 from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
@@ -60,10 +63,28 @@ class PlannedQuery:
     strategies: tuple[longitudinal.StrategyCandidate, ...] = ()
     """For a longitudinal question, the cost of each strategy; the errors above are those of the chosen one."""
 
+    digit_of: PlannedSum | None = None
+    """For a digit, the sum that is asked by it and others; the errors above are those of its number of ones."""
+
+    @property
+    def name(self) -> str:
+        """The name by which people answer it, or that of a digit's query."""
+        return self.query.name
+
+    @property
+    def planned_for(self) -> str:
+        """The name of the statistic of the expected error."""
+        return self.query.question.planned_for
+
     @property
     def half_width(self) -> float:
         """Half the width of the expected 95 % interval."""
-        return HALF_WIDTH_ERRORS * self.expected_error
+        return half_width(self)
+
+
+def half_width(of: PlannedQuery | PlannedSum) -> float:
+    """Return half the width of the expected 95 % interval."""
+    return HALF_WIDTH_ERRORS * of.expected_error
 
 
 @dataclass(frozen=True)
@@ -79,6 +100,11 @@ class Plan:
     queries: tuple[PlannedQuery, ...]
     noise_needs: float | None = None
     epsilon_most: float | None = None
+
+    @property
+    def asked(self) -> tuple[PlannedQuery | PlannedSum, ...]:
+        """What people are asked: each query, or the sum that several queries are the digits of."""
+        return asked_of(self.queries)
 
     @property
     def submission_bytes(self) -> int:
@@ -115,6 +141,11 @@ class Plan:
         )
 
 
+def asked_of(queries: Sequence[PlannedQuery]) -> tuple[PlannedQuery | PlannedSum, ...]:
+    """Return each planned query, or once the sum of which it is a digit."""
+    return tuple({each.name: each for query in queries for each in [query.digit_of or query]}.values())
+
+
 def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
@@ -125,8 +156,9 @@ def plan(draft: Draft) -> Plan:
     Raises:
         TaskError: if a value is out of its limits; if a stated error cannot be reached (the message names what would
             reach it); if a query's expected 95 % half-width is wider than its whole range
-            (the message names a minimum that is enough); if no randomizer meets the promise of a round; or if not even
-            one round fits epsilon_total.
+            (the message names a minimum that is enough); if a sum by digits has a larger error than the sum in one
+            message (the message names a cap on ε_local that is enough); if no randomizer meets the promise of a round;
+            or if not even one round fits epsilon_total.
     """
     check_draft(draft)
     most = draft.privacy.epsilon if draft.errors else None
@@ -134,7 +166,8 @@ def plan(draft: Draft) -> Plan:
         draft = by_error.least_epsilon(draft, _errors_of)
     planned, noise_needs = _planned_within(draft)
     # `not <=` instead of `>`, so that an error that is NaN also counts as useless.
-    useless = [query for query in planned if not query.half_width <= query.widest]
+    _check_digits_pay(draft, planned)
+    useless = [each for each in asked_of(planned) if not half_width(each) <= each.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
     chosen = Plan(draft, planned, noise_needs, most)
@@ -184,16 +217,24 @@ def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tupl
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
-    """Plan each question for this number of reports; longitudinal questions come first, the others share the rest."""
-    over_time = {each.name: _planned_over_time(draft, each, reports) for each in draft.questions if _is_repeated(each)}
-    others = [question for question in draft.questions if question.name not in over_time]
-    rest = {each.query.name: each for each in _planned_rounds(draft, others, reports)} if others else {}
-    return tuple((over_time | rest)[question.name] for question in draft.questions)
+    """Plan each question for this number of reports; longitudinal ones and sums by digits come first.
+
+    The others share the rest.
+    """
+    found: dict[str, tuple[PlannedQuery, ...]] = {}
+    for question in draft.questions:
+        if _is_repeated(question):
+            found[question.name] = (_planned_over_time(draft, question, reports),)
+        elif isinstance(question, Number) and question.digits is not None:
+            found[question.name] = _planned_digits(draft, question, reports)
+    others = [question for question in draft.questions if question.name not in found]
+    found |= {each.name: (each,) for each in _planned_rounds(draft, others, reports)} if others else {}
+    return tuple(query for question in draft.questions for query in found[question.name])
 
 
 def _errors_of(draft: Draft) -> dict[str, float]:
-    """Return the expected error of each query at the minimum of reports."""
-    return {each.query.name: each.expected_error for each in _planned_within(draft)[0]}
+    """Return the expected error of each question at the minimum of reports."""
+    return {each.name: each.expected_error for each in asked_of(_planned_within(draft)[0])}
 
 
 def _planned_within(draft: Draft) -> tuple[tuple[PlannedQuery, ...], float | None]:
@@ -243,6 +284,77 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
     return PlannedQuery(query, *costs, float(reports), found)
 
 
+def _planned_digits(draft: Draft, question: Number, reports: int) -> tuple[PlannedQuery, ...]:
+    """Plan each digit of a number; all of them together keep to the question's share of the task's privacy."""
+    local = draft.privacy.epsilon_local * share_of(draft, [question])
+    whole, digits = plan_sum(question, _digits_target(draft, question), local, reports)
+    return tuple(
+        PlannedQuery(
+            each.query,
+            each.epsilon_local,
+            each.epsilon_upper,
+            each.expected_error,
+            float(reports),
+            digit_of=whole,
+        )
+        for each in digits
+    )
+
+
+def _digits_target(draft: Draft, question: Question) -> DigitsTarget:
+    privacy, share = draft.privacy, share_of(draft, [question])
+    asked = _over_rounds(draft, share)
+    total = inf if asked["epsilon_total"] is None else asked["epsilon_total"]
+    return DigitsTarget(privacy.epsilon * share, privacy.delta * share, asked["rounds"], total)
+
+
+def _check_digits_pay(draft: Draft, planned: Sequence[PlannedQuery]) -> None:
+    """Refuse a sum by digits whose error is larger than that of the same sum in one message.
+
+    It costs all of the promise that is left if shuffler and analyzer collude, so it must be worth something.
+    """
+    for each in asked_of(planned):
+        if isinstance(each, PlannedSum):
+            alone = _in_one_message(draft, each.name)
+            if not each.expected_error <= alone:
+                raise TaskError(_no_gain(draft, each, alone))
+
+
+def _in_one_message(draft: Draft, name: str) -> float:
+    """Return the expected error of a question if its number is sent in one message; infinity if it cannot be."""
+    questions = tuple(_without_digits(each) if each.name == name else each for each in draft.questions)
+    try:
+        found = _plan_at(replace(draft, questions=questions), draft.minimum_reports)
+    except TaskError:
+        return inf
+    return next(each.expected_error for each in asked_of(found) if each.name == name)
+
+
+def _without_digits(question: Question) -> Question:
+    return replace(question, digits=None) if isinstance(question, Number) else question
+
+
+def _no_gain(draft: Draft, planned: PlannedSum, alone: float) -> str:
+    privacy, question, share = draft.privacy, planned.question, share_of(draft, [planned.question])
+    digits = ErrorsByCap.of(question, _digits_target(draft, question), draft.minimum_reports)
+
+    def pays(cap: float) -> bool:
+        more = replace(draft, privacy=replace(privacy, epsilon_local=cap))
+        return digits.at(cap * share) <= _in_one_message(more, question.name)
+
+    cap = enough_local(privacy.epsilon_local, pays)
+    remedy = "no cap that a task may have is enough: leave the digits out"
+    if cap is not None:
+        remedy = (
+            f"set epsilon_local = {cap} or more, which is then all that is promised if shuffler and analyzer collude, "
+            "or leave the digits out"
+        )
+    return (
+        f"{planned.name}: by {question.digits} digits its expected standard error is {planned.expected_error:.4g} with "
+        f"epsilon_local = {privacy.epsilon_local:g}, and {alone:.4g} in one message; {remedy}"
+    )
+
+
 def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -> tuple[PlannedQuery, ...]:
     """Plan the questions whose rounds are independent of each other."""
     privacy, share = draft.privacy, share_of(draft, questions)
@@ -281,12 +393,12 @@ def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> P
     return PlannedQuery(query, chosen.epsilon_local, chosen.epsilon_upper, error, reports * scale)
 
 
-def _too_wide(draft: Draft, query: PlannedQuery) -> str:
+def _too_wide(draft: Draft, of: PlannedQuery | PlannedSum) -> str:
     enough = _smallest_minimum(draft)
     remedy = f"minimum_reports = {enough} is enough" if enough is not None else "no allowed minimum is enough"
     return (
-        f"{query.query.name}: the expected 95 % half-width is {query.half_width:.4g}, wider than the whole range "
-        f"{query.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or choose a larger epsilon"
+        f"{of.name}: the expected 95 % half-width is {half_width(of):.4g}, wider than the whole range "
+        f"{of.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or choose a larger epsilon"
     )
 
 
@@ -296,7 +408,7 @@ def _smallest_minimum(draft: Draft) -> int | None:
 
     def does(reports: int) -> bool:
         try:
-            return all(query.half_width <= query.widest for query in _plan_at(draft, reports))
+            return all(half_width(each) <= each.widest for each in asked_of(_plan_at(draft, reports)))
         except TaskError:
             return False
 
@@ -330,9 +442,28 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
     ]
 
 
+def expected_sums(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
+    """Return the expected errors of each sum that is asked by digits as JSON values; the digits are queries too."""
+    return [
+        {
+            "name": each.name,
+            "digits": [query.name for query in each.queries],
+            "epsilon_local": each.epsilon_local,
+            "epsilon_upper": each.epsilon_upper,
+            "planned_for": each.planned_for,
+            "expected_standard_error": each.expected_error,
+            "expected_half_width": half_width(each),
+            "range": each.widest,
+        }
+        for each in asked_of(queries)
+        if isinstance(each, PlannedSum)
+    ]
+
+
 def _levels(content: Mapping[str, Any]) -> int | None:
     """Return the number of levels in a question's content, its own or those of the question asked by group."""
-    levels: int | None = content.get("levels", content.get("of", {}).get("levels"))
+    inner = content.get("of")
+    levels: int | None = content.get("levels", inner.get("levels") if isinstance(inner, Mapping) else None)
     return levels
 
 
@@ -401,9 +532,10 @@ def candidates_of(plan: Plan) -> dict[str, tuple[RandomizerCandidate, ...]]:
     """
     draft, found = plan.draft, {}
     total = sum(question.weight for question in draft.questions)
-    for question, planned in zip(draft.questions, plan.queries, strict=True):
+    planned_as = {planned.name: planned for planned in plan.queries}
+    for question in draft.questions:
         if question.randomizer == AUTO:
-            share, privacy = question.weight / total, draft.privacy
+            planned, share, privacy = planned_as[question.name], question.weight / total, draft.privacy
             epsilon = privacy.epsilon if len(plan.queries) == 1 else planned.epsilon_upper
             aimed = planned.query.question
             aim = PrivacyTarget(

@@ -190,7 +190,7 @@ class Query:
             FieldError: if a value is not allowed; it is named.
         """
         fields = Fields(table, content, planned=True)
-        question = question_of(table, fields["kind"]).read(fields)
+        question = question_of(table, fields["kind"], planned=True).read(fields)
         question.check(table)
         if isinstance(question, Repeated):
             return cls._beside(fields, question, question.read_randomizer(fields))

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.questions.bit import Bit
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.grouped import Grouped
 from hubbub.queries.questions.histogram import Histogram
@@ -30,6 +31,10 @@ QUESTIONS: Mapping[str, type[Question]] = {
     Text.kind: Text,
     Longitudinal.kind: Longitudinal,
 }
+"""What a draft may ask."""
+
+PLANNED: Mapping[str, type[Question]] = {**QUESTIONS, Bit.kind: Bit}
+"""What a frozen task may have: planning makes several queries of one question that is asked by digits."""
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {
     KRandomizedResponse.kind: KRandomizedResponse,
@@ -40,13 +45,13 @@ RANDOMIZERS: Mapping[str, type[Randomizer]] = {
 T = TypeVar("T")
 
 
-def question_of(table: str, kind: object) -> type[Question]:
-    """Return the class of a kind of question; an unknown one is an error, never another kind.
+def question_of(table: str, kind: object, planned: bool = False) -> type[Question]:
+    """Return the class of a kind of question, of a draft or a planned one; an unknown one is an error.
 
     Raises:
         FieldError: naming the kinds there are.
     """
-    return _found(QUESTIONS, table, "kind", kind)
+    return _found(PLANNED if planned else QUESTIONS, table, "kind", kind)
 
 
 def randomizer_of(table: str, kind: object, key: str = "randomizer", also: tuple[str, ...] = ()) -> type[Randomizer]:

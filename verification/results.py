@@ -2,8 +2,9 @@
 
 A file of results (`hubbub results --json`) has the counts of each published query and the round's certificate. The
 counts are compared with the certificate's digest. The estimates follow from the counts and the task alone, so they are
-recomputed. Estimates of a longitudinal query also follow from the counts of earlier rounds. They are recomputed if the
-results of those rounds are given; otherwise a problem names the missing rounds.
+recomputed. So are the sums of numbers that are asked by digits, from the counts of all their digits. Estimates of a
+longitudinal query also follow from the counts of earlier rounds. They are recomputed if the results of those rounds are
+given; otherwise a problem names the missing rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from hubbub.protos.identity.documents import canonical
 from hubbub.protos.identity.formats import CERTIFICATE, RESULTS
 from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
-from hubbub.protos.records.results_document import estimates_document, results_document
+from hubbub.protos.records.results_document import SUMS, estimates_document, results_document, sum_document
+from hubbub.protos.records.sums import sums_of
 from hubbub.protos.task.task import Task
 from hubbub.queries.estimation.bands import in_band, rate_of
 from hubbub.queries.estimation.debiased import Debiased
@@ -60,8 +62,8 @@ class ResultsFile:
 class RecomputedResults:
     """The findings about a file of results.
 
-    `queries` are those whose recomputed estimates are the same; `left` are those that were not recomputed, with the
-    reason.
+    `queries` are those whose recomputed estimates are the same, the sums by digits included; `left` are those that were
+    not recomputed, with the reason.
     """
 
     path: Path
@@ -101,7 +103,7 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
         return None
     try:
         RESULTS.check_named(document)
-        if set(document) != _MEMBERS:
+        if set(document) - {SUMS} != _MEMBERS:
             raise VerificationError(f"these results do not have the members of {RESULTS.format}; save them again")
         certificate = document["certificate"]
         CERTIFICATE.check_named(certificate["body"])
@@ -227,7 +229,28 @@ def _recomputed(
             again.append(query.name)
         else:
             left[query.name] = reason
+    again += _check_sums(file.document, task, held[task.id, number])
     return RecomputedResults(file.path, task.name, number, tuple(again), left)
+
+
+def _check_sums(document: Mapping[str, Any], task: Task, counted: Sequence[Counted]) -> list[str]:
+    """Check the sums by digits in a file of results; return the names of those that were recomputed."""
+    sums = sums_of(task, counted)
+    stated = document.get(SUMS, [])
+    if bool(sums) != (SUMS in document) or [each["name"] for each in stated] != [each.name for each in sums]:
+        raise CountsDiffer("its sums are not those of the numbers that the task asks by digits")
+    for each, given in zip(sums, stated, strict=True):
+        expected = sum_document(each)
+        difference = _difference(json.loads(json.dumps(expected)), given, "", _scale(expected))
+        if difference is not None:
+            raise CountsDiffer(f"{each.name}: {difference.removeprefix('.')} does not follow from the counts")
+    return [each.name for each in sums if each.estimates is not None]
+
+
+def _scale(expected: Mapping[str, Any]) -> float:
+    """Return how large a number of these estimates may be, as `NEARLY` takes it: the range's larger end, or 1."""
+    span: Sequence[float] = expected.get("range", (1.0,))
+    return max(map(abs, span))
 
 
 def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:
@@ -303,7 +326,7 @@ def _check_same(query: Query, expected: Any, given: Any, where: str, scale: floa
 def _check_estimates(query: Query, number: int, batches: Mapping[int, Batch], stated: Mapping[str, Any]) -> None:
     expected = estimates_document(query.estimates_over(number, batches))
     given = {name: value for name, value in stated.items() if name not in _COUNTS}
-    _check_same(query, expected, given, "", max(map(abs, expected.get("range", (1.0,)))))
+    _check_same(query, expected, given, "", _scale(expected))
 
 
 _COUNTS = frozenset({"left_out", "name", "reports", "state", "tally", "valid"})

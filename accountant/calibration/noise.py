@@ -55,7 +55,7 @@ INTERIOR = 0.5
 
 
 @dataclass(frozen=True)
-class _NoiseFamily:
+class NoiseFamily:
     """Laws of one family by their spread, in dummies; `parameter`, `end_at` and `last_at` say how to make one.
 
     `last_at` is how far away the mass is e^−depth of that of the middle.
@@ -77,21 +77,22 @@ class _NoiseFamily:
         return NoiseLaw(self.name, numerator, min(far, REACH_LIMIT))
 
 
-_NOISE_FAMILIES = (
+NOISE_FAMILIES = (
     # q = e^(−1/s): its standard deviation is about √2·s.
-    _NoiseFamily(
+    NoiseFamily(
         "geometric",
         lambda spread: exp(-1 / spread),
         lambda spread, lost: spread * log(1 / lost),
         lambda spread, depth: spread * depth,
     ),
-    _NoiseFamily(
+    NoiseFamily(
         "gaussian",
         lambda spread: spread**2,
         lambda spread, lost: spread * sqrt(2 * log(1 / lost)) + 1,
         lambda spread, depth: spread * sqrt(2 * depth),
     ),
 )
+"""All families of laws that are tried."""
 
 
 MOST_NOISE = 10_000_000
@@ -169,7 +170,7 @@ def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibr
 
 def _beside(design: QueryDesign[R], place: int, size: int, target: Target) -> tuple[R, Imitated]:
     """Return the least private randomizer within the cap, and its law, which the shuffler can imitate."""
-    randomizer = _within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
+    randomizer = within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
     mechanism = randomizer.mechanism
     if not isinstance(mechanism, Imitated):
         raise AccountingError(f"{mechanism.kind} takes no noise of the shuffler; use krr")
@@ -182,7 +183,7 @@ def _law(mechanism: Imitated, target: Target) -> NoiseLaw:
     return least_noise(mechanism, target.epsilon, target.delta, lasting=target.rounds)
 
 
-def _within_cap(family: MechanismFamily[R], cap: float) -> R:
+def within_cap(family: MechanismFamily[R], cap: float) -> R:
     """Return the family's least private randomizer whose local ε is at most `cap`."""
     low, high = 0, NOISE_LEVELS - 1
     if family.at(high).mechanism.epsilon_local > cap:
@@ -233,9 +234,9 @@ def _least_within(randomizer: Imitated, epsilon: float, total: float, delta: flo
     return _least_varied(lambda family: _within_both(family, randomizer, epsilon, total, delta, rounds), asked)
 
 
-def _least_varied(law_of: Callable[[_NoiseFamily], NoiseLaw | None], asked: str) -> NoiseLaw:
+def _least_varied(law_of: Callable[[NoiseFamily], NoiseLaw | None], asked: str) -> NoiseLaw:
     """Return the law of the least variance that a family has for what is asked."""
-    found = [law for family in _NOISE_FAMILIES if (law := law_of(family)) is not None]
+    found = [law for family in NOISE_FAMILIES if (law := law_of(family)) is not None]
     if not found:
         raise AccountingError(
             f"no noise with a reach of at most {REACH_LIMIT} meets {asked}; allow a larger epsilon or fewer rounds"
@@ -244,7 +245,7 @@ def _least_varied(law_of: Callable[[_NoiseFamily], NoiseLaw | None], asked: str)
 
 
 def _within_both(
-    family: _NoiseFamily, randomizer: Imitated, epsilon: float, total: float, delta: float, rounds: int
+    family: NoiseFamily, randomizer: Imitated, epsilon: float, total: float, delta: float, rounds: int
 ) -> NoiseLaw | None:
     """Return the family's least law for one round, for all rounds, or as wide as the wider one; None if none does."""
 
@@ -271,7 +272,7 @@ def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int, last
 
 
 def _of_family(
-    family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int, lasting: int
+    family: NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int, lasting: int
 ) -> NoiseLaw | None:
     """Return the family's law of the least spread, with the least reach; None if none was found."""
     if rounds > 1:
@@ -303,7 +304,7 @@ def _of_family(
 
 
 def _over_rounds(
-    family: _NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int
+    family: NoiseFamily, randomizer: Imitated, epsilon: float, delta: float, rounds: int
 ) -> NoiseLaw | None:
     """Return the family's law of about the least spread over several rounds; None if none was found.
 
@@ -346,7 +347,7 @@ def _composed(randomizer: Imitated, law: NoiseLaw, epsilon: float, rounds: int) 
     """Return δ of several rounds at ε, by the noise alone; never below the truth."""
     beside = WithNoise(randomizer, law)
     tail = 10.0 * ceil((log(rounds) + LOG_TAIL) / 10)
-    return composed_delta(dominating_grid(Part(beside, 1), tail), rounds, epsilon)
+    return composed_delta([(dominating_grid(Part(beside, 1), tail), rounds)], epsilon)
 
 
 def _holds(randomizer: Imitated, law: NoiseLaw, epsilon: float, delta: float, rounds: int = 1) -> bool:

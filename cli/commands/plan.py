@@ -296,7 +296,7 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
     from hubbub.cli.tables.flooding import flood_document
     from hubbub.cli.tables.prefixes import steps_document
     from hubbub.planning.full_rounds import too_weak_when_full
-    from hubbub.planning.plan import candidates_of, expected_errors, steps_of
+    from hubbub.planning.plan import candidates_of, expected_errors, expected_sums, steps_of
     from hubbub.protos.task.task import largest_delta
 
     members: dict[str, object] = {
@@ -310,6 +310,8 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
         "too_weak_when_full": too_weak_when_full(planned),
         "queries": expected_errors(planned.queries),
     }
+    sums = expected_sums(planned.queries)
+    members |= {"sums": sums} if sums else {}
     compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
     members |= {"compared": compared} if compared else {}
     prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
@@ -450,6 +452,19 @@ def _noise_words(planned: Plan) -> Iterator[str]:
         yield f"ε_local holds {words['epsilon_local']}"
 
 
+def _digits_words(planned: Plan) -> Iterator[str]:
+    """Yield what a sum by digits gives up, for each that the plan has."""
+    from hubbub.planning.digits import PlannedSum
+
+    for each in planned.asked:
+        if isinstance(each, PlannedSum):
+            yield (
+                f"{each.name}: asked by {len(each.queries)} digits, each a query of its own with noise of its own; if "
+                f"shuffler and analyzer collude, ε_local = {each.epsilon_local:.4f} is all that is left for it, and "
+                "one above 20 is next to no promise"
+            )
+
+
 def _auto_words(planned: Plan) -> str:
     from hubbub.accountant.calibration.noise import NOISE_WORTH
 
@@ -509,7 +524,7 @@ def _print_randomizers(printer: Console, planned: Plan) -> None:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
-    for sentence in _noise_words(planned):
+    for sentence in (*_digits_words(planned), *_noise_words(planned)):
         printer.print(sentence, markup=False, soft_wrap=True)
     for sentence in meanings(sent_by(each.query) for each in planned.queries):
         printer.print(sentence, markup=False, soft_wrap=True)
@@ -519,21 +534,26 @@ def _print_queries(planned: Plan) -> None:
     """Print a row for each query."""
     from hubbub.cli.tables.significant_digits import significant
     from hubbub.cli.tables.tables import print_table
-    from hubbub.planning.plan import symbols_named
+    from hubbub.planning.digits import PlannedSum
+    from hubbub.planning.plan import PlannedQuery, half_width, symbols_named
 
     table = Table("query")
     for column in ("k", "ε_local", "ε by itself", "std. error", "95 % ±", "range"):
         table.add_column(column, justify="right")
-    for each in planned.queries:
-        query = each.query
-        table.add_row(
-            query.name,
-            str(symbols_named(query) or "any text"),
-            f"{each.epsilon_local:.4f}",
-            f"{each.epsilon_upper:.4f}",
-            *significant((each.expected_error, each.half_width), each.expected_error),
-            f"{each.widest:.6g}",
-        )
+    digits = {each.name: each for each in planned.queries if each.digit_of is not None}
+    for asked in planned.asked:
+        rows: list[PlannedQuery | PlannedSum] = [asked]
+        rows += [digits[query.name] for query in asked.queries] if isinstance(asked, PlannedSum) else []
+        for each in rows:
+            symbols = symbols_named(each.query) or "any text" if isinstance(each, PlannedQuery) else ""
+            table.add_row(
+                each.name,
+                str(symbols),
+                f"{each.epsilon_local:.4f}",
+                f"{each.epsilon_upper:.4f}",
+                *significant((each.expected_error, half_width(each)), each.expected_error),
+                f"{each.widest:.6g}",
+            )
     print_table(console(), table)
 
 

@@ -140,7 +140,7 @@ def _answers(
         raise UsageError("--answer and --data exclude each other; give one of them")
     from hubbub.planning.simulate.dataset import first_rows, read_answers, unusable_words
 
-    dataset = read_answers(task.name, [query.question for query in task.queries], data, columns)
+    dataset = read_answers(task.name, [asked.question for asked in task.asked], data, columns)
     for sentence in unusable_words(dataset):
         progress_console().print(sentence, soft_wrap=True)
     chosen = first_rows(dataset, devices)

@@ -174,9 +174,11 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
         return
     from hubbub.cli.tables.privacy import print_privacy
     from hubbub.cli.tables.truth import print_query
+    from hubbub.queries.questions.bit import Bit
 
-    for query in document["queries"]:
-        print_query(console(), query)
+    # The digits of a sum have no truth to compare with: what a number is rounded to is drawn.
+    for each in (*document.get("sums", ()), *(query for query in document["queries"] if query["kind"] != Bit.kind)):
+        print_query(console(), each)
     print_privacy(console(), document["privacy"])
 
 
@@ -269,7 +271,8 @@ def _compared(
     from hubbub.cli.tables.comparison import comparison_document
     from hubbub.planning.simulate.compare import contenders, run
 
-    question = dataset.questions[place]
+    # Randomizers are compared by one message of each person, which digits are not.
+    question = _in_one_message(dataset.questions[place])
     values = dataset.answers[question.name].to_pylist()
     with progress_bars() as bars:
         planning = bars.add_task(f"{question.name}: planning", total=None)
@@ -283,6 +286,12 @@ def _compared(
     return comparison_document(question.name, question.kind, privacy, repeat, found) | _alternatives(
         question, privacy, sizes[-1], kinds
     )
+
+
+def _in_one_message(question: Question) -> Question:
+    from hubbub.queries.questions.number import Number
+
+    return replace(question, digits=None) if isinstance(question, Number) else question
 
 
 def _alternatives(question: Question, privacy: Privacy, reports: int, kinds: Sequence[str]) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def lines_in(path: Path) -> list[str]:
 
 
 def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
-    """Return the answers in texts of the form NAME=VALUE, each read by its query.
+    """Return the answers in texts of the form NAME=VALUE, each read by its question.
 
     Raises:
         UsageError: if a text has another form or names a query twice, if the task has no query of that name, or if the
@@ -145,5 +145,5 @@ def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
         if not found or name in answers:
             raise UsageError(f"answer {number} of {len(words)} is not NAME=VALUE, or names a query twice")
         with as_usage_error(TaskError, AnswerError):
-            answers[name] = task.queries[task.query_index(name)].question.parse(value)
+            answers[name] = task.asked_named(name).question.parse(value)
     return answers

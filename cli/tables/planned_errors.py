@@ -36,13 +36,20 @@ def print_alternatives(console: Console, found: Found, own: float | None, notes:
         for caps, each in _joined(rows):
             table.add_row(each.added, _caps(caps, own), *_numbers(each, counts))
         print_table(console, table)
-    for sentence in (*_reasons(found), *notes, _READING, WHO):
+    digits = [_DIGITS] if any(each.added == "digits" for rows in found.values() for each in rows) else []
+    for sentence in (*_reasons(found), *notes, _READING, *digits, WHO):
         console.print(sentence, markup=False, soft_wrap=True)
 
 
 _READING = (
     "cap: that on ε_local of the task, which its queries share; ε_local: this query's; dummies: on average in a batch; "
     "std. error: the worst case; at c: that of a count of c people"
+)
+
+
+_DIGITS = (
+    "digits: the sum by binary digits (`digits` in the query), each a query of its own beside noise, under caps with "
+    "which that is better than one message; who must be honest is as with noise"
 )
 
 
@@ -105,7 +112,7 @@ def unstated_text(planned: Plan) -> str | None:
 
 def _unstated(planned: Plan) -> dict[str, float]:
     stated = dict(planned.draft.errors)
-    return {each.query.name: each.expected_error for each in planned.queries if each.query.name not in stated}
+    return {each.name: each.expected_error for each in planned.asked if each.name not in stated}
 
 
 def stated_document(planned: Plan) -> dict[str, object] | None:
@@ -123,7 +130,7 @@ def stated_document(planned: Plan) -> dict[str, object] | None:
 
 def print_errors_by_epsilon(console: Console, planned: Plan, rows: Sequence[ErrorsAtEpsilon]) -> None:
     """Print the standard error of each query at several ε of a round."""
-    names = [each.query.name for each in planned.queries]
+    names = [each.name for each in planned.asked]
     table = Table("standard error at ε =")
     for name in names:
         table.add_column(name, justify="right")
@@ -143,8 +150,8 @@ def errors_plot(planned: Plan, rows: Sequence[ErrorsAtEpsilon]) -> Plot:
     epsilons, stated = tuple(each.epsilon for each in rows), dict(draft.errors)
     caption = f"n = {draft.minimum_reports}, δ = {draft.privacy.delta:g}, ε_local ≤ {draft.privacy.epsilon_local:g}"
     panels = []
-    for each in planned.queries:
-        name, unit = each.query.name, each.query.question.planned_for
+    for each in planned.asked:
+        name, unit = each.name, each.planned_for
         errors = tuple(row.errors.get(name) for row in rows)
         series = [Series("expected, worst case", "promised", epsilons, errors)]
         if name in stated:

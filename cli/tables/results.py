@@ -9,17 +9,19 @@ from rich.table import Table
 
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
-from hubbub.protos.records.results import QueryResult, RoundResults
+from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.records.results_document import result_rows, row_label
 from hubbub.queries.estimation.estimates import Estimate, Row
 
 
 def print_results(console: Console, results: RoundResults, simultaneous: bool = False) -> None:
-    """Print a round's results: for each query the number of valid reports, and a table of estimates.
+    """Print a round's results: each sum by digits, then for each query its valid reports and a table of estimates.
 
     If `simultaneous` is set, the intervals are those that are all right at once.
     """
     console.print(f"task {results.id.task_name}, round {results.id.round}", markup=False)
+    for each in results.sums:
+        _print_sum(console, each, simultaneous)
     for query in results.queries:
         left = ", ".join(f"{reason} {count}" for reason, count in sorted(query.left_out.items()) if count)
         suffix = f", left out: {left}" if left else ""
@@ -41,13 +43,23 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
                 console.print(note, markup=False, soft_wrap=True)
 
 
+def _print_sum(console: Console, result: SumResult, simultaneous: bool) -> None:
+    console.print(f"{result.name}: from its digits, {result.queries[0]} to {result.queries[-1]}", markup=False)
+    if result.estimates is None:
+        console.print("  withheld: a digit has fewer valid reports than the task's minimum", markup=False)
+        return
+    print_table(console, _table(result, simultaneous))
+    for note in result.estimates.notes:
+        console.print(note, markup=False, soft_wrap=True)
+
+
 def _without_value(rows: Sequence[Row]) -> str:
     """Return what is not estimated, and why; empty if everything is."""
     unknown = [row_label(row.group, row.category, row.statistic, row.at) for row in rows if row.estimate is None]
     return f"{', '.join(unknown)}; too few answered, or a round that is needed was not published" if unknown else ""
 
 
-def _table(result: QueryResult, simultaneous: bool) -> Table:
+def _table(result: QueryResult | SumResult, simultaneous: bool) -> Table:
     lines = result_rows(result)
     untold = any(line.row.significant is False for line in lines)
     table = Table("")

@@ -28,6 +28,7 @@ from hubbub.protos.rpc import ControlCaller, ResultsCaller
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Schedule, Task
 from hubbub.protos.transport.channels import open_channel
+from hubbub.queries.questions.question import Value
 from hubbub.service.processes import subprocesses
 
 AT_ONCE = 8
@@ -178,8 +179,8 @@ class _RoundRunner:
 
     async def _one(self, part: AuditRound, task: SignedTask) -> bytes | None:
         worst = self.harness.worst
-        victim = {each.query.name: each.answer(part.is_first) for each in worst}
-        others = {each.query.name: each.others for each in worst}
+        victim = _answers(task.task, [each.answer(part.is_first) for each in worst])
+        others = _answers(task.task, [each.others for each in worst])
         try:
             await self.participants.answer(task, victim, others, part.participants - 1)
         except Refusal as refusal:
@@ -219,3 +220,8 @@ class _RoundRunner:
 def epsilon_in(certificate: bytes) -> float:
     """Return the ε of the whole round in a certificate, without checking the certificate."""
     return float(json.loads(certificate)["body"]["round_total"]["epsilon_upper"])
+
+
+def _answers(task: Task, of_queries: Sequence[Value]) -> dict[str, Value]:
+    """Return the answers that give each query its own: digits of one number are answered by that number."""
+    return {each.name: each.answer_of([of_queries[place] for place in each.places]) for each in task.asked}

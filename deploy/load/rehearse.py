@@ -81,8 +81,8 @@ def answers_in_turn(task: Task, words: Sequence[str], devices: int) -> Iterator[
         if not found:
             raise UsageError(f"--answer {word!r} is not of the form NAME=VALUE")
         with as_usage_error(TaskError, AnswerError):
-            stated.setdefault(name, []).append(task.queries[task.query_index(name)].question.parse(value))
-    missing = [query.name for query in task.queries if query.name not in stated and not query.question.optional]
+            stated.setdefault(name, []).append(task.asked_named(name).question.parse(value))
+    missing = [each.name for each in task.asked if each.name not in stated and not each.question.optional]
     if missing:
         raise UsageError(f"there is no answer to {', '.join(missing)}; add --answer {missing[0]}=VALUE, or give --data")
     cycles = {name: itertools.cycle(values) for name, values in stated.items()}

@@ -100,12 +100,12 @@ def _weak(rounds: int, epsilon: float) -> float:
 
 def strong_delta(rounds: int, epsilon: float) -> float:
     """Return δ of A_s at `epsilon`, never below the truth."""
-    return composed_delta(strong_grid(), rounds, epsilon)
+    return composed_delta([(strong_grid(), rounds)], epsilon)
 
 
 def half_clones_delta(rounds: int, epsilon: float) -> float:
     """Return δ of (6.1) at `epsilon`, never below the truth."""
-    return composed_delta(half_clones_grid(), rounds, epsilon)
+    return composed_delta([(half_clones_grid(), rounds)], epsilon)
 
 
 def _composed(mechanism: Generic, rounds: int, epsilon: float) -> float:

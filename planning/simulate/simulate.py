@@ -15,13 +15,15 @@ from typing import Any
 
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.planning.plan import Plan, expected_errors
+from hubbub.planning.digits import PlannedSum
+from hubbub.planning.plan import Plan, PlannedQuery, expected_errors, expected_sums
 from hubbub.planning.simulate.dataset import Dataset, truth_of
-from hubbub.planning.simulate.truth import query_document
-from hubbub.protos.records.results import QueryResult, QueryState
+from hubbub.planning.simulate.truth import query_document, sum_compared
+from hubbub.protos.records.results import QueryResult, QueryState, SumResult
 from hubbub.queries.estimation.estimates import BEGINNING, Estimates, Truth
 from hubbub.queries.longitudinal.over_rounds import Batch, RoundContext
 from hubbub.queries.query import Query
+from hubbub.queries.questions.bit import digits_in, stepped
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.randomizer import Imitable, Tally
 from hubbub.queries.randomizers.sampling import Random
@@ -37,27 +39,28 @@ def simulate(
     Below the task's minimum nothing would be released: `released` is false, and there is no privacy to state.
     Estimates are those after the last of the `rounds` that are run. Privacy is stated for all of these rounds.
 
-    `dataset` has a column for each of the plan's queries. `progress` is called with the number of devices after every
+    `dataset` has a column for each question of the draft. `progress` is called with the number of devices after every
     thousand devices.
 
     Raises:
         AnswerError: if the data does not fit the task.
     """
-    queries, counted, rounds = [], [], most_rounds(plan)
+    queries, sums, counted, rounds = [], [], [], most_rounds(plan)
     released = dataset.devices >= plan.draft.minimum_reports
-    for planned in plan.queries:
-        query, question = planned.query, planned.query.question
-        answers = dataset.answers[query.name].to_pylist()
-        batches = _simulated(query, answers, plan.draft.privacy.dummies, progress, random)
-        valid = batches[0].tally.valid - batches[0].dummies
-        # The minimum is about people: dummies hide them, but do not count as reports.
-        state = QueryState.PUBLISHED if released else QueryState.WITHHELD
-        truth = truth_of(dataset, question)
-        estimates = _found(query, batches, truth) if released else None
-        result = QueryResult(query.name, state, valid, valid, {}, estimates)
-        queries.append(query_document(result, question.kind, _with_nobody(truth, estimates), question.optional))
-        noise = 0 if query.noise is None else batches[0].dummies
-        counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}, noise=noise))
+    for asked in plan.asked:
+        if isinstance(asked, PlannedSum):
+            truth, answers = truth_of(dataset, asked.question), dataset.answers[asked.name].to_pylist()
+            every = [(query, {0: batch}) for query, batch in _digits(asked, answers, progress, random)]
+            sums.append(_sum_document(asked, [batches[0] for _, batches in every], truth, released))
+            # What a digit was rounded to is drawn, so it has no truth to compare with.
+            truths: list[Truth] = [{}] * len(every)
+        else:
+            every = [_one_query(asked, dataset, plan.draft.privacy.dummies, progress, random)]
+            truths = [truth_of(dataset, asked.query.question)]
+        for (query, batches), truth in zip(every, truths, strict=True):
+            document, count = _outcome(query, batches, truth, released)
+            queries.append(document)
+            counted.append(count)
     history = [RoundCounts(number, tuple(counted)) for number in range(rounds)]
     return {
         "task": plan.draft.name,
@@ -67,9 +70,55 @@ def simulate(
         "released": released,
         "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
         "expected": expected_errors(plan.queries),
+        **({"expected_sums": expected_sums(plan.queries), "sums": sums} if sums else {}),
         "queries": queries,
         "privacy": _privacy(plan, history) if released else None,
     }
+
+
+def _one_query(
+    planned: PlannedQuery, dataset: Dataset, dummies: int, progress: Callable[[int], None], random: Random
+) -> tuple[Query, dict[int, Batch]]:
+    answers = dataset.answers[planned.name].to_pylist()
+    return planned.query, _simulated(planned.query, answers, dummies, progress, random)
+
+
+def _outcome(
+    query: Query, batches: Mapping[int, Batch], truth: Truth, released: bool
+) -> tuple[dict[str, Any], QueryCount]:
+    """Return a query's part of the document, and the count that privacy is stated for."""
+    question, valid = query.question, batches[0].tally.valid - batches[0].dummies
+    # The minimum is about people: dummies hide them, but do not count as reports.
+    state = QueryState.PUBLISHED if released else QueryState.WITHHELD
+    estimates = _found(query, batches, truth) if released else None
+    result = QueryResult(query.name, state, valid, valid, {}, estimates)
+    document = query_document(result, question.kind, _with_nobody(truth, estimates), question.optional)
+    noise = 0 if query.noise is None else batches[0].dummies
+    return document, QueryCount(query.name, query.mechanism, valid, valid, {}, noise=noise)
+
+
+def _digits(
+    planned: PlannedSum, answers: Sequence[Value], progress: Callable[[int], None], random: Random
+) -> list[tuple[Query, Batch]]:
+    """Return the batch of each digit's query; each answer is rounded once, as a device does it."""
+    number, queries, found = stepped(planned.question), planned.queries, []
+    rounded = [number.encode(answer, random) for answer in answers]
+    for place, query in enumerate(queries):
+        digits = [digits_in(each, len(queries))[place] for each in rounded]
+        people = tally_of(query, digits, progress, random, 0)
+        of_dummies, added = tally_of_dummies(query, 0, random)
+        found.append((query, Batch(people + of_dummies, added)))
+    return found
+
+
+def _sum_document(planned: PlannedSum, batches: Sequence[Batch], truth: Truth, released: bool) -> dict[str, Any]:
+    """Return a sum's part of the document, with its true value."""
+    from hubbub.queries.estimation.digits import combined
+
+    pairs = zip(planned.queries, batches, strict=True)
+    debiased = [query.debiased(batch.tally, batch.dummies) for query, batch in pairs]
+    estimates = combined(planned.question, debiased) if released else None
+    return sum_compared(SumResult(planned.name, tuple(query.name for query in planned.queries), estimates), truth)
 
 
 def _privacy(plan: Plan, history: Sequence[RoundCounts]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.protos.records.results import QueryResult
+from hubbub.protos.records.results import QueryResult, SumResult
 from hubbub.protos.records.results_document import counts_document, numbers, result_rows
 from hubbub.queries.estimation.estimates import Estimate, Row, Truth
+from hubbub.queries.questions.number import Number
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ComparedEstimate:
         }
 
 
-def compare(result: QueryResult, truth: Truth, optional: bool) -> list[ComparedEstimate]:
+def compare(result: QueryResult | SumResult, truth: Truth, optional: bool) -> list[ComparedEstimate]:
     """Return a query's estimates with their true values; an empty list if the query was withheld.
 
     If the query is not optional, everybody answers, so the number of people who answered is left out.
@@ -59,9 +60,22 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
         "kind": kind,
         "estimates": [row.as_json() for row in compare(result, truth, optional)],
     }
+    return document | _about(result, truth)
+
+
+def sum_compared(result: SumResult, truth: Truth) -> dict[str, Any]:
+    """Return the part of the JSON document of a sum that is asked by digits."""
+    named = {"name": result.name, "queries": list(result.queries), "state": result.state.value, "kind": Number.kind}
+    estimates = [row.as_json() for row in compare(result, truth, optional=False)]
+    return {**named, "estimates": estimates, **_about(result, truth)}
+
+
+def _about(result: QueryResult | SumResult, truth: Truth) -> dict[str, Any]:
+    """Return what else is published beside the numbers; nothing if they are withheld."""
     estimates = result.estimates
     if estimates is None:
-        return document
+        return {}
+    document: dict[str, Any] = {}
     rows = [line.row for line in result_rows(result)]
     consistent = {row.category: row.consistent for row in rows if row.consistent is not None and not row.group}
     if consistent:

@@ -63,12 +63,30 @@ class QueryResult:
 
 
 @dataclass(frozen=True)
+class SumResult:
+    """The sum and the mean of a number that is asked by digits, from all batches of its `queries`.
+
+    `estimates` is None if it is withheld: if a digit's query is, so is the sum.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    estimates: Estimates | None
+
+    @property
+    def state(self) -> QueryState:
+        """Whether the sum is published."""
+        return QueryState.WITHHELD if self.estimates is None else QueryState.PUBLISHED
+
+
+@dataclass(frozen=True)
 class RoundResults:
-    """All queries of a round with the certificate's bytes."""
+    """All queries of a round with the certificate's bytes, and the sums of the numbers that are asked by digits."""
 
     id: RoundId
     queries: tuple[QueryResult, ...]
     certificate: bytes
+    sums: tuple[SumResult, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.protos.identity.formats import RESULTS
-from hubbub.protos.records.results import QueryResult, RoundResults
+from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
 COLUMNS = (
@@ -48,8 +48,8 @@ def row_label(group: Group, category: str | None, statistic: str, at: float | No
     return f"{about}: {name}" if about else name
 
 
-def result_rows(result: QueryResult) -> tuple[ResultRow, ...]:
-    """Return a query's published numbers in order; none if it is withheld, and none for a row without a value."""
+def result_rows(result: QueryResult | SumResult) -> tuple[ResultRow, ...]:
+    """Return the published numbers in order; none if it is withheld, and none for a row without a value."""
     rows = () if result.estimates is None else result.estimates.rows
     return tuple(ResultRow(row, row.estimate) for row in rows if row.estimate is not None)
 
@@ -70,9 +70,13 @@ def numbers(estimate: Estimate) -> dict[str, float | None]:
 
 # JSON
 
+SUMS = "sums"
+"""The member with the sums of numbers that are asked by digits; a task that asks none has none."""
+
 
 def results_document(results: RoundResults) -> dict[str, Any]:
     """Return a round's results as one JSON document, the certificate included."""
+    sums = {SUMS: [sum_document(each) for each in results.sums]} if results.sums else {}
     return {
         "format": RESULTS.format,
         "task": {"id": results.id.task_id.hex(), "name": results.id.task_name},
@@ -80,8 +84,15 @@ def results_document(results: RoundResults) -> dict[str, Any]:
         "queries": [
             {**counts_document(query), **_tally_document(query), **_estimates_of(query)} for query in results.queries
         ],
+        **sums,
         "certificate": json.loads(results.certificate),
     }
+
+
+def sum_document(result: SumResult) -> dict[str, Any]:
+    """Return the sum of a number that is asked by digits, with the names of their queries."""
+    named = {"name": result.name, "queries": list(result.queries), "state": result.state.value}
+    return named if result.estimates is None else {**named, **estimates_document(result.estimates)}
 
 
 def counts_document(result: QueryResult) -> dict[str, Any]:
@@ -151,6 +162,10 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     privacy = {query["name"]: query for query in body.get("queries", ())}
     total = body.get("round_total", {})
     rows: list[dict[str, Any]] = []
+    for each in results.sums:
+        # What a person gives to the sum is in the round's total, and in the rows of the digits.
+        whole: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | _counted_sum(each)
+        rows.extend(whole | _privacy({}, total) | {"delta": body.get("delta")} | row for row in _query_rows(each))
     for query in results.queries:
         common: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | _counted(query)
         common |= _privacy(privacy.get(query.name, {}), total) | {"delta": body.get("delta")}
@@ -159,10 +174,18 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
 
 
 def _counted(result: QueryResult) -> dict[str, Any]:
-    clipped = None if result.estimates is None else result.estimates.clipped_to
-    lower, upper = clipped if clipped is not None else (None, None)
     counts = {"state": result.state.value, "reports": result.reports, "valid": result.valid}
-    return {"query": result.name, **counts, "clip_lower": lower, "clip_upper": upper}
+    return {"query": result.name, **counts, **_clipped(result.estimates)}
+
+
+def _counted_sum(result: SumResult) -> dict[str, Any]:
+    return {"query": result.name, "state": result.state.value, **_clipped(result.estimates)}
+
+
+def _clipped(estimates: Estimates | None) -> dict[str, Any]:
+    clipped = None if estimates is None else estimates.clipped_to
+    lower, upper = clipped if clipped is not None else (None, None)
+    return {"clip_lower": lower, "clip_upper": upper}
 
 
 def _privacy(query: Mapping[str, Any], total: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +194,7 @@ def _privacy(query: Mapping[str, Any], total: Mapping[str, Any]) -> dict[str, An
     return members | {"round_epsilon_upper": total.get("epsilon_upper")}
 
 
-def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
+def _query_rows(result: QueryResult | SumResult) -> Iterator[dict[str, Any]]:
     if result.estimates is None:
         # A withheld query has a row without numbers, so that the table shows that it was asked.
         yield {}

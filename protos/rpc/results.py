@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
-from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
+from hubbub.protos.records.results import QueryResult, QueryState, RoundResults, SumResult
 from hubbub.protos.v1 import document_pb2, results_pb2
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 
@@ -18,13 +18,27 @@ def write_results(results: RoundResults) -> results_pb2.RoundResults:
         id=codec.write_round_id(results.id),
         queries=[_write_query(query) for query in results.queries],
         certificate=document_pb2.Certificate(document=results.certificate),
+        sums=[_write_sum(each) for each in results.sums],
     )
 
 
 def read_results(message: results_pb2.RoundResults) -> RoundResults:
     """Decode a round's results."""
     queries = tuple(_read_query(query) for query in message.queries)
-    return RoundResults(codec.read_round_id(message.id), queries, message.certificate.document)
+    sums = tuple(_read_sum(each) for each in message.sums)
+    return RoundResults(codec.read_round_id(message.id), queries, message.certificate.document, sums)
+
+
+def _write_sum(result: SumResult) -> results_pb2.SumResult:
+    message = results_pb2.SumResult(name=result.name, queries=result.queries)
+    if result.estimates is not None:
+        message.estimates.CopyFrom(_write_estimates(result.estimates))
+    return message
+
+
+def _read_sum(message: results_pb2.SumResult) -> SumResult:
+    estimates = _read_estimates(message.estimates) if message.HasField("estimates") else None
+    return SumResult(codec.plain(message.name), tuple(map(codec.plain, message.queries)), estimates)
 
 
 def _write_query(result: QueryResult) -> results_pb2.QueryResult:

@@ -25,12 +25,16 @@ from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import as_float, check_count, check_keys, check_name, is_finite_number
 from hubbub.queries.longitudinal.over_rounds import OfRounds, Repeated
 from hubbub.queries.query import read_question
+from hubbub.queries.questions.bit import names_made, queries_made
+from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, listed
 
 MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
 MINIMUM_DELTA = 1e-15
-MAXIMUM_EPSILON_LOCAL = 20
+MAXIMUM_EPSILON_LOCAL = 100
+"""The largest cap on the local ε of a task. Beyond about 20 it promises next to nothing if all services collude. A sum
+by digits may need that much, and then says so."""
 LONGEST_REASON = 300
 """Most characters of a task's reason for a large δ."""
 
@@ -155,17 +159,47 @@ def check_draft(draft: Draft) -> None:
     _check_noise(draft)
     _check_large_delta(draft.privacy, draft.minimum_reports)
     _check_suite(draft.suite)
-    if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
-        raise FieldError(
-            "file", "query", f"occurs {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
-        )
+    _check_number(draft)
     for index, question in enumerate(draft.questions):
         question.check(f"query[{index}]")
         if isinstance(question, OfRounds):
             question.check_rounds(f"query[{index}]", draft.schedule.rounds)
         if question.name in {other.name for other in draft.questions[:index]}:
             raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")
+    _check_digits(draft)
     _check_errors(draft)
+
+
+def _check_number(draft: Draft) -> None:
+    """Refuse too many queries; a sum by digits is one for each digit."""
+    if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
+        raise FieldError(
+            "file", "query", f"occurs {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
+        )
+
+
+def _check_digits(draft: Draft) -> None:
+    """Refuse digits without noise, beside which alone they have an error worth it, and names that planning needs."""
+    by_digits = [each for each in draft.questions if isinstance(each, Number) and each.digits is not None]
+    if not by_digits:
+        return
+    index = draft.questions.index(by_digits[0])
+    if draft.noise == "none":
+        instead = f" and dummies = {draft.privacy.dummies}" if draft.privacy.dummies else ""
+        problem = (
+            f"are given, but the task has noise = 'none'{instead}: a sum by digits needs noise of the shuffler; set "
+            'noise = "always" or "auto" and no dummies, or leave the digits out'
+        )
+        raise FieldError(f"query[{index}]", "digits", problem)
+    total = sum(map(queries_made, draft.questions))
+    if total > MAXIMUM_QUERIES:
+        problem = f"make the task's queries {total}, as each digit is one; a task has at most {MAXIMUM_QUERIES}"
+        raise FieldError(f"query[{index}]", "digits", f"{problem}: use fewer digits or questions")
+    names = names_made(draft.questions)
+    twice = next((place for place, each in enumerate(draft.questions) if names.count(each.name) > 1), None)
+    if twice is not None:
+        problem = f"is {draft.questions[twice].name!r}, the name of the query for a digit; use another name"
+        raise FieldError(f"query[{twice}]", "name", problem)
 
 
 def _check_errors(draft: Draft) -> None:

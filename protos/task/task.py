@@ -24,6 +24,7 @@ from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
 from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy
+from hubbub.protos.task.asked import Asked, asked_by
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question
@@ -192,7 +193,8 @@ class Task:
     (`protos.task.signers`), if any do; it is no part of the task.
 
     Raises:
-        TaskError: if its second authority is one of its parties, or if it has noise beside uniform dummies.
+        TaskError: if its second authority is one of its parties, if it has noise beside uniform dummies, or if a number
+            that is asked by digits does not have all of them.
     """
 
     name: str
@@ -216,6 +218,13 @@ class Task:
                 f"the task has {self.privacy.dummies} uniform dummies, and noise for {noisy[0]}; noise hides more: "
                 "leave the dummies out"
             )
+        # Computed at once, so that no task is without its digits.
+        self.asked  # noqa: B018
+
+    @cached_property
+    def asked(self) -> tuple[Asked, ...]:
+        """What people are asked, each question with its queries: a number that is asked by digits has several."""
+        return asked_by(self.queries)
 
     @cached_property
     def canonical(self) -> bytes:
@@ -294,6 +303,18 @@ class Task:
         if name not in names:
             raise TaskError(f"task {self.name} has no query {name!r}; it asks {', '.join(names)}")
         return names.index(name)
+
+    def asked_named(self, name: str) -> Asked:
+        """The question of that name, as people are asked.
+
+        Raises:
+            TaskError: if the task asks no question of that name, naming those it asks.
+        """
+        for each in self.asked:
+            if each.name == name:
+                return each
+        names = ", ".join(each.name for each in self.asked)
+        raise TaskError(f"task {self.name} has no query {name!r}; it asks {names}")
 
 
 def identities_content(identities: Identities) -> dict[str, Any]:

@@ -177,26 +177,67 @@ class RoundResults(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     QUERIES_FIELD_NUMBER: _builtins.int
     CERTIFICATE_FIELD_NUMBER: _builtins.int
+    SUMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def id(self) -> Global___RoundId: ...
     @_builtins.property
     def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryResult]: ...
     @_builtins.property
     def certificate(self) -> _document_pb2.Certificate: ...
+    @_builtins.property
+    def sums(self) -> _containers.RepeatedCompositeFieldContainer[Global___SumResult]:
+        """One for each number that is asked by digits."""
+
     def __init__(
         self,
         *,
         id: Global___RoundId | None = ...,
         queries: _abc.Iterable[Global___QueryResult] | None = ...,
         certificate: _document_pb2.Certificate | None = ...,
+        sums: _abc.Iterable[Global___SumResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "id", b"id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "id", b"id", "queries", b"queries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "id", b"id", "queries", b"queries", "sums", b"sums"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RoundResults: _TypeAlias = RoundResults  # noqa: Y015
+
+@_typing.final
+class SumResult(_message.Message):
+    """The sum and the mean of a number, estimated from the batches of all queries for its digits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    ESTIMATES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of these queries, the most significant digit first."""
+
+    @_builtins.property
+    def estimates(self) -> Global___Estimates:
+        """Absent where a digit's query is withheld."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        queries: _abc.Iterable[_builtins.str] | None = ...,
+        estimates: Global___Estimates | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "estimates", b"estimates"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "estimates", b"estimates", "name", b"name", "queries", b"queries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__estimates: _TypeAlias = _typing.Literal["estimates"]  # noqa: Y015
+    _WhichOneofArgType__estimates: _TypeAlias = _typing.Literal["_estimates", b"_estimates"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__estimates) -> _WhichOneofReturnType__estimates | None: ...
+
+Global___SumResult: _TypeAlias = SumResult  # noqa: Y015
 
 @_typing.final
 class Estimate(_message.Message):

@@ -97,6 +97,9 @@ class Grouped:
                 problem = f"is {attribute.name!r}, the name of the query or another attribute; use another name"
                 raise FieldError(f"{table}.by[{place}]", "name", problem)
         self.of.check(f"{table}.of")
+        if getattr(self.of, "digits", None) is not None:
+            problem = "are given, but the sum of a group has none; leave them out, or ask for the sum without groups"
+            raise FieldError(f"{table}.of", "digits", problem)
         least = self.groups * (self.of.sizes.start + (1 if self.of.optional else 0))
         if least >= MAXIMUM_SYMBOLS:
             limit = f"fewer than {MAXIMUM_SYMBOLS}; use fewer categories, or one attribute"

@@ -14,8 +14,10 @@ from hubbub.queries.estimation.estimates import Estimate, Estimates, Row, Truth
 from hubbub.queries.fields import (
     AUTO,
     DEFAULT_RANDOMIZER,
+    MAXIMUM_NAME_LENGTH,
     MAXIMUM_SYMBOLS,
     Fields,
+    check_count,
     check_shared,
     is_finite_number,
 )
@@ -33,6 +35,9 @@ LARGEST_BOUND = 1e300
 LEVELS_LIMIT = 100_000
 """Most steps that planning tries; more would not change an error visibly."""
 
+MOST_DIGITS = 16
+"""Most binary digits of a sum: its steps are then a 65,535th of the range, far below any noise."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -40,6 +45,9 @@ class Number:
 
     `levels` is the number of steps of its fixed-point encoding, which planning chooses: symbols 0 … levels encode
     evenly spaced values from lower to upper (balle-2019, Alg. 2). It is None in a draft.
+
+    With `digits`, a draft asks for the sum by that many binary digits. Its task then has a query for each of them
+    (`queries.questions.bit`), and no query for the number itself.
     """
 
     kind: ClassVar[str] = "sum"
@@ -53,6 +61,7 @@ class Number:
     weight: float = 1.0
     levels: int | None = None
     randomizer: str = DEFAULT_RANDOMIZER
+    digits: int | None = None
 
     @property
     def answers(self) -> int:
@@ -77,11 +86,12 @@ class Number:
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """Read a table; see `Question.read`. Only a planned one has levels."""
-        fields.check_keys({"lower", "upper"}, {"unit"})
+        """Read a table; see `Question.read`. Only a planned one has levels, and only a draft's has digits."""
+        fields.check_keys({"lower", "upper"}, {"unit", "digits"})
         lower, upper = fields.number("lower"), fields.number("upper")
-        levels = fields["levels"] if fields.planned else None
-        return cls(lower=lower, upper=upper, unit=fields.get("unit", ""), levels=levels, **fields.shared())
+        levels, digits = (fields["levels"], None) if fields.planned else (None, fields.get("digits", None))
+        ends = {"lower": lower, "upper": upper, "unit": fields.get("unit", "")}
+        return cls(levels=levels, digits=digits, **ends, **fields.shared())
 
     def check(self, table: str) -> None:
         """Check the shared fields, the interval, the unit, and the levels if they are chosen."""
@@ -100,6 +110,26 @@ class Number:
         if self.levels is not None and not (type(self.levels) is int and 1 <= self.levels < MAXIMUM_SYMBOLS - 1):
             limit = f"it must be a whole number from 1 to {MAXIMUM_SYMBOLS - 2}"
             raise FieldError(table, "levels", f"is {shown(self.levels)}; {limit}")
+        if self.digits is not None:
+            self._check_digits(table)
+
+    def _check_digits(self, table: str) -> None:
+        """Check what only a sum by digits must be: each digit has two symbols, and noise of a fixed total."""
+        check_count(table, "digits", self.digits, 1, MOST_DIGITS)
+        if self.optional:
+            problem = (
+                "is true beside digits: a digit would have a third symbol, and no noise of a fixed total; leave the "
+                "digits out, or ask for a number that everybody has"
+            )
+            raise FieldError(table, "optional", problem)
+        if self.randomizer != DEFAULT_RANDOMIZER:
+            problem = f"is {self.randomizer!r} beside digits, which are sent by krr; leave it or the digits out"
+            raise FieldError(table, "randomizer", problem)
+        if len(self.name) > (most := MAXIMUM_NAME_LENGTH - len(bit_name("", MOST_DIGITS))):
+            problem = (
+                f"has {len(self.name)} characters; with digits it may have {most}, as each digit's query adds some"
+            )
+            raise FieldError(table, "name", problem)
 
     def content(self) -> dict[str, Any]:
         """Return the members of a task's JSON."""
@@ -215,6 +245,11 @@ class Number:
         found["mean", None] = total / len(numbers)
         found["raw_mean", None] = math.fsum(numbers) / len(numbers)
         return found
+
+
+def bit_name(name: str, digit: int) -> str:
+    """Return the name of the query for a digit of a sum, counted from 1, the most significant one."""
+    return f"{name}-bit-{digit}"
 
 
 def _worst_in_cell(low: float, high: float, levels: int) -> float:

@@ -31,11 +31,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from hubbub.queries.errors import FieldError
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row, Truth
-from hubbub.queries.fields import MAXIMUM_SYMBOLS
+from hubbub.queries.fields import MAXIMUM_SYMBOLS, Fields
 from hubbub.queries.questions.number import LEVELS_LIMIT, Number
 from hubbub.queries.questions.number_answers import finite, numbers_of
 from hubbub.queries.questions.question import Value
@@ -59,6 +59,12 @@ class Variance(Number):
     """The variance, sum and mean of a number clipped to [lower, upper], in `unit`; `levels` is chosen in planning."""
 
     kind: ClassVar[str] = "variance"
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """Read a table as a sum's; it has no digits."""
+        fields.check_keys({"lower", "upper"}, {"unit"})
+        return super().read(fields)
 
     @property
     def answers(self) -> int:

@@ -24,7 +24,7 @@ HEAVY = {
 OF_SERVICES = {
     f"hubbub.queries.{name}"
     for name in (
-        *("estimation.count_law", "estimation.debiased", "estimation.noise_sums"),
+        *("estimation.count_law", "estimation.debiased", "estimation.digits", "estimation.noise_sums"),
         *("longitudinal.series", "questions.marginals"),
         *("randomizers.counting", "randomizers.hashed_decoding", "randomizers.hashed_noise"),
         *("texts.heavy_hitters", "texts.lookup"),

@@ -28,6 +28,7 @@ RATES = {
     "cli/test_demo.py": 1e-8 + (19 + 16 * 4 + 3 + 16 + 12) * TWELVE,
     "cli/test_questions.py": 25 * EIGHT,
     "cli/test_tasks.py": 7 * TWELVE,
+    "simulation/test_digits.py": 2 * TWELVE,
     "simulation/test_flood.py": 3 * 1e-7 + 3 * 1e-6,
     "simulation/test_texts.py": 4 * EIGHT + 1e-8,
     "simulation/test_prefixes.py": 3 * EIGHT + 1e-8,
@@ -39,6 +40,7 @@ RATES = {
     "unit/deploy/audit/test_inference.py": 1e-6,
     "unit/deploy/audit/test_scores.py": 1e-6,
     "unit/deploy/operator/test_prefixes.py": 10 * EIGHT,
+    "unit/planning/test_digits.py": TWELVE,
     "unit/planning/simulate/test_simulate.py": 2 * 3 * EIGHT,
     "unit/shuffler/mix/test_dummies.py": 6e-8,
     "unit/queries/questions/test_variance.py": 2 * 2e-9,
@@ -48,6 +50,6 @@ RATES = {
 
 SEEDED = frozenset(
     f"statistical/test_{name}.py"
-    for name in ("estimates", "hashed", "heavy_hitters", "intervals", "noise", "questions")
+    for name in ("digits", "estimates", "hashed", "heavy_hitters", "intervals", "noise", "questions")
 )
 """Files that state the rate of a new seed, and fix theirs."""

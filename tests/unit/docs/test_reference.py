@@ -221,7 +221,7 @@ def test_every_kind_of_query_and_every_key_is_on_the_page() -> None:
 
 def test_a_key_that_nobody_describes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_keys, "KINDS", {**task_keys.KINDS, "sum": {}})
-    with pytest.raises(ValueError, match="sum differs from what is read: lower, unit, upper"):
+    with pytest.raises(ValueError, match="sum differs from what is read: digits, lower, unit, upper"):
         task_keys.pages()
 
 

@@ -178,3 +178,39 @@ def test_more_dummies_than_can_be_sealed_are_refused_with_what_to_do() -> None:
     )
     with pytest.raises(TaskError, match=asked):
         plan(draft(histogram(900_000), noise="always"))
+
+
+def test_a_sum_by_digits_is_compared_where_it_is_asked_for() -> None:
+    asked = Number("delay", 0.0, 60.0, digits=6)
+    aim = PrivacyTarget(1.0, 1e-6, 10**4, 45.0)
+    (found,) = compare([asked], aim)
+    (plain,) = compare([replace(asked, digits=None)], aim)
+    assert [each for each in found if each.added != "digits"] == list(plain)
+    by_digits = [each for each in found if each.added == "digits"]
+    own = the(found, "digits", 45.0)
+    best = min(each.error for each in plain if each.added == "noise" and each.error is not None)
+    assert by_digits[-1] == own
+    assert own.error is not None
+    assert own.error < best
+    assert own.epsilon_local == pytest.approx(45.0)
+    # The least cap with which digits are better than one message under any.
+    first = by_digits[0]
+    assert first.cap is not None
+    assert first.error is not None
+    assert 14 < first.cap < 45
+    assert own.error < first.error <= best
+    assert Alternative.read(first.as_json()) == first
+    planned = plan(replace(draft_of(asked), noise="always"))
+    (whole,) = planned.asked
+    assert whole.expected_error <= own.error * (1 + 1e-9)
+
+
+def draft_of(question: Question) -> Draft:
+    return Draft("usage", Schedule(START, 3600, 60, 1), 10**4, Privacy(1.0, 1e-6, 45.0), (question,))
+
+
+def test_a_sum_that_cannot_have_digits_is_compared_without() -> None:
+    aim = PrivacyTarget(1.0, 1e-6, 10**4, 8.0)
+    for question in (Number("delay", 0.0, 60.0, optional=True), Number("delay", 0.0, 60.0, randomizer="unary")):
+        (found,) = compare([question], aim, 100)
+        assert all(each.added != "digits" for each in found)

@@ -27,7 +27,7 @@ from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
+from hubbub.queries.registry import PLANNED, QUESTIONS, RANDOMIZERS, question_of, randomizer_of
 from hubbub.queries.texts.text import Text
 from support.queries import unary_query
 from support.samples import HALF, Parties, sample_task
@@ -44,6 +44,7 @@ UNARY_TASK = sample_task(
     PARTIES, queries=(unary_query(CARRIER, 3 * 2**30, 2**30), unary_query(DELAY, HALF, 5, levels=7))
 )
 QUESTION_KINDS = " or ".join(f"'{kind}'" for kind in QUESTIONS)
+PLANNED_KINDS = " or ".join(f"'{kind}'" for kind in PLANNED)
 RANDOMIZER_KINDS = " or ".join(f"'{kind}'" for kind in RANDOMIZERS)
 UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
 
@@ -111,7 +112,7 @@ def test_a_randomizer_s_kind_is_its_mechanism_s() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in UNKNOWN if kind is not None], ids=lambda kind: f"{kind!s:.10}")
 def test_a_frozen_task_of_an_unknown_kind_is_refused(kind: Any) -> None:
-    with pytest.raises(TaskError, match=rf"query\[0\].kind is .*; it must be {QUESTION_KINDS}$"):
+    with pytest.raises(TaskError, match=rf"query\[0\].kind is .*; it must be {PLANNED_KINDS}$"):
         read_task(changed(KRR_TASK, kind=kind))
     for task in (KRR_TASK, UNARY_TASK):
         with pytest.raises(TaskError, match=rf"query\[0\].mechanism is .*; it must be {RANDOMIZER_KINDS}$"):

@@ -47,7 +47,7 @@ def test_what_is_covered_is_covered_in_real_batches() -> None:
     pairs = FinitePairs(single(node))
     curve = blanket_curve(pairs.curve_points(), pairs.local_epsilon, spared(others + 1), 20.0)
     for epsilon in (0.0, 0.2, 0.5, 1.0):
-        covering = composed_delta(grid_above(curve), 2, epsilon)
+        covering = composed_delta([(grid_above(curve), 2)], epsilon)
         for data in itertools.combinations_with_replacement(node.values, others):
             assert hockey_stick(views(node, 1, data), views(node, -1, data), epsilon) <= covering
 

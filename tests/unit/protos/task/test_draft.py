@@ -133,7 +133,7 @@ def test_negative_zero_is_zero() -> None:
 
 NAME = "use a letter, then up to 62 letters, digits, - or _"
 COUNT = "it must be a whole number from 2 to 1000000000000"
-LOCAL = "must be above 0 and at most 20; 8 is usual"
+LOCAL = "must be above 0 and at most 100; 8 is usual"
 WRONG = [
     # (old, new, line, what the message must say)
     ('name = "flights"', 'name = "fl ights"', 3, f"task.name is 'fl ights'; {NAME}"),
@@ -206,7 +206,7 @@ WRONG = [
         "maximum_reports is 17999; it must be a whole number from 18000",
     ),
     ("rounds = 30", "maximum_reports = true", 7, "task.maximum_reports is True; it must be a whole number"),
-    ("epsilon_local = 8", "epsilon_local = 21", 14, f"privacy.epsilon_local is 21.0; it {LOCAL}"),
+    ("epsilon_local = 8", "epsilon_local = 101", 14, f"privacy.epsilon_local is 101.0; it {LOCAL}"),
     ("epsilon_local = 8", "epsilon_local = 0", 14, LOCAL),
     ("honest_share = 0.9", "honest_share = 0", 15, "privacy.honest_share is 0.0; it must be above 0 and at most 1"),
     ("honest_share = 0.9", "honest_share = 1.01", 15, "at most 1"),
@@ -259,7 +259,7 @@ WRONG = [
     ("weight = 2", "weight = -1", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = nan", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = true", 29, "query[1].weight is True; it must be a number"),
-    ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; it knows error, kind, lower, name"),
+    ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; it knows digits, error, kind"),
     ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; it knows admission, privacy, query, task"),
     ("# What is asked.", "epsilon = 2", 1, "epsilon is not a key hubbub knows; it knows admission, privacy, query"),
 ]
