@@ -6,6 +6,7 @@ import copy
 import json
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Value
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from hubbub.verification.proof import CLAIMS_OF_QUERY, prove_certificate
 from hubbub.verification.results import RecomputedResults, as_file, read_results, recompute
 from support.fleets import fleet_of
 
@@ -48,6 +50,9 @@ async def test_a_sum_by_digits_is_answered_certified_published_and_verified(tmp_
     verified = verify(results.certificate, Pins(identities.operator, identities.shuffler, identities.analyzer))
     assert verified.content["round_total"]["epsilon_upper"] <= 4.0
     assert {each["bound"] for each in verified.content["queries"]} == {"noise"}
+    # Proof mode knows nothing of digits: each is a query like any other. Claims about queries come first.
+    findings = list(islice(prove_certificate(verified, lambda *_: None), CLAIMS_OF_QUERY * len(results.queries)))
+    assert [each.as_text() for each in findings if each.proof is None] == []
     check_sum(results)
     check_recomputed(results)
     check_table(results)

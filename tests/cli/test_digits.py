@@ -1,0 +1,72 @@
+"""A sum by digits on the command line: what plan says it gives up, and what a simulation shows of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import hubbub
+
+TASK = """
+[task]
+name = "delays"
+start = 2030-01-01T00:00:00Z
+length = "1h"
+grace = "1m"
+minimum_reports = 1000
+[privacy]
+epsilon = 2
+delta = 1e-6
+epsilon_local = {cap}
+noise = "{noise}"
+[[query]]
+name = "delay"
+kind = "sum"
+lower = 0
+upper = 60
+unit = "minutes"
+digits = 5
+"""
+
+
+def written(folder: Path, cap: int = 40, noise: str = "always") -> Path:
+    path = folder / "task.toml"
+    path.write_text(TASK.format(cap=cap, noise=noise))
+    return path
+
+
+def test_plan_shows_the_sum_then_its_digits_and_what_is_given_up(tmp_path: Path) -> None:
+    ran = hubbub("plan", written(tmp_path), "--no-compare")
+    assert ran.status == 0, ran.err
+    rows = [line.split("│")[1].strip() for line in ran.out.splitlines() if line.startswith("│ delay")]
+    assert rows == ["delay", *(f"delay-bit-{place}" for place in range(1, 6))]
+    assert "delay: asked by 5 digits, each a query of its own with noise of its own" in ran.out
+    assert "if shuffler and analyzer collude, ε_local = 40.0000 is all that is left for it" in ran.out
+    document = json.loads(hubbub("plan", tmp_path / "task.toml", "--no-compare", "--json").out)
+    assert [each["name"] for each in document["queries"]] == document["sums"][0]["digits"] == rows[1:]
+
+
+@pytest.mark.parametrize(
+    ("cap", "noise", "message"),
+    [
+        (8, "always", r"leave the digits out"),
+        (40, "none", "query[0].digits are given, but the task has noise = 'none'"),
+    ],
+)
+def test_plan_refuses_digits_that_are_worth_nothing(tmp_path: Path, cap: int, noise: str, message: str) -> None:
+    ran = hubbub("plan", written(tmp_path, cap, noise))
+    assert ran.status != 0
+    assert message in ran.err
+
+
+def test_simulate_shows_the_sum_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("delay\n" + "\n".join(str(place % 61) for place in range(1200)) + "\n")
+    ran = hubbub("simulate", written(tmp_path), "--data", data)
+    assert ran.status == 0, ran.err
+    assert "delay in minutes" in ran.out
+    assert "sum" in ran.out
+    assert "nothing stands out" not in ran.out
+    assert "delay-bit-5" in ran.out  # in the table of privacy
