@@ -28,6 +28,9 @@ MEMORY_BYTES = 59
 MEMORY_LIMIT = 2048 * 2**20
 """The default of `limits.memory_mebibytes`."""
 
+USUAL_PEAK = 3.0
+"""The busiest second's rate that is assumed, as a multiple of the average."""
+
 MOST_SUBMISSIONS = 1e15
 MOST_PRICE = 1e9
 """The largest values of the options."""

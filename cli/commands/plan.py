@@ -51,8 +51,13 @@ def command(
         typer.Option("--capacity", metavar="N", help="Also estimate the machines that N submissions a day need."),
     ] = None,
     peak: Annotated[
-        float, typer.Option("--peak", metavar="N", help="With --capacity: the peak rate, as a multiple of the average.")
-    ] = 3.0,
+        float | None,
+        typer.Option(
+            "--peak",
+            metavar="N",
+            help="With --capacity: the peak rate, as a multiple of the average. [default: 3]",
+        ),
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -282,14 +287,25 @@ def _print_compared(planned: Plan, more: Compared) -> None:
 
 
 def _capacity_asked(
-    capacity: float | None, peak: float, costs: Path | None, core_hour: float | None, gigabyte_month: float | None
+    capacity: float | None,
+    peak: float | None,
+    costs: Path | None,
+    core_hour: float | None,
+    gigabyte_month: float | None,
 ) -> CapacityRequest | None:
-    from hubbub.planning.capacity import MEASURED, CapacityRequest, Prices, read_costs
+    from hubbub.planning.capacity import MEASURED, USUAL_PEAK, CapacityRequest, Prices, read_costs
 
     if capacity is None:
+        from hubbub.protos.errors import UsageError
+
+        about = {"--peak": peak, "--costs": costs, "--core-hour": core_hour, "--gigabyte-month": gigabyte_month}
+        for name in (name for name, value in about.items() if value is not None):
+            raise UsageError(f"{name} needs --capacity; add --capacity, or leave {name} out")
         return None
     of = MEASURED if costs is None else read_costs(costs)
-    return CapacityRequest(capacity, peak, of, Prices(core_hour, gigabyte_month)).checked()
+    return CapacityRequest(
+        capacity, USUAL_PEAK if peak is None else peak, of, Prices(core_hour, gigabyte_month)
+    ).checked()
 
 
 def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
