@@ -152,8 +152,9 @@ class Draft:
     """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
 
     `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`). `noise` says whether the
-    shuffler adds noise: planning draws up its law, which the task states. `errors` are the standard errors that queries
-    must reach, by name: planning then takes the least ε for them, up to that in `privacy`.
+    shufflers add noise: planning draws up its law, which the task states. `errors` are the standard errors that queries
+    must reach, by name: planning then takes the least ε for them, up to that in `privacy`. `shufflers` is how many will
+    permute each batch. It is not written in the draft: the keys of hops, if there are any, say it.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Draft:
     maximum_reports: int | None = None
     noise: Literal["none", "auto", "always"] = "none"
     errors: tuple[tuple[str, float], ...] = ()
+    shufflers: int = 1
 
     @property
     def most_reports(self) -> int:
@@ -177,11 +179,6 @@ class Draft:
     def horizon(self) -> int | None:
         """How many rounds are promised together: all, if a question is longitudinal; otherwise None."""
         return self.schedule.rounds if any(isinstance(each, Repeated) for each in self.questions) else None
-
-    @property
-    def shufflers(self) -> int:
-        """How many shufflers are known to permute each batch: one, as a draft names no hops."""
-        return 1
 
 
 @dataclass(frozen=True)
