@@ -35,8 +35,8 @@ Added = Literal["nothing", "dummies", "noise"]
 
 WHO = (
     "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, "
-    "though they stand in for some of the crowd; with noise the shuffler alone, even if everybody else lies; if "
-    "shuffler and analyzer collude, ε_local is left in each case"
+    "though they stand in for some of the crowd; with noise one shuffler alone, even if everybody else lies; if all "
+    "shufflers and the analyzer collude, ε_local is left in each case"
 )
 """The sentence on whose honesty each number rests."""
 

@@ -83,15 +83,16 @@ class Plan:
     @property
     def submission_bytes(self) -> int:
         """Length of every submission's envelope: it follows from the queries' reports, the suite and the shufflers."""
-        return outer_bytes(self._inner_bytes, suite_named(self.draft.suite))
+        return outer_bytes(self.inner_bytes, suite_named(self.draft.suite))
 
     @property
     def most_disk_bytes(self) -> int:
         """Bytes of the shuffler's disk that a round of the most reports needs before it is mixed."""
-        return self.draft.most_reports * (sum(self._inner_bytes) + HELD_BYTES)
+        return self.draft.most_reports * (sum(self.inner_bytes) + HELD_BYTES)
 
     @property
-    def _inner_bytes(self) -> list[int]:
+    def inner_bytes(self) -> list[int]:
+        """Lengths of the inner envelopes that the first shuffler stores, in the order of the queries."""
         # Each shuffler after the first one has a layer around the analyzer's, so there are as many as shufflers.
         suite = suite_named(self.draft.suite)
         return [inner_bytes(each.query.report_bytes, suite, self.draft.shufflers) for each in self.queries]

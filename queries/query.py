@@ -134,6 +134,13 @@ class Query:
             return None
         return beside_noise(self.randomizer, self.noise).dummies_range
 
+    @property
+    def expected_noise(self) -> int:
+        """How many reports all shufflers together add to a batch on average; 0 without noise."""
+        if self.noise is None:
+            return 0
+        return self.shufflers * beside_noise(self.randomizer, self.noise).expected_dummies
+
     def draw_noise(self, random: Random) -> tuple[int, ...]:
         """Return how many reports of each symbol a shuffler adds to a batch; none if the query has no noise.
 
