@@ -31,12 +31,12 @@ QUICK_QUERIES = 2
 """Most queries of a task whose alternatives are compared unasked: each alternative plans all of them together."""
 
 Added = Literal["nothing", "dummies", "noise"]
-"""What the shuffler adds to a batch: nothing, uniform dummies, or noise."""
+"""What shufflers add to a batch: nothing, uniform dummies of the first one, or noise of each."""
 
 WHO = (
     "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, "
-    "though they stand in for some of the crowd; with noise the shuffler alone, even if everybody else lies; if "
-    "shuffler and analyzer collude, ε_local is left in each case"
+    "though they stand in for some of the crowd; with noise one shuffler alone, even if everybody else lies; if all "
+    "shufflers and the analyzer collude, ε_local is left in each case"
 )
 """The sentence on whose honesty each number rests."""
 
@@ -47,7 +47,7 @@ Planned = tuple[Calibration[Randomizer], ...]
 class Alternative:
     """One query as it would be planned with something added, under a cap on the ε_local of the whole task.
 
-    `dummies` is how many the shuffler adds to a batch on average. `error` is the standard error that is planned for, in
+    `dummies` is how many the shufflers add to a batch on average. `error` is the standard error that is planned for, in
     the worst case, and `errors` are those of one count by how many people gave the answer; both in the query's unit.
     `epsilon_local` is what the query leaves if shuffler and analyzer collude. If it cannot be planned, `why_not` is the
     reason, and there are no numbers.
@@ -131,6 +131,7 @@ def aim_of(draft: Draft) -> PrivacyTarget:
         privacy.honest_share,
         draft.schedule.rounds,
         None if total is None else total * share,
+        draft.shufflers,
     )
 
 
@@ -212,6 +213,7 @@ def _planned(
             noise=noise,
             rounds=aim.rounds,
             epsilon_total=aim.total,
+            shufflers=aim.shufflers,
         )
     except (AccountingError, TaskError) as error:
         return str(error)
@@ -259,8 +261,8 @@ def counts_of(question: Question, reports: int) -> tuple[int, ...]:
 
 
 def _dummies(chosen: Calibration[Randomizer]) -> int:
-    mechanism = chosen.mechanism
-    return mechanism.expected_dummies if isinstance(mechanism, WithNoise) else 0
+    mechanism, noise = chosen.mechanism, chosen.noise
+    return noise.shufflers * mechanism.expected_dummies if noise and isinstance(mechanism, WithNoise) else 0
 
 
 def _most_dummies(planned: Planned | str) -> int:

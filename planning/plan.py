@@ -82,16 +82,20 @@ class Plan:
 
     @property
     def submission_bytes(self) -> int:
-        """Length of every submission's envelope, which follows from the queries' reports and the suite alone."""
-        suite = suite_named(self.draft.suite)
-        return outer_bytes([inner_bytes(each.query.report_bytes, suite) for each in self.queries], suite)
+        """Length of every submission's envelope: it follows from the queries' reports, the suite and the shufflers."""
+        return outer_bytes(self.inner_bytes, suite_named(self.draft.suite))
 
     @property
     def most_disk_bytes(self) -> int:
         """Bytes of the shuffler's disk that a round of the most reports needs before it is mixed."""
+        return self.draft.most_reports * (sum(self.inner_bytes) + HELD_BYTES)
+
+    @property
+    def inner_bytes(self) -> list[int]:
+        """Lengths of the inner envelopes that the first shuffler stores, in the order of the queries."""
+        # Each shuffler after the first one has a layer around the analyzer's, so there are as many as shufflers.
         suite = suite_named(self.draft.suite)
-        inner = sum(inner_bytes(each.query.report_bytes, suite) for each in self.queries)
-        return self.draft.most_reports * (inner + HELD_BYTES)
+        return [inner_bytes(each.query.report_bytes, suite, self.draft.shufflers) for each in self.queries]
 
     @property
     def mechanisms(self) -> tuple[LocalMechanism, ...]:
@@ -238,7 +242,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
             f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}. Raise epsilon or "
             "minimum_reports"
         )
-    query = Query(question.frozen(best.name, rounds), best.sending, best.noise)
+    query = Query(question.frozen(best.name, rounds), best.sending, best.noise, draft.shufflers)
     costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
     return PlannedQuery(query, *costs, float(reports), found)
 
@@ -257,6 +261,7 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
             noise=draft.noise,
+            shufflers=draft.shufflers,
             **_over_rounds(draft, share),
         )
     except AccountingError as error:
@@ -390,7 +395,7 @@ def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
     for planned in plan.queries:
         question = planned.query.question
         if isinstance(question, HeavyHitterQuestion) and question.prefixes:
-            found[question.name] = question.steps(planned.query.randomizer, people, dummies, planned.query.noise)
+            found[question.name] = question.steps(planned.query.randomizer, people, dummies, planned.query.chain_noise)
     return found
 
 
