@@ -246,11 +246,9 @@ def _valid_reports(stored: ReceivedBatch, opening: OpenedBatch) -> int:
     """Return the number of valid reports of devices; if dummies are bad, the record is false and refused."""
     if opening.tally.valid < stored.dummies:
         message = (
-            f"{opening.tally.valid} envelopes are valid, but the record states {stored.dummies} dummies among them"
+            f"{opening.tally.valid} envelopes are valid, but the records state {stored.dummies} dummies among them"
         )
-        raise Refusal(
-            Reason.BAD_RECORD, f"{message}; all dummies of a shuffler that seals them for this round are valid"
-        )
+        raise Refusal(Reason.BAD_RECORD, f"{message}; all dummies of shufflers that seal them for this round are valid")
     return opening.tally.valid - stored.dummies
 
 

@@ -35,15 +35,15 @@ QUICK_QUERIES = 2
 """Most queries of a task whose alternatives are compared unasked: each alternative plans all of them together."""
 
 Added = Literal["nothing", "dummies", "noise", "digits"]
-"""What the shuffler adds to a batch: nothing, uniform dummies, or noise; or noise to that of each digit of a sum."""
+"""What shufflers add to a batch: nothing, uniform dummies of the first one, or noise of each; noise to each digit's."""
 
 TRIED_DIGITS = 8
 """The digits that are compared if a sum has none: with more, the error falls little."""
 
 WHO = (
     "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, "
-    "though they stand in for some of the crowd; with noise the shuffler alone, even if everybody else lies; if "
-    "shuffler and analyzer collude, ε_local is left in each case"
+    "though they stand in for some of the crowd; with noise one shuffler alone, even if everybody else lies; if all "
+    "shufflers and the analyzer collude, ε_local is left in each case"
 )
 """The sentence on whose honesty each number rests."""
 
@@ -54,7 +54,7 @@ Planned = tuple[Calibration[Randomizer], ...]
 class Alternative:
     """One query as it would be planned with something added, under a cap on the ε_local of the whole task.
 
-    `dummies` is how many the shuffler adds to a batch on average. `error` is the standard error that is planned for, in
+    `dummies` is how many the shufflers add to a batch on average. `error` is the standard error that is planned for, in
     the worst case, and `errors` are those of one count by how many people gave the answer; both in the query's unit.
     `epsilon_local` is what the query leaves if shuffler and analyzer collude. If it cannot be planned, `why_not` is the
     reason, and there are no numbers.
@@ -138,6 +138,7 @@ def aim_of(draft: Draft) -> PrivacyTarget:
         privacy.honest_share,
         draft.schedule.rounds,
         None if total is None else total * share,
+        draft.shufflers,
     )
 
 
@@ -203,7 +204,7 @@ def _by_digits(
         aim.epsilon * part, aim.delta * part, aim.rounds, inf if aim.total is None else aim.total * part
     )
     try:
-        found = ErrorsByCap.of(asked, target, aim.reports)
+        found = ErrorsByCap.of(asked, target, aim.reports, aim.shufflers)
     except TaskError as error:
         return [Alternative("digits", aim.cap, why_not=str(error))]
     most = float(MAXIMUM_EPSILON_LOCAL)
@@ -258,6 +259,7 @@ def _planned(
             noise=noise,
             rounds=aim.rounds,
             epsilon_total=aim.total,
+            shufflers=aim.shufflers,
         )
     except (AccountingError, TaskError) as error:
         return str(error)
@@ -305,8 +307,8 @@ def counts_of(question: Question, reports: int) -> tuple[int, ...]:
 
 
 def _dummies(chosen: Calibration[Randomizer]) -> int:
-    mechanism = chosen.mechanism
-    return mechanism.expected_dummies if isinstance(mechanism, WithNoise) else 0
+    mechanism, noise = chosen.mechanism, chosen.noise
+    return noise.shufflers * mechanism.expected_dummies if noise and isinstance(mechanism, WithNoise) else 0
 
 
 def _most_dummies(planned: Planned | str) -> int:

@@ -13,8 +13,7 @@ from typing import Any
 
 from hubbub.planning.plan import HELD_BYTES, Plan
 from hubbub.protos.errors import UsageError
-from hubbub.protos.sealing.envelope import inner_bytes
-from hubbub.protos.sealing.suites import DEFAULT, suite_named
+from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.task.task import MAXIMUM_REPORTS
 from hubbub.protos.transport.channels import SUBMISSION_OVERHEAD
@@ -27,6 +26,9 @@ MEMORY_BYTES = 59
 
 MEMORY_LIMIT = 2048 * 2**20
 """The default of `limits.memory_mebibytes`."""
+
+USUAL_PEAK = 3.0
+"""The busiest second's rate that is assumed, as a multiple of the average."""
 
 MOST_SUBMISSIONS = 1e15
 MOST_PRICE = 1e9
@@ -135,8 +137,7 @@ class Capacity:
 
 def capacity_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: Prices) -> Capacity:
     """Return what a task needs at so many submissions a day; the busiest second has `peak` times the mean rate."""
-    suite, length = suite_named(plan.draft.suite), plan.draft.schedule.length
-    queries, inner = len(plan.queries), sum(inner_bytes(each.query.report_bytes, suite) for each in plan.queries)
+    length, queries, inner = plan.draft.schedule.length, len(plan.queries), sum(plan.inner_bytes)
     average, reports = submissions / DAY, submissions * length / DAY
     single, batched = costs.cores * peak * average / costs.single, costs.cores * peak * average / costs.batched
     mix, opened = reports * queries / costs.mixed, reports * queries / costs.opened

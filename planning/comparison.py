@@ -12,7 +12,7 @@ import numpy as np
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration, MechanismFamily
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
 from hubbub.queries.questions.question import Question, Shared, symbols_of
@@ -30,7 +30,8 @@ RARE = 1e-9
 class PrivacyTarget:
     """The privacy that a batch must meet: (ε, δ) at `reports` reports, the cap on ε_local, and the honest share.
 
-    All `rounds` together must be within `total` at the same δ; None means that nothing limits them together.
+    All `rounds` together must be within `total` at the same δ; None means that nothing limits them together. Noise is
+    that of so many `shufflers`.
     """
 
     epsilon: float
@@ -40,6 +41,7 @@ class PrivacyTarget:
     honest_share: float = 1.0
     rounds: int = 1
     total: float | None = None
+    shufflers: int = 1
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class _Shown:
         return (self.randomizer.shown_families(symbols_of(self.design.question.sized(size)))[self.place],)
 
     def mse(
-        self, size: int, randomizer: Randomizer, reports: int, dummies: int, noise: NoiseLaw | None = None
+        self, size: int, randomizer: Randomizer, reports: int, dummies: int, noise: ChainNoise | None = None
     ) -> float:
         return self.design.mse(size, randomizer, reports, dummies, noise)
 

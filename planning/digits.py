@@ -67,9 +67,11 @@ class PlannedDigit:
 
 
 def plan_sum(
-    question: Number, target: DigitsTarget, cap: float, reports: int
+    question: Number, target: DigitsTarget, cap: float, reports: int, shufflers: int = 1
 ) -> tuple[PlannedSum, tuple[PlannedDigit, ...]]:
     """Return the randomizers and laws of a number's digits with about the least error of the sum, and each digit's.
+
+    Each of the `shufflers` of the chain draws the noise of each digit.
 
     Raises:
         TaskError: if no noise meets the target, or no randomizer the cap on ε_local.
@@ -78,7 +80,7 @@ def plan_sum(
     try:
         randomizers = [_randomizer(local) for local in shares_of_local(len(bits), cap * DOWN)]
         laws = least_noise_of_bits(tuple(each.mechanism for each in randomizers), target)
-        queries = tuple(Query(*each) for each in zip(bits, randomizers, laws, strict=True))
+        queries = tuple(Query(*each, shufflers) for each in zip(bits, randomizers, laws, strict=True))
         together = compose_upper([Part(query.mechanism, 1) for query in queries], target.delta)
         digits = tuple(_digit(query, target.delta, reports) for query in queries)
     except AccountingError as error:
@@ -99,9 +101,10 @@ class ErrorsByCap:
     question: Number
     laws: tuple[NoiseLaw, ...]
     reports: int
+    shufflers: int
 
     @classmethod
-    def of(cls, question: Number, target: DigitsTarget, reports: int) -> ErrorsByCap:
+    def of(cls, question: Number, target: DigitsTarget, reports: int, shufflers: int) -> ErrorsByCap:
         """Draw up the noise.
 
         Raises:
@@ -109,20 +112,21 @@ class ErrorsByCap:
         """
         plain = _randomizer(float(MAXIMUM_EPSILON_LOCAL)).mechanism
         try:
-            return cls(question, least_noise_of_bits((plain,) * len(bits_of(question)), target), reports)
+            laws = least_noise_of_bits((plain,) * len(bits_of(question)), target)
         except AccountingError as error:
             raise TaskError(f"{question.name}: its digits cannot be planned: {error}") from error
+        return cls(question, laws, reports, shufflers)
 
     @property
     def dummies(self) -> int:
-        """How many dummies the shuffler adds to the batches of all digits together."""
-        return sum(law.largest for law in self.laws)
+        """How many dummies all shufflers add to the batches of all digits together."""
+        return self.shufflers * sum(law.largest for law in self.laws)
 
     def at(self, cap: float) -> float:
         """Return the expected error under a cap on the local ε of all digits together."""
         shares = shares_of_local(len(self.laws), cap * DOWN)
         triples = zip(bits_of(self.question), shares, self.laws, strict=True)
-        queries = [Query(bit, _randomizer(each), law) for bit, each, law in triples]
+        queries = [Query(bit, _randomizer(each), law, self.shufflers) for bit, each, law in triples]
         return _error(self.question, [_ones_error(query, self.reports) for query in queries], self.reports)
 
 
@@ -140,7 +144,7 @@ def _digit(query: Query, delta: float, reports: int) -> PlannedDigit:
 
 def _ones_error(query: Query, reports: int) -> float:
     """Return the standard error of a digit's number of ones."""
-    return sqrt(Design(query.question).mse(query.symbols, query.randomizer, reports, 0, query.noise))
+    return sqrt(Design(query.question).mse(query.symbols, query.randomizer, reports, 0, query.chain_noise))
 
 
 def _error(question: Number, errors: Sequence[float], reports: int) -> float:

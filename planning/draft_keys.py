@@ -120,7 +120,7 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
             ),
             "noise": DraftKey(
                 '`"none"`, `"auto"` or `"always"`',
-                "Whether the shuffler adds noise: a random number of reports of each symbol. Noise hides each person "
+                "Whether each shuffler adds noise: a random number of reports of each symbol. Noise hides each person "
                 "even if everybody else lies. `auto`: each query that can have noise has it, if no query's expected "
                 f"standard error is then more than {100 * (NOISE_WORTH - 1):.0f} % above that without noise, and if "
                 "as many rounds fit `epsilon_total`. `always`: its law is chosen so that all rounds fit "

@@ -13,7 +13,7 @@ from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise, NoiseLaw
 from hubbub.accountant.numbers import real
 from hubbub.planning.longitudinal_goals import (
     Goal,
@@ -52,7 +52,7 @@ class StrategyCandidate:
 
     `standard_error_mean` is the mean of the count's standard error over all rounds, `standard_error_largest` the
     largest. `standard_error_changing` is the largest if all devices change as often, and as badly timed, as possible.
-    With `noise` the shuffler adds noise of that law to each round's batch, which alone keeps within the goal. If the
+    With `noise` each shuffler adds noise of that law to each round's batch, which alone keeps within the goal. If the
     strategy does not apply, `why_not` is the reason, and there are no numbers.
     """
 
@@ -206,7 +206,8 @@ def _measured(name: str, sending: Sent, wanted: StrategyTargets, noise: NoiseLaw
     rounds, goal = wanted.horizon.periods, wanted.goal
     reports, periods = goal.terms.minimum_reports, range(1, rounds + 1)
     changing = [round(wanted.changing * reports) * len(wanted.horizon.cover(period)) for period in periods]
-    added = [0.0 if noise is None else sending.noise_variance(period, noise) for period in periods]
+    summed = None if noise is None else ChainNoise(noise, goal.terms.shufflers)
+    added = [0.0 if summed is None else sending.noise_variance(period, summed) for period in periods]
     variances = map(strategy.variance, periods, repeat(reports), repeat(0), changing)
     errors = [sqrt(variance + more) for variance, more in zip(variances, added, strict=True)]
     largest = [strategy.largest_variance(period, reports) for period in periods]

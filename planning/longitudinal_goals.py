@@ -187,10 +187,10 @@ def _least_beside(at: Callable[[float], N], rounds: int, goal: Goal) -> tuple[N,
         for law in (over_all,) if alone is None else sorted((over_all, alone), key=lambda each: each.variance):
             beside = WithNoise(randomizer, law)
             if goal.holds_by_noise(beside, rounds):
-                if beside.expected_dummies > MOST_NOISE:
+                needed = goal.terms.shufflers * beside.expected_dummies
+                if needed > MOST_NOISE:
                     raise AccountingError(
-                        f"noise needs {beside.expected_dummies} dummies in each round, more than {MOST_NOISE}; allow a "
-                        "larger epsilon"
+                        f"noise needs {needed} dummies in each round, more than {MOST_NOISE}; allow a larger epsilon"
                     )
                 return randomizer, law
     raise AccountingError(f"no noise found meets epsilon {goal.epsilon:g} over {rounds} rounds; allow more")

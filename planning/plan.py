@@ -108,16 +108,20 @@ class Plan:
 
     @property
     def submission_bytes(self) -> int:
-        """Length of every submission's envelope, which follows from the queries' reports and the suite alone."""
-        suite = suite_named(self.draft.suite)
-        return outer_bytes([inner_bytes(each.query.report_bytes, suite) for each in self.queries], suite)
+        """Length of every submission's envelope: it follows from the queries' reports, the suite and the shufflers."""
+        return outer_bytes(self.inner_bytes, suite_named(self.draft.suite))
 
     @property
     def most_disk_bytes(self) -> int:
         """Bytes of the shuffler's disk that a round of the most reports needs before it is mixed."""
+        return self.draft.most_reports * (sum(self.inner_bytes) + HELD_BYTES)
+
+    @property
+    def inner_bytes(self) -> list[int]:
+        """Lengths of the inner envelopes that the first shuffler stores, in the order of the queries."""
+        # Each shuffler after the first one has a layer around the analyzer's, so there are as many as shufflers.
         suite = suite_named(self.draft.suite)
-        inner = sum(inner_bytes(each.query.report_bytes, suite) for each in self.queries)
-        return self.draft.most_reports * (inner + HELD_BYTES)
+        return [inner_bytes(each.query.report_bytes, suite, self.draft.shufflers) for each in self.queries]
 
     @property
     def mechanisms(self) -> tuple[LocalMechanism, ...]:
@@ -279,7 +283,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
             f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}. Raise epsilon or "
             "minimum_reports"
         )
-    query = Query(question.frozen(best.name, rounds), best.sending, best.noise)
+    query = Query(question.frozen(best.name, rounds), best.sending, best.noise, draft.shufflers)
     costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
     return PlannedQuery(query, *costs, float(reports), found)
 
@@ -287,7 +291,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
 def _planned_digits(draft: Draft, question: Number, reports: int) -> tuple[PlannedQuery, ...]:
     """Plan each digit of a number; all of them together keep to the question's share of the task's privacy."""
     local = draft.privacy.epsilon_local * share_of(draft, [question])
-    whole, digits = plan_sum(question, _digits_target(draft, question), local, reports)
+    whole, digits = plan_sum(question, _digits_target(draft, question), local, reports, draft.shufflers)
     return tuple(
         PlannedQuery(
             each.query,
@@ -336,7 +340,7 @@ def _without_digits(question: Question) -> Question:
 
 def _no_gain(draft: Draft, planned: PlannedSum, alone: float) -> str:
     privacy, question, share = draft.privacy, planned.question, share_of(draft, [planned.question])
-    digits = ErrorsByCap.of(question, _digits_target(draft, question), draft.minimum_reports)
+    digits = ErrorsByCap.of(question, _digits_target(draft, question), draft.minimum_reports, draft.shufflers)
 
     def pays(cap: float) -> bool:
         more = replace(draft, privacy=replace(privacy, epsilon_local=cap))
@@ -369,6 +373,7 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
             noise=draft.noise,
+            shufflers=draft.shufflers,
             **_over_rounds(draft, share),
         )
     except AccountingError as error:
@@ -521,7 +526,7 @@ def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
     for planned in plan.queries:
         question = planned.query.question
         if isinstance(question, HeavyHitterQuestion) and question.prefixes:
-            found[question.name] = question.steps(planned.query.randomizer, people, dummies, planned.query.noise)
+            found[question.name] = question.steps(planned.query.randomizer, people, dummies, planned.query.chain_noise)
     return found
 
 

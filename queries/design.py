@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise
 from hubbub.queries.errors import TaskError
 from hubbub.queries.fields import AUTO
 from hubbub.queries.query import Query
@@ -58,12 +58,12 @@ class Design:
             raise TaskError(f"query {self.question.name}: {error}") from error
 
     def mse(
-        self, size: int, randomizer: Randomizer, reports: int, dummies: int, noise: NoiseLaw | None = None
+        self, size: int, randomizer: Randomizer, reports: int, dummies: int, noise: ChainNoise | None = None
     ) -> float:
         """Return the largest variance of the headline statistic over all inputs of `reports` people.
 
         People are independent, so it is n times the largest variance of one debiased report, plus that of the dummies.
-        If the shuffler adds noise, that is the variance of its law, whatever `dummies` is.
+        If the shufflers add noise, that is the variance of its law, whatever `dummies` is.
 
         Raises:
             AccountingError: for noise beside a randomizer that the shuffler cannot imitate.
@@ -76,8 +76,9 @@ class Design:
         worst = question.worst(randomizer.variances(weights))
         return reports * worst + equal_dummies(randomizer, dummies, noise) * randomizer.dummy_variance(weights)
 
-    def query(self, size: int, randomizer: Randomizer, noise: NoiseLaw | None = None) -> Query:
-        """Return the query that was chosen."""
+    def query(self, size: int, randomizer: Randomizer, noise: ChainNoise | None = None) -> Query:
+        """Return the query that was chosen, beside the noise of the shufflers if they add any."""
         sized: Any = self.question.sized(size)
         # Every question is a frozen dataclass with this field. Its value may be "auto", so it is replaced here.
-        return Query(replace(sized, randomizer=randomizer.kind), randomizer, noise)
+        question = replace(sized, randomizer=randomizer.kind)
+        return Query(question, randomizer) if noise is None else Query(question, randomizer, noise.law, noise.shufflers)

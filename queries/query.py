@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.fields import AUTO, Fields
 from hubbub.queries.longitudinal.over_rounds import Batch, ByRound, Encoded, OverRounds, Repeated, RoundContext
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Query:
-    """A question, encoded, with its exact randomizer, and the law of the shuffler's noise if it adds any.
+    """A question, encoded, with its exact randomizer, and the law of the shufflers' noise if they add any.
+
+    Each of the `shufflers` of the chain draws from that law. A task sets their number, by the hops that it names.
 
     Raises:
         AccountingError: for noise beside a randomizer whose reports the shuffler cannot imitate symbol by symbol.
@@ -34,6 +36,7 @@ class Query:
     question: Question
     randomizer: Randomizer
     noise: NoiseLaw | None = None
+    shufflers: int = 1
 
     def __post_init__(self) -> None:
         if self.noise is not None:
@@ -117,17 +120,29 @@ class Query:
         """Return a new random report for a symbol."""
         return self.randomizer.randomize(symbol, random)
 
-    # At the shuffler
+    @property
+    def chain_noise(self) -> ChainNoise | None:
+        """The noise of all shufflers together; None if the query has no noise."""
+        return None if self.noise is None else ChainNoise(self.noise, self.shufflers)
+
+    # At the shufflers
 
     @property
     def noise_range(self) -> tuple[int, int] | None:
-        """The fewest and the most reports that noise adds to a batch; None if the query has no noise."""
+        """The fewest and the most reports that one shuffler adds as noise; None if the query has no noise."""
         if self.noise is None:
             return None
         return beside_noise(self.randomizer, self.noise).dummies_range
 
+    @property
+    def expected_noise(self) -> int:
+        """How many reports all shufflers together add to a batch on average; 0 without noise."""
+        if self.noise is None:
+            return 0
+        return self.shufflers * beside_noise(self.randomizer, self.noise).expected_dummies
+
     def draw_noise(self, random: Random) -> tuple[int, ...]:
-        """Return how many reports of each symbol the shuffler adds to a batch; none if the query has no noise.
+        """Return how many reports of each symbol a shuffler adds to a batch; none if the query has no noise.
 
         Each drawn number is an independent draw of the law from 128 random bits. If the total is fixed, one symbol gets
         the rest of it (`WithNoise.by_symbol`).
@@ -140,14 +155,14 @@ class Query:
     # At the analyzer
 
     def debiased(self, tally: Tally, dummies: int) -> Debiased:
-        """Return the debiased counts of a batch with that many dummies in it: the sum of the noise, if there is any.
+        """Return the debiased counts of a batch with that many dummies in it: the sum of all shufflers' noise, if any.
 
         Raises:
             ValueError: if the tally, or the number of dummies, cannot be this query's.
         """
         from hubbub.queries.estimation.debiased import Debiased
 
-        return Debiased(self.randomizer, tally, dummies, self.noise)
+        return Debiased(self.randomizer, tally, dummies, self.chain_noise)
 
     def estimates(self, tally: Tally, dummies: int) -> Estimates:
         """Return the published estimates of a counted batch that has that many dummies in it.
@@ -169,7 +184,7 @@ class Query:
         if isinstance(self.randomizer, OverRounds):
             from hubbub.queries.estimation.estimates import Estimates
 
-            return Estimates(self.question.kind, self.randomizer.rows(number, batches, self.noise))
+            return Estimates(self.question.kind, self.randomizer.rows(number, batches, self.chain_noise))
         batch = batches[number]
         return self.estimates(batch.tally, batch.dummies)
 

@@ -73,13 +73,14 @@ class Verified:
 
     @property
     def hops(self) -> list[dict[str, Any]]:
-        """Each hop's record of each query's batch: how many envelopes it received, left out and released."""
+        """Each hop's record of each query's batch: how many envelopes it received, left out, added and released."""
         return [
             {
                 "query": query.name,
                 "hop": hop_name(hop.position),
                 "received": hop.received,
                 "left_out": dict(hop.left_out),
+                "added": hop.dummies,
                 "released": hop.released,
             }
             for query, record in zip(self.task.queries, self.records, strict=True)
@@ -272,12 +273,12 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(
             f"{name}: the stated number of reports is not the {record.reports} that the shuffler's record attests"
         )
-    differ = task.dummies_differ(index, record.dummies)
+    differ = record.dummies_differ(task)
     if differ is not None:
         raise VerificationError(f"{name}: {differ}")
-    if stated.get("dummies") != record.dummies:
+    if stated.get("dummies") != record.added:
         raise VerificationError(
-            f"{name}: the stated number of dummies is not the {record.dummies} that the shuffler's record attests"
+            f"{name}: the stated number of dummies is not the {record.added} that the shufflers' records attest"
         )
     mode = task.admission.mode.value
     if record.admission != mode:

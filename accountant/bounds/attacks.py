@@ -42,7 +42,9 @@ class SameValueAttack:
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Return (lower, upper) of δ at `epsilon` on that data set: the lower end certifies."""
         attacked = self._attacked(mechanism, reports, dummies)
-        return probabilities(_log_delta(attacked, int(reports), checked_epsilon(epsilon), FINE))
+        lower, upper = probabilities(_log_delta(attacked, int(reports), checked_epsilon(epsilon), FINE))
+        event = attacked.event_delta(int(reports), epsilon)
+        return max(lower, event), max(upper, event)
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
@@ -56,7 +58,9 @@ class SameValueAttack:
         def evaluate(epsilon: float, precision: float) -> LogBracket:
             return _log_delta(attacked, int(reports), epsilon, precision)
 
-        return find_epsilon(evaluate, wanted, largest, guess, refine=False)
+        found = find_epsilon(evaluate, wanted, largest, guess, refine=False)
+        event = attacked.event_epsilon(int(reports), wanted)
+        return EpsilonEnds(max(found.upper, event), max(found.lower, event))
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:

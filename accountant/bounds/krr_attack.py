@@ -1,4 +1,7 @@
-"""Defines attacks on one round of kRR with three or more categories: no ε below the ε that they reach is valid."""
+"""Defines attacks on one round of kRR with three or more categories, and of an unknown randomizer, which may be kRR.
+
+No ε below the ε that they reach is valid.
+"""
 
 from dataclasses import dataclass
 
@@ -7,9 +10,9 @@ from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.data_sets import FEW, data_sets
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
-from hubbub.accountant.divergence.sums import IidSum, attack_sum, own_value_sum
+from hubbub.accountant.divergence.sums import IidSum, attack_sum, four_outputs_sum, own_value_sum
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism
 from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower
 
@@ -70,6 +73,12 @@ class _ColumnCounts(SumBound):
 
 
 def _tried(mechanism: AnyMechanism, reports: int) -> tuple[SumBound, ...]:
+    # An unknown randomizer may be another than kRR, with four outputs.
+    unknown = (_FOUR,) if isinstance(mechanism, Generic) and mechanism.likelihood_ratio < 2 else ()
+    return (*unknown, *_tried_on_krr(mechanism, reports))
+
+
+def _tried_on_krr(mechanism: AnyMechanism, reports: int) -> tuple[SumBound, ...]:
     if reports <= FEW:
         return (_COUNTED,)
     return (_THIRD,) if reports * _attacked(mechanism).other > _CROWDED else (_THIRD, _OWN)
@@ -104,6 +113,7 @@ _NEEDS = "kRR with 3 or more categories"
 
 _COUNTED = _ColumnCounts(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
 _THIRD = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
+_FOUR = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, four_outputs_sum, _rdp)
 _OWN = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _own, _rdp)
 
 KRR_ATTACK = KrrAttack(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)

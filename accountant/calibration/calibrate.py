@@ -44,22 +44,24 @@ def calibrate(
     noise: Noise = "none",
     rounds: int = 1,
     epsilon_total: float | None = None,
+    shufflers: int = 1,
 ) -> tuple[Calibration[R], ...]:
     """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
 
     `composition.compose_upper` checked that all queries together are within `epsilon` at `delta`; the local ε add up
     to at most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform
-    reports are added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it
-    keeps its ε whatever everybody else sent. `auto` adds noise to each query that can have it, if then no query's
-    expected standard error is more than `NOISE_WORTH` times that without any noise. (epsilon, delta) are those of one
-    round; a task has `rounds` of them, over which noise composes well if it reaches a little farther. With
-    `epsilon_total`, all `rounds` together are within it at the same δ.
+    reports are added to each query's batch. With `noise`, each of the `shufflers` may add noise instead; a query that
+    has it keeps its ε whatever everybody else sent, if one shuffler is honest. `auto` adds noise to each query that can
+    have it, if then no query's expected standard error is more than `NOISE_WORTH` times that without any noise.
+    (epsilon, delta) are those of one round; a task has `rounds` of them, over which noise composes well if it reaches a
+    little farther. With `epsilon_total`, all `rounds` together are within it at the same δ.
 
     Raises:
         AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
-    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise, rounds, epsilon_total)
+    numbers = epsilon, delta, reports, epsilon_local_cap, honest_share, dummies
+    target = Target.of(*numbers, noise, rounds, epsilon_total, shufflers)
     if target.noise == "auto":
         return _with_or_without_noise(designs, shares, target)
     return _shared(designs, shares, target, [target.noise] * len(designs))

@@ -12,7 +12,7 @@ from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise
 from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.accountant.numbers import (
     checked_delta,
@@ -28,6 +28,9 @@ from hubbub.accountant.pairs import ROUNDS_LIMIT
 NOISE_LEVELS = 2**32
 """A family's noise levels are the whole numbers from 1 to below this: a task writes probabilities over this number."""
 
+
+SHUFFLERS_LIMIT = 64
+"""The most shufflers of a chain that noise is planned for; a task names at most eight."""
 
 Noise = Literal["none", "auto", "always"]
 """Whether the shuffler adds noise to a query's batch: never, if that is worth its error (`NOISE_WORTH`), or always."""
@@ -66,10 +69,10 @@ class QueryDesign(Protocol[R]):
     def families(self, size: int) -> Sequence[MechanismFamily[R]]:
         """Return the families that may randomize the encoding of that size."""
 
-    def mse(self, size: int, randomizer: R, reports: int, dummies: int, noise: NoiseLaw | None = None) -> float:
+    def mse(self, size: int, randomizer: R, reports: int, dummies: int, noise: ChainNoise | None = None) -> float:
         """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; may be infinite.
 
-        The shuffler adds uniform `dummies`, or `noise`.
+        The first shuffler adds uniform `dummies`, or all shufflers add `noise`.
         """
 
 
@@ -78,8 +81,8 @@ class Calibration(Generic[R]):
     """A randomizer that meets its target, with its ε and its error.
 
     `size` is the number of answers of the encoding. `epsilon_upper` is certified at the given δ and reports, and never
-    above the target. `noise` is the law of what the shuffler adds; then the ε holds by the noise alone, whatever all
-    others sent. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
+    above the target. `noise` is what each shuffler adds; then the ε holds by that of one honest shuffler alone,
+    whatever all others sent. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
     """
 
     randomizer: R
@@ -88,7 +91,7 @@ class Calibration(Generic[R]):
     epsilon_upper: float
     mse: float
     expected_standard_error: float
-    noise: NoiseLaw | None = None
+    noise: ChainNoise | None = None
 
     @property
     def mechanism(self) -> LocalMechanism:
@@ -96,15 +99,15 @@ class Calibration(Generic[R]):
         mechanism = self.randomizer.mechanism
         if self.noise is None or not isinstance(mechanism, Imitated):
             return mechanism
-        return WithNoise(mechanism, self.noise)
+        return WithNoise(mechanism, self.noise.law)
 
 
 @dataclass(frozen=True)
 class Target:
     """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the largest epsilon_local.
 
-    `rounds` is how many such batches a task has; noise of the shuffler is drawn up for them. All of them together must
-    be within `total` at the same δ.
+    `rounds` is how many such batches a task has; noise of the shufflers is drawn up for them. All of them together must
+    be within `total` at the same δ. Each of the `shufflers` of the chain adds noise if there is any.
     """
 
     epsilon: float
@@ -116,6 +119,7 @@ class Target:
     noise: Noise = "none"
     rounds: int = 1
     total: float = inf
+    shufflers: int = 1
 
     @classmethod
     def of(
@@ -129,6 +133,7 @@ class Target:
         noise: Noise = "none",
         rounds: int = 1,
         total: float | None = None,
+        shufflers: int = 1,
     ) -> Target:
         """Check the numbers and count the honest reports.
 
@@ -153,7 +158,9 @@ class Target:
             raise AccountingError(f"epsilon of all rounds is {shown(total)}; give a number above 0, or none for no cap")
         largest, together = (inf if limit is None else real(limit) for limit in (cap, total))
         repeated = checked_whole("rounds", rounds, 1, ROUNDS_LIMIT)
-        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), largest, noise, repeated, together)
+        chain = checked_whole("shufflers", shufflers, 1, SHUFFLERS_LIMIT)
+        added = checked_dummies(dummies)
+        return cls(epsilon, delta, reports, hiding, added, largest, noise, repeated, together, chain)
 
     @property
     def over_rounds(self) -> bool:

@@ -21,7 +21,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.longitudinal.noise import gaussian_mu
 from hubbub.accountant.mechanisms import KRR, LocalMechanism, WithNoise
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
-from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_whole
 from hubbub.accountant.pairs import ROUNDS_LIMIT, Part, dominating_grid
@@ -96,7 +96,8 @@ NOISE_FAMILIES = (
 
 
 MOST_NOISE = 10_000_000
-"""Most dummies of noise expected in one batch: sealing them takes a shuffler about twenty minutes."""
+"""Most dummies of noise expected in one batch, from all shufflers together: sealing them takes one shuffler about
+twenty minutes."""
 
 NOISE_WORTH = 1.05
 """With `auto`, noise is added if the expected standard error is at most this many times that without noise.
@@ -148,24 +149,26 @@ def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibr
         two = isinstance(mechanism, KRR) and mechanism.categories == 2
         if two not in laws:
             laws[two] = _law(mechanism, target)
-        if WithNoise(mechanism, laws[two]).expected_dummies > MOST_NOISE:
+        if target.shufflers * WithNoise(mechanism, laws[two]).expected_dummies > MOST_NOISE:
             return inf
-        return design.mse(size, randomizer, target.reports, 0, laws[two])
+        return design.mse(size, randomizer, target.reports, 0, ChainNoise(laws[two], target.shufflers))
 
     size = best_size(error, design.sizes) if len(design.sizes) > 1 else design.sizes[0]
     randomizer, mechanism = _beside(design, place, size, target)
-    law = _law(mechanism, target)
-    beside = WithNoise(mechanism, law)
-    if beside.expected_dummies > MOST_NOISE:
+    noise = ChainNoise(_law(mechanism, target), target.shufflers)
+    beside = WithNoise(mechanism, noise.law)
+    needed = noise.shufflers * beside.expected_dummies
+    if needed > MOST_NOISE:
+        of = "" if noise.shufflers == 1 else f" of {noise.shufflers} shufflers"
         raise AccountingError(
-            f"noise beside {mechanism.kind} of {beside.symbols:,} symbols needs {beside.expected_dummies:,} dummies on "
-            f"average, and at most {MOST_NOISE:,} are sealed for a batch; ask for fewer answers, use uniform dummies, "
-            "or leave the noise out"
+            f"noise{of} beside {mechanism.kind} of {beside.symbols:,} symbols needs {needed:,} dummies on average, and "
+            f"at most {MOST_NOISE:,} are sealed for a batch; ask for fewer answers, use uniform dummies, or leave the "
+            "noise out"
         )
-    mse = design.mse(size, randomizer, target.reports, 0, law)
-    # Nobody is counted on: that is what noise is for.
+    mse = design.mse(size, randomizer, target.reports, 0, noise)
+    # Nobody is counted on but one shuffler: that is what noise is for. So it is the ε of one draw.
     upper = epsilon_upper(beside, 1, target.delta)
-    return [Calibration(randomizer, size, mechanism.epsilon_local, upper, mse, sqrt(mse), law)]
+    return [Calibration(randomizer, size, mechanism.epsilon_local, upper, mse, sqrt(mse), noise)]
 
 
 def _beside(design: QueryDesign[R], place: int, size: int, target: Target) -> tuple[R, Imitated]:

@@ -5,7 +5,7 @@ signature does not exclude that only one report contains an answer. A hop attest
 layer. That bounds the valid reports from above, but not from below: a sender may seal anything in a layer. So each ε at
 the stated valid reports comes with two more numbers, for one person whose own report is valid:
 
-- *alone*: assumes nothing about any other report, so it is valid if everybody else lies. Only the shuffler's noise or
+- *alone*: assumes nothing about any other report, so it is valid if everybody else lies. Only a shuffler's noise or
   dummies hide the person, if the mechanism's bound counts them; without them it is the ε of one report, ε_local.
 - *if the minimum is valid*: at least `minimum_reports` of each batch are valid, as in every batch that is published,
   and also in batches that the analyzer claims never to have counted. All reports that may be dishonest, by the honest

@@ -145,7 +145,7 @@ def _is_same(stated: Any, value: Any) -> bool:
 
 def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:
     left_out = {reason: _count(count) for reason, count in stated["left_out"].items()}
-    # The sum of the noise is the shuffler's statement: the certificate's check compares it with the signed record.
+    # The sum of the noise is the shufflers' statement: the certificate's check compares it with the signed records.
     noise = _count(stated["dummies"]) if isinstance(query.mechanism, WithNoise) else 0
     _check_equal(query.name, derived_members(terms, replace(query, noise=noise)), stated)
     if sum(left_out.values()) != query.reports - query.valid:

@@ -7,7 +7,7 @@ here:
 - `epsilon_upper`: everyone is honest;
 - `epsilon_upper_at_minimum`: everyone is, but earlier results may change how many people answer;
 - `epsilon_upper_if_minimum_valid`: the analyzer may count falsely, if enough reports are valid all the same;
-- `epsilon_upper_alone`: only this person and the shuffler are honest;
+- `epsilon_upper_alone`: only this person and one shuffler are honest;
 - `epsilon_local`: only this person's device is honest.
 
 With several shufflers in a chain, the sentences name which of them must be honest: which coalition of the others
@@ -101,7 +101,7 @@ def ladder_words(terms: Terms, mechanisms: Mapping[str, LocalMechanism], rounds:
         mechanisms: the mechanism of each query, by its name.
         rounds: how many rounds the certificate covers. Only over several can earlier results change later ones.
     """
-    shuffler, people, needs = _shuffler(terms, mechanisms), _people(terms), _needs(terms, mechanisms)
+    shuffler, people, needs = _shuffler(terms), _people(terms), _needs(terms, mechanisms)
     services = f"{shuffler}, the analyzer and {people}"
     fixed = ["earlier results must not change how many people answer"] if rounds > 1 else []
     # At an honest share of 1 it counts exactly the minimum, which was fixed beforehand whatever comes.
@@ -116,7 +116,7 @@ def ladder_words(terms: Terms, mechanisms: Mapping[str, LocalMechanism], rounds:
         IF_MINIMUM_VALID: _sentence(
             f"if {shuffler} and {people} are honest", f"the analyzer may miscount, but {valid}", *needs, *came
         ),
-        ALONE: _sentence(f"if {_first(terms)} is honest", hidden),
+        ALONE: _sentence(f"if {shuffler} is honest", hidden),
         "epsilon_local": _sentence("if only the person's own device is honest", together),
     }
 
@@ -125,19 +125,19 @@ def _sentence(*parts: str) -> str:
     return "; ".join(parts)
 
 
-def _adds(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> bool:
-    """Whether the first shuffler adds reports that hide a person only as long as it keeps to itself which they are."""
-    return bool(terms.dummies) or any(isinstance(each, WithNoise) for each in mechanisms.values())
+def _first_only(terms: Terms) -> bool:
+    """Whether the first shuffler must be honest: uniform dummies are its own, and it knows which they are.
+
+    Noise is added by every shuffler, so that of any honest one is enough.
+    """
+    return terms.shufflers > 1 and terms.dummies > 0
 
 
-def _shuffler(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str:
-    """Return the shufflers that must be honest for the reports of others to hide a person."""
-    any_hides = terms.shufflers > 1 and not _adds(terms, mechanisms)
-    return f"one of the {terms.shufflers} shufflers" if any_hides else _first(terms)
-
-
-def _first(terms: Terms) -> str:
-    return "the first shuffler" if terms.shufflers > 1 else "the shuffler"
+def _shuffler(terms: Terms) -> str:
+    """Return which shuffler must be honest so that the reports of others, or what it adds, hide a person."""
+    if terms.shufflers == 1:
+        return "the shuffler"
+    return "the first shuffler" if _first_only(terms) else f"one of the {terms.shufflers} shufflers"
 
 
 def _services(terms: Terms) -> str:
@@ -158,7 +158,7 @@ def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
     needs = []
     if terms.assumed:
         needs.append("nobody checked who submitted, so that is assumed")
-    if terms.shufflers > 1 and not _adds(terms, mechanisms):
+    if terms.shufflers > 1 and not _first_only(terms):
         needs.append("those before the honest shuffler must pass on all reports, and the first must make none up")
     if any(isinstance(each, Sequence) for each in mechanisms.values()):
         needs.append("as many people must answer every round as the task states")
@@ -166,12 +166,13 @@ def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
 
 
 def _hiding(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str:
-    """Return what of the shuffler's hides a person, if anything does, and for which queries unless for all."""
+    """Return what an honest shuffler adds that hides a person, if it does, and for which queries unless for all."""
     noisy = [name for name, each in mechanisms.items() if isinstance(each, WithNoise)]
     hidden = noisy or [name for name, each in mechanisms.items() if uniform_dummies(terms, each)]
     if not hidden:
         return ""
-    added = f"{_first(terms)}'s {'noise hides' if noisy else 'dummies hide'}"
+    honest = "the honest shuffler" if terms.shufflers > 1 and not _first_only(terms) else _shuffler(terms)
+    added = f"{honest}'s {'noise hides' if noisy else 'dummies hide'}"
     return (
         f": {added} each person" if len(hidden) == len(mechanisms) else f": {added} the answers to {', '.join(hidden)}"
     )

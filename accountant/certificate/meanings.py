@@ -35,10 +35,10 @@ BODY: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 NUMBERS: Mapping[str, str] = MappingProxyType(
     {
-        "bound": "The bound that gives `epsilon_upper`; it is `noise` if noise of the shuffler hides a person. The "
+        "bound": "The bound that gives `epsilon_upper`; it is `noise` if noise of one shuffler hides a person. The "
         "catalogue of bounds has its theorem.",
         "budget": "The task's `epsilon_total`; null if it has none.",
-        "dummies": "Reports of the shuffler in the batch: uniform ones, or the sum of its noise.",
+        "dummies": "Reports of shufflers in the batch: uniform ones, or the sum of the noise of all.",
         "epsilon_local": "ε if only this person's device is honest: that of the randomizers alone.",
         "epsilon_lower": "ε that a named attack reaches, so no smaller one could be proven; null if no attack is "
         "known.",
@@ -46,7 +46,8 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "had fewer valid honest reports than the minimum gives.",
         "epsilon_upper_at_minimum": "ε of the rounds so far as the ledgers charge them, at the minimum; null if a "
         "batch had fewer valid honest reports than the minimum gives.",
-        "epsilon_upper_alone": "ε if only this person and the shuffler are honest, and everybody else lies.",
+        "epsilon_upper_alone": "ε if only this person and one shuffler are honest, and everybody else lies. The member "
+        "`ladder` says which shuffler.",
         "epsilon_upper_if_minimum_valid": "ε if the analyzer miscounts, but at least the task's minimum is valid in "
         "each batch; null if fewer are stated of one.",
         "history": "The counts of every round so far, this one last.",
@@ -79,7 +80,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "law": "A row for each input: the probability of each output, as a fraction.",
         "mixed": "Whether places of the batch may have different randomizers.",
         "neighbours": "Pairs of inputs of which nobody must learn which one a person has; null for all pairs.",
-        "noise": "The law of how many dummies of each symbol the shuffler adds: its family, parameter and reach.",
+        "noise": "The law of how many dummies of each symbol each shuffler adds: its family, parameter and reach.",
         "other": "[w, 2³²]: the chance that the bit of another answer is 1.",
         "periods": "The task's rounds.",
         "randomizer": "The devices' randomizer beside noise of the shuffler: the members of its mechanism.",

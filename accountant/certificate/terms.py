@@ -85,7 +85,7 @@ class QueryCount:
     `valid` is the number of reports that the analyzer could open and read. It is not a sum of counts: a unary report
     adds to as many counts as it has bits set, so that sum does not give the number of reports. For a round that was
     never counted both are the task's minimum, and `released` is how many reports the shuffler released; otherwise it
-    is None. `noise` is the sum of what the shuffler drew as noise, by its record; no ε depends on it.
+    is None. `noise` is the sum of what all shufflers drew as noise, by their records; no ε depends on it.
     """
 
     name: str

@@ -26,19 +26,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, e, frexp, inf, ldexp, log, log1p, pi
+from math import ceil, e, frexp, fsum, inf, ldexp, log, log1p, pi
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
-from hubbub.accountant.divergence.negligible_nodes import Nodes, loud
+from hubbub.accountant.divergence.negligible_nodes import BLOCK, Nodes, loud
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.divergence.tilted import TiltedDraw
 from hubbub.accountant.numbers import DROWNED, UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
 _ROUNDING = 64 * UNIT_ROUNDOFF
 """Charge per unit of an argument's size: covers the rounded inputs and the operations of one node."""
@@ -73,8 +74,8 @@ _LARGER = 1 + np.geomspace(0.02, 30.0, 60)
 _EVENLY, _ROUNDS = np.linspace(0.0, 1.0, 24), 3
 """Tilts among which the saddle point is searched, as parts of an interval of logarithms, and how often."""
 
-_BLOCK = 1 << 18
-"""Nodes times steps that are computed at once: keeps memory at a few megabytes."""
+_AT_ONCE = 1 << 12
+"""Blocks of nodes that are computed at once: keeps memory at some ten megabytes."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class Contour:
 def positive_part(sums: IidSum, precision: float) -> LogBracket:
     """Bracket ln(scale · E[S₊]): `upper` never below the truth, `lower` never above it.
 
-    If its error drowns the integral, the upper end is Chernoff's K(θ)/(eθ).
+    If its error drowns the integral, the upper end is Chernoff's K(θ)/(eθ). It is never above n·E[Y₊], as x₊ is
+    subadditive: where few draws leave their rest at all, that is nearly the truth.
 
     `precision` is the smoothing in units of 1/θ: the relative width is about its square if S has a density, and about
     `precision` if S has few values.
@@ -99,10 +101,27 @@ def positive_part(sums: IidSum, precision: float) -> LogBracket:
     return counted_positive_part(sums) if countable(sums) else integrated_positive_part(sums, precision)
 
 
+def _log_of_each(sums: IidSum) -> float:
+    """Return a number never below ln(scale·n·E[Y₊])."""
+    resting = max(sums.rest, 0.0) * sums.rest_mass
+    # The sum of two doubles, each within half an ulp, is wrong by at most two units of roundoff of both.
+    moved = [
+        mass * max(sums.rest + step + 4 * UNIT_ROUNDOFF * (abs(sums.rest) + abs(step)), 0.0)
+        for step, mass in zip(sums.steps, sums.masses, strict=True)
+    ]
+    total = fsum([resting, *moved]) * sums.draws * sums.scale
+    return log(total) + _ROUNDING * (1 + abs(log(total))) if total > 0 else inf
+
+
 def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
-    """The same by the contour integral alone, for sums of any length."""
+    """The same without counting, for sums of any length."""
     if sums.best <= 0:
         return ZERO
+    found, most = _integrated(sums, precision), _log_of_each(sums)
+    return found if found.upper <= most else LogBracket(min(found.lower, most), most)
+
+
+def _integrated(sums: IidSum, precision: float) -> LogBracket:
     placed = _Placed.of(_in_range(sums))
     ceiling = placed.chernoff()
     # Far below the smallest accepted δ (1e-100): Chernoff's bound is safe and precise enough.
@@ -232,11 +251,10 @@ def _choose_contour(placed: _Placed, precision: float) -> Contour:
 def _integrate(sums: IidSum, contour: Contour) -> tuple[float, float, float]:
     """(E(S+hξ)₊, h·Eφ(S/h), bound on the error of either end), all divided by K(θ)."""
     draw, step = TiltedDraw.of(sums, contour.tilt), 2 * pi / contour.period
-    places, charge = loud(draw, sums.draws, Nodes(step, contour.nodes, contour.smoothing), contour.tilt)
+    blocks, charge = loud(draw, sums.draws, Nodes(step, contour.nodes, contour.smoothing), contour.tilt)
     total = np.array([0.0, 0.0, charge])
-    block = _BLOCK // len(sums.steps) + 1
-    for start in range(0, len(places), block):
-        total += _node_sums(sums, draw, contour, places[start : start + block].astype(np.float64))
+    for start in range(0, len(blocks), _AT_ONCE):
+        total += _node_sums(sums, draw, contour, blocks[start : start + _AT_ONCE])
     cut = step * contour.nodes
     # For a falling f the nodes beyond c, times the step, sum to at most ∫_c f; and ∫_c e^(−h²t²/2) dt is at most
     # e^(−h²c²/2)/(h²c). That is taken against 1/t² ≤ 1/c² for the value, and against h² for the bump.
@@ -246,10 +264,14 @@ def _integrate(sums: IidSum, contour: Contour) -> tuple[float, float, float]:
     return value, bump, error * (1 + 1e-9) + beyond
 
 
-def _node_sums(sums: IidSum, draw: TiltedDraw, contour: Contour, index: Array) -> Array:
-    """Real parts summed over nodes t and −t: the integrand over z², times h², and the rounding charge."""
-    t = index * (2 * pi / contour.period)
-    damping, phase, charge = _power(sums, draw, contour, t)
+def _node_sums(sums: IidSum, draw: TiltedDraw, contour: Contour, blocks: Whole) -> Array:
+    """Real parts summed over nodes t and −t of these blocks: the integrand over z², times h², the rounding charge."""
+    step, places = 2 * pi / contour.period, np.arange(float(BLOCK))
+    index = np.add.outer(blocks, places).ravel()
+    inside = index <= contour.nodes
+    power = _power(sums, draw, contour, blocks.astype(np.float64) * step, places * step)
+    index, damping, phase, charge = (each[inside] for each in (index, *power))
+    t = index * step
     square = contour.tilt**2 + t**2
     weight = np.where(index == 0, 1.0, 2.0)
     size = weight * np.exp(damping)
@@ -263,15 +285,20 @@ def _node_sums(sums: IidSum, draw: TiltedDraw, contour: Contour, index: Array) -
     return np.array([np.sum(value), np.sum(bump), np.sum(wrong * (1 / square + contour.smoothing**2))])
 
 
-def _power(sums: IidSum, draw: TiltedDraw, contour: Contour, t: Array) -> tuple[Array, Array, Array]:
+def _power(
+    sums: IidSum, draw: TiltedDraw, contour: Contour, starts: Array, offsets: Array
+) -> tuple[Array, Array, Array]:
     """ln|M(z)e^{h²z²/2}/K(θ)|, its phase, and a bound on the relative error of the number so computed.
+
+    Each t is a start plus an offset; the results have one dimension, start by start.
 
     With a + ib = Σ q_j (e^{itd_j} − 1), |1 + a + ib|² = 1 + (2a + a² + b²). Each of a, b is wrong by at most
     a few u·x, x = Σ q_j |t d_j|, weighted with 2 + |θ d_j| for the rounding in q_j. If the modulus is so
     small that its own error dominates, it is raised to a floor of the error's size. The computed number and the true
     one are both at most that in size, so they differ by at most twice that: the charge c has e^c − 1 > 2.
     """
-    real, imaginary = draw.transform(t)
+    t = np.add.outer(starts, offsets).ravel()
+    real, imaginary = (part.ravel() for part in draw.transform(starts, offsets))
     floor = np.minimum(draw.doubt(t), 0.5)
     modulus = np.maximum(2 * real + real**2 + imaginary**2, floor - 1)
     damping = sums.draws / 2 * np.log1p(modulus) - (contour.smoothing * t) ** 2 / 2

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import inf, log
+from math import inf, lcm, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 
+Code = tuple[int, int, int]
+"""A point of two neighbours in whole numbers."""
+
 TILTS = 2.0 ** np.arange(-2.0, 2.25, 0.25)
 """Tilts tried around that of a Gaussian sum: all are valid, one of them is good."""
 
@@ -47,27 +50,46 @@ class FinitePoints:
     """Neighbours' laws relative to the blanket.
 
     Attributes:
-        pairs: the points of every two neighbours, each set of points once, in both orders.
+        coded: for every two neighbours the codes of their points, each set of points once, in both orders: places of
+            A_x(y) and A_x'(y) in `values`, and the mass in units of `unit`.
+        values: each value of a ratio once, in rising order.
+        unit: of every mass.
         places: the rows (x, x') of each, shape (pairs, 2).
         ratios: A_x(y), to half an ulp, shape (inputs, outputs), for outputs with a blanket mass above 0.
         excess: A_x(y) − 1, likewise: almost equal laws keep their difference.
         masses: m(y), likewise, shape (outputs,).
     """
 
-    pairs: tuple[tuple[Point, ...], ...]
+    coded: tuple[frozenset[Code], ...]
+    values: tuple[Fraction, ...]
+    unit: Fraction
     places: NDArray[np.int64]
     ratios: Array
     excess: Array
     masses: Array
 
+    @cached_property
+    def pairs(self) -> tuple[tuple[Point, ...], ...]:
+        """The points of every pair."""
+        return tuple(self._points(place) for place in range(len(self.coded)))
+
+    def _points(self, place: int) -> tuple[Point, ...]:
+        # Codes are in the order of their values.
+        return tuple(
+            Point(self.values[one], self.values[two], mass * self.unit) for one, two, mass in sorted(self.coded[place])
+        )
+
     def sum_at(self, place: int, people: int, epsilon: float) -> IidSum:
         """Return the sum of one pair."""
+        # Built only where it is needed, as most pairs are excluded without it.
+        if place not in self._whole:
+            self._whole[place] = SumPoints.of([(at.first, at.second, at.mass) for at in self._points(place)])
         return self._whole[place].sum(people, epsilon)
 
     @cached_property
-    def _whole(self) -> tuple[SumPoints, ...]:
-        """The pairs' points as whole numbers, as each is evaluated at many ε."""
-        return tuple(SumPoints.of([(at.first, at.second, at.mass) for at in points]) for points in self.pairs)
+    def _whole(self) -> dict[int, SumPoints]:
+        """The points of pairs as whole numbers, as each is evaluated at many ε."""
+        return {}
 
     def bracket(self, people: int, epsilon: float, precision: float) -> LogBracket:
         """Return ends of ln of the largest δ(`epsilon`) of the pairs."""
@@ -92,7 +114,7 @@ class FinitePoints:
 
     def at_most(self, place: int, people: int, epsilon: float, log_delta: float) -> bool:
         """Whether ln δ(`epsilon`) of a pair is surely at most `log_delta`."""
-        if self.ceilings(people, epsilon)[place] <= log_delta:
+        if _ceilings(self, people, epsilon)[place] <= log_delta:
             return True
         sums = self.sum_at(place, people, epsilon)
         # For most pairs much smoothing is enough to exclude them, at a tenth of the cost.
@@ -100,7 +122,7 @@ class FinitePoints:
 
     def ceilings(self, people: int, epsilon: float) -> Array:
         """Return for each pair a number never below ln δ(`epsilon`), by Chernoff's bound; infinity if it is alone."""
-        if len(self.pairs) == 1:
+        if len(self.coded) == 1:
             return np.array([inf])
         power = float(exp_decimal(epsilon))
         found: Array = np.min(self._ceilings(people, power, self._tilts(people, power)), axis=0)
@@ -168,17 +190,34 @@ def _bracket(points: FinitePoints, people: int, epsilon: float, precision: float
     return points.found(people, epsilon, precision)
 
 
+@lru_cache(maxsize=4)
+def _ceilings(points: FinitePoints, people: int, epsilon: float) -> Array:
+    """Cached: all pairs are compared with one ε."""
+    return points.ceilings(people, epsilon)
+
+
 @lru_cache(maxsize=64)
 def finite_points(mechanism: Finite) -> FinitePoints:
     """Return the points of a law's neighbours."""
     kept = [place for place, mass in enumerate(mechanism.masses) if mass > 0]
     masses = [mechanism.masses[place] for place in kept]
     rows = [[row[place] / mass for place, mass in zip(kept, masses, strict=True)] for row in mechanism.law]
-    found: dict[frozenset[Point], tuple[int, int]] = {}
+    # Whole numbers stand for ratios and masses, because there are many pairs and fractions are slow to compare.
+    whole = lcm(*(mass.denominator for mass in masses))
+    numerators = [mass.numerator * (whole // mass.denominator) for mass in masses]
+    values = sorted({ratio for row in rows for ratio in row})
+    codes = {ratio: code for code, ratio in enumerate(values)}
+    coded = [[codes[ratio] for ratio in row] for row in rows]
+    found: dict[frozenset[Code], tuple[int, int]] = {}
     for x, other in mechanism.neighbouring:
-        found.setdefault(frozenset(joined_points(rows[x], rows[other], masses)), (x, other))
+        joined: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for one, two, mass in zip(coded[x], coded[other], numerators, strict=True):
+            joined[one, two] += mass
+        found.setdefault(frozenset((one, two, mass) for (one, two), mass in joined.items()), (x, other))
     return FinitePoints(
-        tuple(tuple(sorted(points, key=lambda at: (at.first, at.second))) for points in found),
+        tuple(found),
+        tuple(values),
+        Fraction(1, whole),
         np.array(list(found.values()), dtype=np.int64),
         np.array([[float(ratio) for ratio in row] for row in rows]),
         np.array([[float(ratio - 1) for ratio in row] for row in rows]),

@@ -9,7 +9,8 @@ hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(W�
 * stronger clones (docs/explanation/accounting-clones.md): ω = (p, p, 1−2p), μ = (Ep, p, 0), p = 1/(E+1), E = e^ε₀;
 * clones (feldman-2022, Thm B.1): ω = (r/2, r/2, 1−r), r = 1/E, μ = (q, 1−q, 0), q = E/(E+1);
 * RAPPOR, Laplace and Gaussian noise: see `blankets`;
-* the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1).
+* the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1);
+* an attack on unknown randomizers of a small ε₀ (`four_outputs_sum`).
 
 All values are computed as fractions, with 80 digits of e^ε, and rounded once: each double here has an error of at most
 half an ulp.
@@ -221,4 +222,23 @@ def own_value_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     ratio, other = mechanism.likelihood_ratio, mechanism.other
     one = Fraction(1)
     points = ((one, ratio, other), (one, 1 / ratio, mechanism.truthful), (one, one, 1 - other - mechanism.truthful))
+    return points_sum(reports, points, epsilon)
+
+
+def four_outputs_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+    """An attack on an unknown ε₀-LDP randomizer: it may have four outputs, and all others a third input.
+
+    Its rows are (E, 1, E, 1), (1, E, 1, E) and, for the others, (1, 1, E, E), each over 2(E + 1): no output is more
+    than E times as likely for one input as for another. One report's part varies by Σ (μ − μ')²/ω = (E − 1)²/E. That
+    is more than the 2(E − 1)²/(E + 2) of kRR on three values if E < 2.
+    """
+    # Rounded down: a randomizer of a larger ratio would be another one.
+    ratio = Fraction(exp_decimal(mechanism.epsilon_local)) * (1 - _NOTHING_LEFT)
+    one = 1 / (2 * (ratio + 1))
+    points = (
+        (ratio, Fraction(1), one),
+        (Fraction(1), ratio, one),
+        (Fraction(1), 1 / ratio, ratio * one),
+        (1 / ratio, Fraction(1), ratio * one),
+    )
     return points_sum(reports, points, epsilon)

@@ -1,4 +1,4 @@
-"""Defines the law by which a shuffler draws how many dummies of each symbol it adds to a batch.
+"""Defines the law by which each shuffler draws how many dummies of each symbol it adds to a batch.
 
 A law is a table of whole numbers over 2^128. It follows from three whole numbers, by whole-number arithmetic alone, so
 that every party computes the same table. No floating-point number decides privacy.
@@ -108,6 +108,40 @@ class NoiseLaw:
                 "reach, and nothing else"
             )
         return cls(family, written[0], content["reach"])
+
+
+@dataclass(frozen=True)
+class ChainNoise:
+    """The noise in a batch that several shufflers permuted: each of them added a draw of one law to every symbol.
+
+    So a symbol has the sum of `shufflers` independent draws of `law`. Every ε is that of one draw, as one honest
+    shuffler is enough. Estimates have the error of the sum.
+
+    Raises:
+        AccountingError: if there is no shuffler.
+    """
+
+    law: NoiseLaw
+    shufflers: int = 1
+
+    def __post_init__(self) -> None:
+        if type(self.shufflers) is not int or self.shufflers < 1:
+            raise AccountingError(f"the number of shufflers is {shown(self.shufflers)}; give a whole number from 1")
+
+    @property
+    def mean(self) -> int:
+        """The exact mean of the sum."""
+        return self.shufflers * self.law.reach
+
+    @property
+    def variance(self) -> Fraction:
+        """The exact variance of the sum."""
+        return self.shufflers * self.law.variance
+
+    @property
+    def largest(self) -> int:
+        """The largest sum; the smallest is 0."""
+        return self.shufflers * self.law.largest
 
 
 def is_noise(value: object) -> bool:

@@ -131,6 +131,14 @@ class MechanismPairs(ABC, Of[M_co]):
         """Return sums whose positive parts are divergences of data sets in which everyone else has one value."""
         raise OutsideConditions(f"{self.described()} has no attack of this form; ask for 'best' instead")
 
+    def event_delta(self, reports: int, epsilon: float) -> float:
+        """Return a number that δ is never below on one of these data sets, by a single event; 0 if none is known."""
+        return 0.0
+
+    def event_epsilon(self, reports: int, delta: float) -> float:
+        """Return a number that ε is never below on one of these data sets, by a single event; 0 if none is known."""
+        return 0.0
+
     @property
     def attacked(self) -> KRR | None:
         """The kRR that it is or may be, if the attack in which everyone else has a third value applies; else None."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hubbub.accountant.divergence.attacks import GAUSSIAN_TAIL, noise_attack_sums
 from hubbub.accountant.divergence.blankets import gaussian_points
-from hubbub.accountant.divergence.gaussian import gaussian_delta, gaussian_epsilon
+from hubbub.accountant.divergence.gaussian import exceeding_delta, exceeding_epsilon, gaussian_delta, gaussian_epsilon
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, gaussian_cells
 from hubbub.accountant.divergence.sums import IidSum
@@ -58,3 +58,11 @@ class GaussianPairs(MechanismPairs[Gaussian]):
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Everyone else has one end, the victim the same or the other."""
         return noise_attack_sums(gaussian_cells(self.mechanism, GAUSSIAN_TAIL, CELLS), reports, epsilon)
+
+    def event_delta(self, reports: int, epsilon: float) -> float:
+        """Some report is far out: where few reports are, cells see little."""
+        return exceeding_delta(self.mechanism, reports, epsilon)
+
+    def event_epsilon(self, reports: int, delta: float) -> float:
+        """The same, for ε."""
+        return exceeding_epsilon(self.mechanism, reports, delta)

@@ -139,7 +139,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
             "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             *(row, batch.query),
-            *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
+            *(document.body, document.signature, record.reports, record.added, record.last_digest),
         )
 
     def batch(self, batch: BatchId) -> ReceivedBatch | None:

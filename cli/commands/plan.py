@@ -43,7 +43,9 @@ def command(
     trust: Annotated[
         Path | None,
         typer.Option(
-            "--trust", help="Folder with the parties' *.pub.pem, for --out. [default: trust/ next to TASK.toml]"
+            "--trust",
+            help="Folder with the parties' *.pub.pem, for --out; the hops that have a key there count as shufflers. "
+            "[default: trust/ next to TASK.toml]",
         ),
     ] = None,
     capacity: Annotated[
@@ -51,8 +53,13 @@ def command(
         typer.Option("--capacity", metavar="N", help="Also estimate the machines that N submissions a day need."),
     ] = None,
     peak: Annotated[
-        float, typer.Option("--peak", metavar="N", help="With --capacity: the peak rate, as a multiple of the average.")
-    ] = 3.0,
+        float | None,
+        typer.Option(
+            "--peak",
+            metavar="N",
+            help="With --capacity: the peak rate, as a multiple of the average. [default: 3]",
+        ),
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -115,12 +122,14 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
+        from hubbub.deploy.pki.trusted_keys import shufflers_in
         from hubbub.planning.plan import check_not_over, forecast_of
 
         asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
-        draft = _with_errors(draft_in(task), error or ())
-        _check_picture(picture)
         keys = trust or task.parent / "trust"
+        # Every shuffler of the chain adds noise, so the errors depend on how many hops the task will name.
+        draft = replace(_with_errors(draft_in(task), error or ()), shufflers=shufflers_in(keys))
+        _check_picture(picture)
         with naming(task):
             check_not_over(draft, time.time())
         if out is not None:
@@ -282,14 +291,25 @@ def _print_compared(planned: Plan, more: Compared) -> None:
 
 
 def _capacity_asked(
-    capacity: float | None, peak: float, costs: Path | None, core_hour: float | None, gigabyte_month: float | None
+    capacity: float | None,
+    peak: float | None,
+    costs: Path | None,
+    core_hour: float | None,
+    gigabyte_month: float | None,
 ) -> CapacityRequest | None:
-    from hubbub.planning.capacity import MEASURED, CapacityRequest, Prices, read_costs
+    from hubbub.planning.capacity import MEASURED, USUAL_PEAK, CapacityRequest, Prices, read_costs
 
     if capacity is None:
+        from hubbub.protos.errors import UsageError
+
+        about = {"--peak": peak, "--costs": costs, "--core-hour": core_hour, "--gigabyte-month": gigabyte_month}
+        for name in (name for name, value in about.items() if value is not None):
+            raise UsageError(f"{name} needs --capacity; add --capacity, or leave {name} out")
         return None
     of = MEASURED if costs is None else read_costs(costs)
-    return CapacityRequest(capacity, peak, of, Prices(core_hour, gigabyte_month)).checked()
+    return CapacityRequest(
+        capacity, USUAL_PEAK if peak is None else peak, of, Prices(core_hour, gigabyte_month)
+    ).checked()
 
 
 def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
@@ -303,6 +323,7 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
         "task": planned.draft.name,
         "task_id": task_id,
         "suite": planned.draft.suite,
+        "shufflers": planned.draft.shufflers,
         "submission_bytes": planned.submission_bytes,
         "maximum_reports": planned.draft.most_reports,
         "maximum_disk_bytes": planned.most_disk_bytes,
@@ -437,16 +458,23 @@ def _noise_words(planned: Plan) -> Iterator[str]:
     for query in queries:
         beside = query.mechanism
         if isinstance(beside, WithNoise):
-            law = beside.noise
+            law, shufflers = beside.noise, query.shufflers
             # Only of a tree's node has one symbol more dummies than the others: its value 0, of which none is drawn.
             falling = isinstance(query.randomizer, SendingNodes) and query.symbols > 2
             of = "-1 and of +1" if falling else "each symbol"
-            total = f"{beside.expected_dummies:,} in all{'' if beside.fixed_total else ' on average'}"
+            total = f"{query.expected_noise:,} in all{'' if beside.fixed_total else ' on average'}"
+            who = "the shuffler" if shufflers == 1 else f"each of the {shufflers} shufflers"
             yield (
-                f"{query.name}: the shuffler adds noise: of {of} a random number of reports, {law.reach:,} on average, "
+                f"{query.name}: {who} adds noise: of {of} a random number of reports, {law.reach:,} on average, "
                 f"of standard deviation {float(law.variance) ** 0.5:.3g} ({law.family}); {total}"
             )
     if any(query.noise is not None for query in queries):
+        if planned.draft.shufflers > 1:
+            more = planned.draft.shufflers**0.5
+            yield (
+                f"noise: one honest shuffler of the {planned.draft.shufflers} is enough; for that, the standard "
+                f"deviation of all noise is {more:.3g} times that of one shuffler's"
+            )
         words = ladder_words(Terms.of(planned.draft), {each.name: each.mechanism for each in queries}, 1)
         yield f"noise: its ε holds {words[ALONE]}"
         yield f"ε_local holds {words['epsilon_local']}"

@@ -149,11 +149,13 @@ def _refuse_given(options: dict[str, object]) -> None:
 
 def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> None:
     from hubbub.deploy.files import draft_in
+    from hubbub.deploy.pki.trusted_keys import shufflers_in
     from hubbub.planning.plan import plan
     from hubbub.planning.simulate.dataset import read_answers
     from hubbub.planning.simulate.simulate import reports_drawn, simulate
 
-    draft = draft_in(task)
+    # Every shuffler of the chain adds noise, if there is any.
+    draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
     dataset = read_answers(draft.name, draft.questions, data, words)
     _say_unusable(dataset)
     planned = plan(draft)

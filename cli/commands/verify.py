@@ -283,7 +283,8 @@ def _print_signers(verified: Verified) -> None:
 def _print_hops(verified: Verified) -> None:
     for each in verified.hops:
         reasons = ", ".join(f"{count} {reason}" for reason, count in each["left_out"].items())
-        passed = (
-            f"passed on {each['released']} of {each['received']} envelopes{f', left out {reasons}' * bool(reasons)}"
-        )
+        # Without noise a hop adds nothing; with it, it passes on more envelopes than it received.
+        added = f", added {each['added']}" * bool(each["added"])
+        left_out = f", left out {reasons}" * bool(reasons)
+        passed = f"received {each['received']} envelopes{left_out}{added}, passed on {each['released']}"
         console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)

@@ -25,14 +25,19 @@ def flood_document(plan: Plan) -> dict[str, Any]:
 
 
 def print_flood(printer: Console, plan: Plan) -> None:
-    """Print a row for each flood, who could make one, and what dummies against it cost."""
-    least = plan.draft.minimum_reports
+    """Print a row for each flood, or one sentence if all are equal; then who could make one, and what is against it."""
+    least, floods = plan.draft.minimum_reports, floods_of(plan)
+    if len({each.epsilon_upper for each in floods}) == 1:
+        told = "if somebody makes up all reports but one, and subtracts them from the results, that person has:"
+        printer.print(f"{told} ε ≤ {floods[0].epsilon_upper:.4f}", markup=False, soft_wrap=True)
+        printer.print(_shield_text(plan, shield_of(plan)), markup=False, soft_wrap=True)
+        return
     told = "if somebody sends made-up reports, and subtracts them from the results, the honest people have only:"
     printer.print(told, markup=False, soft_wrap=True)
     table = Table(f"made up, of {least}")
     for column in ("honest", "ε ≤"):
         table.add_column(column, justify="right")
-    for each in floods_of(plan):
+    for each in floods:
         table.add_row(str(each.fakes), str(each.honest), f"{each.epsilon_upper:.4f}")
     print_table(printer, table)
     printer.print(plan.draft.admission.fakes, markup=False, soft_wrap=True)

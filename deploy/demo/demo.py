@@ -152,7 +152,7 @@ def draft_for(dataset: Dataset, options: DemoOptions) -> Draft:
     admission = AdmissionPolicy(options.admission)
     drawn_up = dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite
     usual: Literal["none", "auto"] = "none" if options.dummies else "auto"
-    return Draft(*drawn_up, noise=options.noise or usual)
+    return Draft(*drawn_up, noise=options.noise or usual, shufflers=options.hops)
 
 
 def noise_of(planned: Plan) -> dict[str, dict[str, float]] | None:

@@ -7,6 +7,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -180,7 +181,7 @@ class LocalPipeline:
     def _freeze(self) -> Freeze:
         if not isinstance(self._draft, Draft):
             return self._draft
-        planned = plan(self._draft)
+        planned = plan(replace(self._draft, shufflers=1 + self._hops.count))
         return lambda identities: (planned.task(identities),)
 
     def _signed(self, freeze: Freeze) -> tuple[SignedTask, ...]:

@@ -19,7 +19,20 @@ def identities_in(folder: Path) -> Identities:
         TaskError: if two parties have one key.
     """
     keys = {role.value: load_public(folder / f"{role.value}.pub.pem") for role in CORE_ROLES}
-    hops: list[bytes] = []
-    while (path := folder / f"{hop_name(FIRST_HOP + len(hops))}.pub.pem").exists():
-        hops.append(load_public(path))
-    return Identities(keys["operator"], keys["shuffler"], keys["analyzer"], tuple(hops))
+    hops = tuple(load_public(path) for path in _hops_in(folder))
+    return Identities(keys["operator"], keys["shuffler"], keys["analyzer"], hops)
+
+
+def shufflers_in(folder: Path) -> int:
+    """Return how many shufflers a task of these parties has: the first one, and the hops that have a key there.
+
+    It is 1 if there is no such folder: then nobody has named a hop.
+    """
+    return 1 + len(_hops_in(folder))
+
+
+def _hops_in(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    while (path := folder / f"{hop_name(FIRST_HOP + len(found))}.pub.pem").exists():
+        found.append(path)
+    return found

@@ -180,16 +180,17 @@ def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Esti
 
 
 def tally_of_dummies(query: Query, dummies: int, random: Random) -> tuple[Tally, int]:
-    """Return the counts of the reports that a shuffler adds to a batch, and their number.
+    """Return the counts of the reports that the shufflers add to a batch, and their number.
 
-    If the query has noise, these are the numbers drawn from its law. Otherwise they are `dummies` uniform reports.
+    If the query has noise, each shuffler draws its numbers from its law. Otherwise they are `dummies` uniform reports.
     """
     randomizer = query.randomizer
     if query.noise is None:
         return randomizer.tally(randomizer.dummies(dummies, random)), dummies
     if not isinstance(randomizer, Imitable):
         raise TypeError(f"reports of {randomizer.kind} cannot be added symbol by symbol")
-    counts = query.draw_noise(random)
+    draws = [query.draw_noise(random) for _ in range(query.shufflers)]
+    counts = [sum(each) for each in zip(*draws, strict=True)]
     return randomizer.tally(randomizer.reports_of(counts)), sum(counts)
 
 

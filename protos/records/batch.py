@@ -22,7 +22,7 @@ from hubbub.protos.records.release_chain import ChainPosition
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import FIRST_HOP, NUMBER_LIMIT
 from hubbub.protos.task.admission import Mode
-from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close
+from hubbub.protos.task.task import FIRST_SHUFFLER, MAXIMUM_ADDED, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close, Task
 
 
 class LeftOut(StrEnum):
@@ -65,10 +65,11 @@ def begun_digest() -> hashlib._Hash:
 
 @dataclass(frozen=True)
 class HopRecord:
-    """A hop's statement about a batch: the envelopes that it received, left out (by reason), and released.
+    """A hop's statement about a batch: the envelopes that it received, left out (by reason), added and released.
 
     `position` is the hop's in the chain of shufflers, 2 for the first hop. `previous` is the record that came with the
-    batch, signed by its sender. `digest` is the `released_digest` of the permuted list of envelopes that opened.
+    batch, signed by its sender. `dummies` is the sum of what the hop drew as noise. `digest` is the `released_digest`
+    of the permuted list of the envelopes that opened and of the dummies.
     """
 
     position: int
@@ -76,11 +77,12 @@ class HopRecord:
     received: int
     left_out: Mapping[str, int]
     digest: bytes
+    dummies: int = 0
 
     @property
     def released(self) -> int:
         """How many envelopes it passed on."""
-        return self.received - sum(self.left_out.values())
+        return self.received - sum(self.left_out.values()) + self.dummies
 
     def signed_by(self, identity: Identity) -> SignedDocument:
         """Sign this record."""
@@ -89,6 +91,7 @@ class HopRecord:
     def _content(self) -> dict[str, Any]:
         return {
             "digest": self.digest.hex(),
+            "dummies": self.dummies,
             "format": HOP_RECORD.format,
             "hop": self.position,
             "left_out": dict(self.left_out),
@@ -118,8 +121,8 @@ class HopRecord:
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> HopRecord:
-        left_out, most = content["left_out"], MAXIMUM_REPORTS + MAXIMUM_DUMMIES
-        numbers = [content["received"], content["released"], *left_out.values()]
+        left_out, most = content["left_out"], MAXIMUM_REPORTS + MAXIMUM_ADDED
+        numbers = [content["received"], content["released"], content["dummies"], *left_out.values()]
         if any(type(number) is not int or not 0 <= number <= most for number in numbers):
             raise ValueError(f"counts are whole numbers up to {most}")
         if type(content["hop"]) is not int or not FIRST_HOP <= content["hop"] < FIRST_HOP + MAXIMUM_HOPS:
@@ -132,6 +135,7 @@ class HopRecord:
             received=content["received"],
             left_out=dict(left_out),
             digest=from_hex(content["digest"], HASH_BYTES, "digest"),
+            dummies=content["dummies"],
         )
 
 
@@ -139,7 +143,7 @@ class HopRecord:
 class BatchRecord:
     """The shuffler's statement about a batch: the number of devices' `reports`, its digest, the round's refusals.
 
-    The released list has `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
+    The released list has `envelopes` envelopes: those of the `reports`, and `dummies` more, uniform ones or noise, that
     the shuffler made. `digest` is the list's `released_digest`. `refusals` counts refused submissions by reason.
     `closed_by` names the cause of the cut. `key_set_hash` is the hash to which all its envelopes are bound. `admission`
     is the mode in which the shuffler admitted submissions, `position` the round's position among the task's releases.
@@ -165,6 +169,17 @@ class BatchRecord:
     def envelopes(self) -> int:
         """The number of envelopes in the list that the end of the chain released: the shuffler, or its last hop."""
         return self.hops[-1].released if self.hops else self.reports + self.dummies
+
+    @property
+    def added(self) -> int:
+        """How many reports all shufflers of the chain added to the batch."""
+        return self.dummies + sum(hop.dummies for hop in self.hops)
+
+    def dummies_differ(self, task: Task) -> str | None:
+        """Return in words why one of the shufflers cannot have added as many reports as it states; None if all can."""
+        stated = ((FIRST_SHUFFLER, self.dummies), *((hop.position, hop.dummies) for hop in self.hops))
+        differ = (task.dummies_differ(self.batch.query, number, position) for position, number in stated)
+        return next((words for words in differ if words is not None), None)
 
     @property
     def last_digest(self) -> bytes:

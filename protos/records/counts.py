@@ -39,7 +39,7 @@ class CountsDiffer(HubbubError):
 class Counted:
     """One query's counted batch: its people's reports, the valid ones, those left out by reason, and its tally.
 
-    `tally` includes the dummies; it is None if the query is withheld. `noise` is the sum of what the shuffler drew as
+    `tally` includes the dummies; it is None if the query is withheld. `noise` is the sum of what all shufflers drew as
     noise: the batch has so many dummies in addition to the task's.
     """
 
@@ -82,7 +82,7 @@ class Certified:
     """
 
     def noise(self, index: int) -> int:
-        """Return the sum of the noise in a query's batch, by the shuffler's record; 0 if the query has none."""
+        """Return the sum of the noise in a query's batch, by the shufflers' records; 0 if the query has none."""
         dummies: int = self.content["queries"][index]["dummies"]
         return 0 if self.task.queries[index].noise is None else dummies
 

@@ -172,7 +172,7 @@ class ReleaseChunk:
 
 
 NO_RELEASES = ReleaseChunk()
-"""The releases that a hop receives: none, since only the analyzer stores them."""
+"""No releases: of a task of which nothing was released yet."""
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ def _inner_info(destination: Destination, query: int, hop: int | None) -> bytes:
 class Sealer:
     """Seals the layers of one round's submissions, all in the task's suite. Takes raw public keys.
 
-    `hop_keys` are those of the hops after the shuffler, in the chain's order; the first is in position `FIRST_HOP`.
+    `hop_keys` are those of the hops still ahead, in the chain's order; the first of them is in position `first_hop`. A
+    device has all hops ahead of it, a hop those behind it.
 
     Raises:
         EnvelopeError: if a key does not belong to the suite.
@@ -89,12 +90,13 @@ class Sealer:
         analyzer_key: bytes,
         suite: Suite = DEFAULT,
         hop_keys: Sequence[bytes] = (),
+        first_hop: int = FIRST_HOP,
     ) -> None:
         self._outer_info = _OUTER_LABEL + destination._encode()
         self._destination = destination
         self._suite = suite
         # The last hop first: its layer is directly around the analyzer's.
-        self._hops = [(position, suite.public_key(key)) for position, key in enumerate(hop_keys, FIRST_HOP)][::-1]
+        self._hops = [(position, suite.public_key(key)) for position, key in enumerate(hop_keys, first_hop)][::-1]
         self._shuffler = suite.public_key(shuffler_key)
         self._analyzer = suite.public_key(analyzer_key)
 

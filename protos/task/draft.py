@@ -14,6 +14,7 @@ from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task.admission import ENROLLED, draft_admission
 from hubbub.protos.task.task import (
     MAXIMUM_DUMMIES,
+    MAXIMUM_HOPS,
     MAXIMUM_REPORTS,
     Draft,
     Privacy,
@@ -155,6 +156,7 @@ def check_draft(draft: Draft) -> None:
     check_count("task", "minimum_reports", draft.minimum_reports, 2, MAXIMUM_REPORTS)
     if draft.maximum_reports is not None:
         check_count("task", "maximum_reports", draft.maximum_reports, draft.minimum_reports, MAXIMUM_REPORTS)
+    check_count("task", "shufflers", draft.shufflers, 1, 1 + MAXIMUM_HOPS)
     _check_privacy(draft.privacy)
     _check_noise(draft)
     _check_large_delta(draft.privacy, draft.minimum_reports)

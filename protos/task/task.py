@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -40,12 +40,20 @@ DELTA_SHARE = Fraction(1, 10)
 answers of one randomly chosen person of a round would be within the guarantee for any ε."""
 
 MAXIMUM_DUMMIES = 10_000_000
-"""Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
+"""Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes. It is
+also the most that all shufflers of a chain together add on average as noise."""
+
+MAXIMUM_ADDED = 2 * MAXIMUM_DUMMIES
+"""More reports are never added to a batch: a draw of noise is at most twice its mean."""
 
 MAXIMUM_HOPS = 7
 """Most shufflers after the first one: for each of them, a device seals every answer once more."""
 
 Close = Literal["schedule", "operator"]
+
+
+FIRST_SHUFFLER = FIRST_HOP - 1
+"""The position in the chain of the shuffler that devices submit to."""
 
 
 def hop_name(position: int) -> str:
@@ -153,8 +161,9 @@ class Draft:
     """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
 
     `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`). `noise` says whether the
-    shuffler adds noise: planning draws up its law, which the task states. `errors` are the standard errors that queries
-    must reach, by name: planning then takes the least ε for them, up to that in `privacy`.
+    shufflers add noise: planning draws up its law, which the task states. `errors` are the standard errors that queries
+    must reach, by name: planning then takes the least ε for them, up to that in `privacy`. `shufflers` is how many will
+    permute each batch. It is not written in the draft: the keys of hops, if there are any, say it.
     """
 
     name: str
@@ -167,6 +176,7 @@ class Draft:
     maximum_reports: int | None = None
     noise: Literal["none", "auto", "always"] = "none"
     errors: tuple[tuple[str, float], ...] = ()
+    shufflers: int = 1
 
     @property
     def most_reports(self) -> int:
@@ -179,22 +189,19 @@ class Draft:
         """How many rounds are promised together: all, if a question is longitudinal; otherwise None."""
         return self.schedule.rounds if any(isinstance(each, Repeated) for each in self.questions) else None
 
-    @property
-    def shufflers(self) -> int:
-        """How many shufflers are known to permute each batch: one, as a draft names no hops."""
-        return 1
-
 
 @dataclass(frozen=True)
 class Task:
     """A task as devices and services run it.
 
     `maximum_reports` are the most of a round. `lineage` has the identities that succeed those that the task names
-    (`protos.task.signers`), if any do; it is no part of the task.
+    (`protos.task.signers`), if any do; it is no part of the task. Each query gets the number of `shufflers`, as each of
+    them adds noise if there is any.
 
     Raises:
-        TaskError: if its second authority is one of its parties, if it has noise beside uniform dummies, or if a number
-            that is asked by digits does not have all of them.
+        TaskError: if its second authority is one of its parties, if it has noise beside uniform dummies, if its
+            shufflers add more noise on average than `MAXIMUM_DUMMIES`, or if a number that is asked by digits does not
+            have all of them.
     """
 
     name: str
@@ -218,6 +225,15 @@ class Task:
                 f"the task has {self.privacy.dummies} uniform dummies, and noise for {noisy[0]}; noise hides more: "
                 "leave the dummies out"
             )
+        # Frozen: this is still the making of the task, and no query of it was given out.
+        object.__setattr__(self, "queries", tuple(replace(each, shufflers=self.shufflers) for each in self.queries))
+        for query in self.queries:
+            if query.expected_noise > MAXIMUM_DUMMIES:
+                raise TaskError(
+                    f"{query.name}: its noise is {query.expected_noise:,} reports on average, by {self.shufflers} "
+                    f"shufflers, and at most {MAXIMUM_DUMMIES:,} are added to a batch; plan the task with fewer hops "
+                    "or fewer answers, or leave the noise out"
+                )
         # Computed at once, so that no task is without its digits.
         self.asked  # noqa: B018
 
@@ -280,18 +296,32 @@ class Task:
         """
         return suite_named(self.suite)
 
-    def dummies_within(self, query: int) -> tuple[int, int]:
-        """The fewest and the most dummies of a batch of that query: the task's number, or what its noise can add."""
-        noise = self.queries[query].noise_range
-        return (self.privacy.dummies,) * 2 if noise is None else noise
+    def dummies_within(self, query: int, position: int | None = None) -> tuple[int, int]:
+        """The fewest and the most dummies that the shuffler in that position adds to a batch of that query.
 
-    def dummies_differ(self, query: int, dummies: int) -> str | None:
-        """Return in words why a batch of that query cannot have so many dummies; None if it can."""
-        least, most = self.dummies_within(query)
+        That is the task's number, which only the first shuffler adds, or what its noise can add. Without a `position`
+        it is what all shufflers add together.
+        """
+        noise = self.queries[query].noise_range
+        if noise is None:
+            return (self.privacy.dummies if position in (None, FIRST_SHUFFLER) else 0,) * 2
+        draws = self.shufflers if position is None else 1
+        return draws * noise[0], draws * noise[1]
+
+    def dummies_differ(self, query: int, dummies: int, position: int | None = None) -> str | None:
+        """Return in words why the shuffler in that position cannot have added so many dummies; None if it can.
+
+        Without a `position` it is about all shufflers together.
+        """
+        least, most = self.dummies_within(query, position)
         if least <= dummies <= most:
             return None
         limits = f"{least} in every batch" if least == most else f"from {least} to {most} in a batch of this query"
-        return f"the batch has {dummies} dummies, but task {self.name} has {limits}"
+        if position in (None, FIRST_SHUFFLER):
+            return f"the batch has {dummies} dummies, but task {self.name} has {limits}"
+        return (
+            f"{hop_name(position or 0)} added {dummies} dummies to the batch, but in task {self.name} it adds {limits}"
+        )
 
     def query_index(self, name: str) -> int:
         """The place of a query in the task.

@@ -9,8 +9,9 @@ of independent numbers, whatever the people's answers are:
   with probability s/k.
 - A bit per symbol (unary encoding): each person's s bits are independent, so T = n·s, and p and q are the probabilities
   of a 1. Of a uniform dummy's s bits, s − 1 are 1 with probability q, and one with q + (p − q)·s/k.
-- Noise of the shuffler: the dummies are s draws of its law. Their sum S over all symbols is known, so its law given S
-  is used: P(A_s = a | S) ∝ P(A_s = a)·P(A_{m−s} = S − a), with A_s the sum of s draws and m the number of all symbols.
+- Noise of the shufflers: the dummies are s draws of its law from each of H shufflers. Their sum S over all symbols is
+  known, so their law given S is used: P(A_s = a | S) ∝ P(A_s = a)·P(A_{m−s} = S − a), with A_s the sum of H·s draws
+  and m the number of all symbols.
 
 **Intervals.** As p > q, N rises stochastically in c. So P_c(N ≥ N_obs) rises in c, and P_c(N ≤ N_obs) falls. The set
 
@@ -38,7 +39,7 @@ from scipy import special
 from hubbub.queries.estimation.noise_sums import NoiseSum, noise_sum
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import Randomizer, Vector
 
     Whole = npt.NDArray[np.int64]
@@ -184,7 +185,9 @@ class CountLaw:
         return self._grids[size]
 
 
-def law_of_counts(randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None, symbols: int) -> CountLaw:
+def law_of_counts(
+    randomizer: Randomizer, people: int, dummies: int, noise: ChainNoise | None, symbols: int
+) -> CountLaw:
     """Return the law of the sum of so many symbols' counts, of people and dummies."""
     gap, other, share = randomizer.support_gap, randomizer.support_other, symbols / randomizer.symbols
     if not randomizer.one_symbol_per_report:

@@ -20,9 +20,9 @@ is 3.30, and the truth is 3.56.
 For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
 c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.
 
-If the shuffler adds noise, its dummies are not uniform. Their numbers z_j by symbol of reports were drawn, and D is
-their sum S. In the mean each symbol has the same number of them in either case, so ĉ_j is the same. Their variance is
-that of D' uniform dummies (`equal_dummies`), and D' replaces D in it.
+If the shufflers add noise, their dummies are not uniform. Their numbers z_j by symbol of reports were drawn, and D is
+the sum S of all shufflers' draws. In the mean each symbol has the same number of them in either case, so ĉ_j is the
+same. Their variance is that of D' uniform dummies (`equal_dummies`), and D' replaces D in it.
 
 Intervals of counts follow from the exact law of their reports (`count_law`), those of ratios from Fieller's method
 (`ratios`), and others from the normal law and what one report can move (`bands.near_half_width`).
@@ -46,10 +46,11 @@ from hubbub.queries.estimation.estimates import Estimate
 from hubbub.queries.estimation.noise_sums import LONGEST_LAW
 from hubbub.queries.estimation.ratios import Line, Parabola
 from hubbub.queries.estimation.significance import bounded_p_values, exact_p_values, noisy_p_values
-from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, beside_noise, check_sum, equal_dummies
+from hubbub.queries.randomizers.hashed_noise import added_moments
+from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, check_sum, equal_dummies
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import Counts, Vector
 
 ANY = (-math.inf, math.inf)
@@ -60,19 +61,19 @@ ANY = (-math.inf, math.inf)
 class Debiased:
     """A batch's tally under its randomizer, with `dummies` among the valid reports.
 
-    Dummies are uniform, unless there is `noise`: then the shuffler drew their numbers by symbol from that law, and
-    `dummies` is the sum of what it drew.
+    Dummies are uniform, unless there is `noise`: then each shuffler drew their numbers by symbol from that law, and
+    `dummies` is the sum of what all of them drew.
 
     Raises:
         ValueError: if the counts have another shape, or are negative or above the number of valid reports; if there are
-            more dummies than valid reports, or a number of them that the noise cannot add up to; if the shuffler cannot
+            more dummies than valid reports, or a number of them that the noise cannot add up to; if a shuffler cannot
             add noise to the reports; or if the reports do not depend on the answers.
     """
 
     randomizer: Randomizer
     tally: Tally
     dummies: int = 0
-    noise: NoiseLaw | None = None
+    noise: ChainNoise | None = None
 
     def __post_init__(self) -> None:
         valid = self.tally.valid
@@ -237,7 +238,8 @@ class Debiased:
         indicator = self._indicator(symbols)
         variances = self.reports * float(self.randomizer.variances(indicator)[-1]) + further
         if self.noise is not None:
-            return bounded_p_values(sums * scale, variances * scale**2, beside_noise(self.randomizer, self.noise))
+            moments = added_moments(self.randomizer, self.noise)
+            return bounded_p_values(sums * scale, variances * scale**2, moments)
         variances = variances + self._dummies * self.randomizer.dummy_variance(indicator)
         return bounded_p_values(sums * scale, variances * scale**2)
 

@@ -1,11 +1,13 @@
-"""Laws of a sum of several draws of the shuffler's noise: in all batches, and given the known sum of all draws.
+"""Laws of a sum of several symbols' noise: in all batches, and given the known sum of all symbols' noise.
 
-With A_s the sum of s of m independent draws, P(A_s = a | A_m = S) is proportional to P(A_s = a)·P(A_{m−s} = S − a).
+Of each symbol every shuffler adds a draw of one law, so H shufflers make s symbols' noise a sum of H·s draws.
+
+With A_s the noise of s of m symbols, P(A_s = a | A_m = S) is proportional to P(A_s = a)·P(A_{m−s} = S − a).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,11 +16,11 @@ import numpy.typing as npt
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import Vector
 
 _LEAST = 1e-300
-"""The least p-value beside one draw of noise: smaller parts of its sum are lost."""
+"""The least p-value beside the noise of one symbol: smaller parts of its sum are lost."""
 
 LONGEST_LAW = 2**22
 """Most values of a sum of noise whose law is computed: about a second. Of longer sums only tails are."""
@@ -33,8 +35,12 @@ _CUT = 1e-11
 """The mass that is cut from either end of a conditional law."""
 
 _LEAST_CHANCE = 1e-7
-"""A sum of noise that is less probable is not used: its conditional law would lose digits. An honest shuffler draws
+"""A sum of noise that is less probable is not used: its conditional law would lose digits. Honest shufflers draw
 such a sum less than once in ten thousand batches."""
+
+_DIRECT = 2**26
+"""Most products by which the noise of one symbol is summed over the shufflers, which keeps all digits: a tenth of a
+second."""
 
 
 class NoiseSum:
@@ -59,27 +65,27 @@ class NoiseSum:
 
 
 @lru_cache(maxsize=64)
-def noise_sum(noise: NoiseLaw, draws: int, symbols: int, total: int) -> NoiseSum:
-    """Return the law of the sum of `draws` of `symbols` draws of noise, given that all add up to `total`.
+def noise_sum(noise: ChainNoise, some: int, symbols: int, total: int) -> NoiseSum:
+    """Return the law of the noise of `some` of the `symbols`, given that all noise adds up to `total`.
 
-    If there are two symbols, one is drawn, and the other follows from it; both have the same law. If the law given the
-    total would be too long to compute, or the total is improbable, the total is not used: the sum then has its law over
-    all totals, which is wider, and as valid over all batches.
+    If there are two symbols, that of one is drawn, and the other's follows; both have the same law. If the law given
+    the total would be too long to compute, or the total is improbable, the total is not used: the sum then has its law
+    over all totals, which is wider, and as valid over all batches.
     """
     table = law_of_sum(noise, 1)
     if symbols == 2:
-        return NoiseSum(0, table, 1) if draws == 1 else NoiseSum(total, np.ones(1), 1)
+        return NoiseSum(0, table, 1) if some == 1 else NoiseSum(total, np.ones(1), 1)
     if symbols * noise.largest < LONGEST_LAW:
-        least, law, chance = _given_total(noise, draws, symbols, total)
+        least, law, chance = _given_total(noise, some, symbols, total)
         if chance >= _LEAST_CHANCE:
             return NoiseSum(least, law, 1)
-    return NoiseSum(0, table, draws)
+    return NoiseSum(0, table, some)
 
 
 @lru_cache(maxsize=64)
-def _given_total(noise: NoiseLaw, draws: int, symbols: int, total: int) -> tuple[int, Vector, float]:
-    """Return the conditional law of the sum of so many draws, its first value, and the chance of the total."""
-    inside, outside = law_of_sum(noise, draws), law_of_sum(noise, symbols - draws)
+def _given_total(noise: ChainNoise, some: int, symbols: int, total: int) -> tuple[int, Vector, float]:
+    """Return the conditional law of the noise of so many symbols, its first value, and the chance of the total."""
+    inside, outside = law_of_sum(noise, some), law_of_sum(noise, symbols - some)
     least, most = max(0, total - len(outside) + 1), min(total, len(inside) - 1)
     # outside[total − a] for a from least to most.
     others = outside[total - most : total - least + 1][::-1]
@@ -92,25 +98,34 @@ def _given_total(noise: NoiseLaw, draws: int, symbols: int, total: int) -> tuple
 
 
 @lru_cache(maxsize=64)
-def kept_law_of_sum(noise: NoiseLaw, draws: int) -> tuple[int, Vector, float]:
-    """Return the law of a sum of so many independent draws: its first value, and the probability of each from there.
+def kept_law_of_sum(noise: ChainNoise, symbols: int) -> tuple[int, Vector, float]:
+    """Return the law of the noise of so many symbols: its first value, and the probability of each from there.
 
-    The last number is more than all other values have together, and the errors of these probabilities. One draw has the
-    table itself, with all its digits.
+    The last number is more than all other values have together, and the errors of these probabilities. The law of one
+    symbol has all its digits, unless it is too long.
     """
-    law = law_of_sum(noise, draws)
-    if draws == 1:
+    law = law_of_sum(noise, symbols)
+    if symbols == 1 and _is_direct(noise):
         return 0, law, _LEAST
     inside = np.flatnonzero(law > _SMALL)
     kept = law[inside[0] : inside[-1] + 1]
     return int(inside[0]), kept, max(0.0, 1 - float(kept.sum())) + _LOST
 
 
-def law_of_sum(noise: NoiseLaw, draws: int) -> Vector:
-    """Return the probability of each value of a sum of so many draws, from 0 on; shape (draws · largest + 1,)."""
-    table = np.array([weight / (1 << TABLE_BITS) for weight in noise.weights])
-    if draws == 1:
-        return table
-    size = draws * noise.largest + 1
-    law: Vector = np.maximum(np.fft.irfft(np.fft.rfft(table, size) ** draws, size), 0.0)
+def law_of_sum(noise: ChainNoise, symbols: int) -> Vector:
+    """Return the probability of each value of the noise of so many symbols, from 0 on.
+
+    The symbols' draws are independent; shape (symbols · largest + 1,).
+    """
+    table = np.array([weight / (1 << TABLE_BITS) for weight in noise.law.weights])
+    if symbols == 1 and _is_direct(noise):
+        # All terms are positive, so small probabilities keep their digits too, which a transform would lose.
+        return reduce(np.convolve, [table] * noise.shufflers)
+    size = symbols * noise.largest + 1
+    law: Vector = np.maximum(np.fft.irfft(np.fft.rfft(table, size) ** (symbols * noise.shufflers), size), 0.0)
     return law
+
+
+def _is_direct(noise: ChainNoise) -> bool:
+    """Whether the noise of one symbol is summed over the shufflers term by term."""
+    return noise.shufflers == 1 or noise.largest**2 <= _DIRECT

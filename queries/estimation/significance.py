@@ -6,8 +6,8 @@ P(N_j ≥ the observed count). No normal law is assumed, because small expected 
 symbols together, such as a total over groups, is as exactly such a sum (`count_law`). For counts that are decoded from
 hashes, Bennett's inequality bounds the probability.
 
-If the shuffler adds noise, its z_j dummies replace the second binomial, and the law of z_j is a table. So N_j is
-exactly the sum of a binomial and a draw of the table. A count of several symbols has a draw for each of them. The sum
+If the shufflers add noise, z_j dummies replace the second binomial. Each shuffler's part of z_j is a draw of a table.
+So N_j is exactly the sum of a binomial and of such draws. A count of several symbols has a z_j for each. The sum
 of all z_j is known. Intervals use it; p-values do not, so that they keep the digits of far tails, and are a little
 larger. For counts from hashes, Chernoff's bound
 includes the noise.
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hubbub.accountant.mechanisms import WithNoise
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.estimation.count_law import CountLaw
     from hubbub.queries.randomizers.randomizer import Randomizer, Vector
 
@@ -81,12 +80,12 @@ def _tails(counts: npt.NDArray[np.int64], people: int, base: float, dummies: int
 
 
 def noisy_p_values(
-    randomizer: Randomizer, totals: npt.NDArray[np.int64], people: int, noise: NoiseLaw, symbols: int
+    randomizer: Randomizer, totals: npt.NDArray[np.int64], people: int, noise: ChainNoise, symbols: int
 ) -> Vector:
     """Return the probability that so many symbols of kRR together count as much if nobody encoded one of them.
 
-    They count a binomial number of the people's reports, and the sum of as many draws of the noise. Of two symbols one
-    is drawn, and the other has the same law. Each number is a little above the probability, never below it; shape
+    They count a binomial number of the people's reports, and the sum of as many draws of each shuffler. Of two symbols
+    one is drawn, and the other has the same law. Each number is a little above the probability, never below it; shape
     (totals,).
     """
     import numpy as np
@@ -118,22 +117,23 @@ def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vect
     return found
 
 
-def bounded_p_values(excess: Vector, variances: Vector, noise: WithNoise | None = None) -> Vector:
+def bounded_p_values(excess: Vector, variances: Vector, moments: Vector | None = None) -> Vector:
     """Return bounds of the probability that a count of reports is so far above its mean if nobody has the symbol.
 
     Bennett's inequality: a sum of variance v whose independent terms are at most 1 above their means is above its mean
     by x or more with a probability of at most exp(−v·h(x/v)), with h(u) = (1+u)·ln(1+u) − u. It is the least value of
-    Chernoff's bound exp(v·(e^t − 1 − t) − t·x) over t ≥ 0. If there is noise of the shuffler, which is not part of the
-    variances, the logarithm of its moment E e^{t·X} is added to the exponent, and the least value is searched for.
+    Chernoff's bound exp(v·(e^t − 1 − t) − t·x) over t ≥ 0. If there is noise of the shufflers, which is not part of
+    the variances, `moments` are the logarithms of its E e^{t·X} at `hashed_noise.TILTS`. They are added to the
+    exponent, and the least value is searched for.
     """
     import numpy as np
 
     spread = np.maximum(variances, 1e-300)
-    if noise is not None:
-        from hubbub.queries.randomizers.hashed_noise import TILTS, added_moments
+    if moments is not None:
+        from hubbub.queries.randomizers.hashed_noise import TILTS
 
         logs = np.zeros(len(excess))
-        for tilt, moment in zip(TILTS.tolist(), added_moments(noise).tolist(), strict=True):
+        for tilt, moment in zip(TILTS.tolist(), moments.tolist(), strict=True):
             np.minimum(logs, spread * (np.expm1(tilt) - tilt) + moment - tilt * excess, out=logs)
         bounds: Vector = np.exp(logs)
         return bounds

@@ -16,7 +16,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random, uniform
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class SendingStates(Sending, KRandomizedResponse):
         """Return a fair coin."""
         return uniform(2, random)
 
-    def noise_variance(self, period: int, noise: NoiseLaw) -> float:  # noqa: ARG002 - every round has its own batch
-        """Return Var z/(1 − γ)²: the number of symbol 1 is drawn, and the total is fixed."""
+    def noise_variance(self, period: int, noise: ChainNoise) -> float:  # noqa: ARG002 - every round has its own batch
+        """Return Var z/(1 − γ)²: the number z of symbol 1 is drawn, and the total is fixed."""
         return float(noise.variance) / self.support_gap**2
 
-    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: ChainNoise | None = None) -> tuple[Row, ...]:
         """Return how many are in state yes, of those who answered the round; other rounds give no information on it."""
         from hubbub.queries.estimation.debiased import Debiased
 

@@ -17,7 +17,7 @@ from hubbub.queries.randomizers.randomizer import Randomizer, Tally
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.questions.question import Value
 
 Memory = Mapping[str, int]
@@ -73,10 +73,10 @@ class OverRounds(ABC):
         """
 
     @abstractmethod
-    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: ChainNoise | None = None) -> tuple[Row, ...]:
         """Return the estimates after round `number`, from the published batches of the rounds up to it.
 
-        With `noise`, the shuffler drew the numbers of the batches' dummies from that law, in each round.
+        With `noise`, each shuffler drew the numbers of the batches' dummies from that law, in each round.
 
         Raises:
             ValueError: for noise beside a randomizer that the shuffler cannot imitate.

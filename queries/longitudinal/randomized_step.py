@@ -10,7 +10,7 @@ from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import Tally
     from hubbub.queries.randomizers.randomizer import Vector as Weights
 
@@ -38,12 +38,12 @@ class SendingDrawn(Sending):
         """Return uniform symbols: they add noise to every node, but hide no person's reports over the rounds."""
         return self._symbols.dummies(count, random)
 
-    def check_no_noise(self, noise: NoiseLaw | None) -> None:
+    def check_no_noise(self, noise: ChainNoise | None) -> None:
         """Return only if the shuffler adds no noise; raise ValueError otherwise."""
         if noise is not None:
             self.noise_variance(1, noise)
 
-    def noise_variance(self, period: int, noise: NoiseLaw) -> float:  # noqa: ARG002 - the strategies with noise need them
+    def noise_variance(self, period: int, noise: ChainNoise) -> float:  # noqa: ARG002 - the strategies with noise need them
         """Refuse: noise is not proven beside reports that are linked over rounds."""
         raise ValueError(
             f"reports of {self.strategy.kind} have no estimates beside noise of the shuffler; leave the noise out, or "

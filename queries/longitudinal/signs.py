@@ -26,7 +26,7 @@ from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random, uniform
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.estimation.estimates import Row
 
 S = TypeVar("S", Sampled, Vector)
@@ -119,7 +119,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     # Estimates
 
-    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: ChainNoise | None = None) -> tuple[Row, ...]:
         """Return the count after the round, the smoothed series up to it, and how many answered the round."""
         from hubbub.queries.longitudinal.series import rows_of
 

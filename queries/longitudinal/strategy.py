@@ -17,7 +17,7 @@ from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.questions.question import Value
     from hubbub.queries.randomizers.randomizer import RandomizerFamily
 
@@ -84,8 +84,8 @@ class Sending(OverRounds):
         """Return a symbol that does not depend on any answer, for a device that erased its memory."""
 
     @abstractmethod
-    def noise_variance(self, period: int, noise: NoiseLaw) -> float:
-        """Return the variance that the shuffler's noise adds to the estimated count after `period`.
+    def noise_variance(self, period: int, noise: ChainNoise) -> float:
+        """Return the variance that the shufflers' noise adds to the estimated count after `period`.
 
         Raises:
             ValueError: if the shuffler cannot imitate the reports.

@@ -24,7 +24,7 @@ from hubbub.queries.randomizers.randomizer import beside_noise, check_sum
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import Tally
     from hubbub.queries.randomizers.randomizer import Vector as Weights
 
@@ -106,25 +106,26 @@ class SendingNodes(SendingDrawn):
 
     # Estimates
 
-    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Weights, Weights]:
+    def debias(self, tally: Tally, dummies: int, noise: ChainNoise | None = None) -> tuple[Weights, Weights]:
         """Return the values' counts less the mean number of dummies of each, which noise draws for −1 and +1 alone."""
         if noise is None:
             return super().debias(tally, dummies)
         import numpy as np
 
-        law = beside_noise(self, noise)
-        counts = np.asarray(tally.counts - np.array(law.by_symbol([noise.reach] * law.draws)), dtype=np.float64)
+        law = beside_noise(self, noise.law)
+        mean = noise.shufflers * np.array(law.by_symbol([noise.law.reach] * law.draws))
+        counts = np.asarray(tally.counts - mean, dtype=np.float64)
         return counts, np.zeros(len(counts))
 
-    def noise_variance(self, period: int, noise: NoiseLaw) -> float:
-        """Return that of all nodes of the count: each has one drawn number for +1, and one for −1 if there is one."""
+    def noise_variance(self, period: int, noise: ChainNoise) -> float:
+        """Return that of all nodes of the count: of each a number of +1 is drawn, and one of −1 if there is one."""
         return len(self.horizon.cover(period)) * self._noise_of_node(noise)
 
-    def _noise_of_node(self, noise: NoiseLaw) -> float:
+    def _noise_of_node(self, noise: ChainNoise) -> float:
         sides, truthful = self.symbols - 1, float(1 - self.mechanism.node.blanket)
         return sides * float(noise.variance) / truthful**2
 
-    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: ChainNoise | None = None) -> tuple[Row, ...]:
         """Return the count after the round and how many answered it; if states change once, also the series so far.
 
         The count has no value if the last round of one of its nodes was not published. There are as many nodes as
@@ -155,15 +156,15 @@ class SendingNodes(SendingDrawn):
         value, error = sum(nodes[end][0] for end in ends), math.sqrt(sum(nodes[end][1] for end in ends))
         return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
-    def _node(self, batch: Batch, noise: NoiseLaw | None) -> tuple[float, float]:
+    def _node(self, batch: Batch, noise: ChainNoise | None) -> tuple[float, float]:
         """Return a node's estimated sum of values, and its variance at the estimated number of nonzero values."""
         if noise is not None:
             check_sum(self, noise, batch.dummies)
         node, people = self.mechanism.node, batch.tally.valid - batch.dummies
         counts = dict(zip(node.values, map(int, batch.tally.counts), strict=True))
         plus, minus = counts[1], counts.get(-1, 0)
-        # The mean number of dummies of −1 and of +1. Uniform ones are each value alike; the law's mean is its reach.
-        each = batch.dummies / self.symbols if noise is None else float(noise.reach)
+        # The mean number of dummies of −1 and of +1. Uniform ones are each value alike.
+        each = batch.dummies / self.symbols if noise is None else float(noise.mean)
         truthful, edge, sides = float(1 - node.blanket), float(node.blanket * node.edge), self.symbols - 1
         # Dummies of −1 and of +1 cancel in the mean.
         mean = 0.0 if node.signed else each

@@ -18,7 +18,7 @@ from hubbub.queries.randomizers.hash_functions import HALF_WORD, MOST_ROWS, WORD
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 ROWS = 256
@@ -146,7 +146,7 @@ class HashedResponse:
 
         check_cells(tally, self.rows * self.cells)
 
-    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Vector, Vector]:
+    def debias(self, tally: Tally, dummies: int, noise: ChainNoise | None = None) -> tuple[Vector, Vector]:
         """Decode every symbol: return the counts, and the (signed) contribution of collisions to each variance.
 
         Raises:

@@ -41,7 +41,7 @@ from hubbub.queries.randomizers.hashed_noise import Noise, NoiseSamples
 from hubbub.queries.randomizers.randomizer import Randomizer, Tally, equal_dummies
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import Counts, Vector
 
 Symbols = npt.NDArray[np.uint64]
@@ -161,7 +161,7 @@ class Decoded:
 
 
 def every_symbol(
-    randomizer: _Hashing, tally: Tally, dummies: int, noise: NoiseLaw | None = None
+    randomizer: _Hashing, tally: Tally, dummies: int, noise: ChainNoise | None = None
 ) -> tuple[Vector, Vector]:
     """Decode all symbols; return their counts, and by how much each variance differs from the mean one.
 
@@ -180,12 +180,12 @@ def every_symbol(
 
 
 def decode(
-    randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols, noise: NoiseLaw | None = None
+    randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols, noise: ChainNoise | None = None
 ) -> Decoded:
     """Return the counts of distinct symbols, from a batch's cells with that many dummies among them.
 
-    With `noise`, the shuffler drew their numbers, one for each cell of each row, from that law. It takes about 5 ns for
-    each symbol and row.
+    With `noise`, each shuffler drew their numbers, one for each cell of each row, from that law. It takes about 5 ns
+    for each symbol and row.
     """
     table = _Table(randomizer, tally, dummies, noise)
     mixed = _mixed(symbols)
@@ -252,7 +252,7 @@ def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
 class _Table:
     """A batch's cells, row by row."""
 
-    def __init__(self, randomizer: _Hashing, tally: Tally, dummies: int, noise: NoiseLaw | None) -> None:
+    def __init__(self, randomizer: _Hashing, tally: Tally, dummies: int, noise: ChainNoise | None) -> None:
         self._randomizer = randomizer
         ordered = np.sort(tally.counts)
         bounds = np.searchsorted(ordered, np.arange(randomizer.rows + 1) * randomizer.cells)

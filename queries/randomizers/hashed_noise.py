@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS
+from hubbub.queries.randomizers.randomizer import beside_noise
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms import WithNoise
-    from hubbub.queries.randomizers.randomizer import Vector
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
+    from hubbub.queries.randomizers.randomizer import Randomizer, Vector
 
 TILTS = np.geomspace(2**-10, 8, 100)
 """Values of t for Chernoff's bound. The bound is valid at each; the best is within a hundredth of the smallest."""
@@ -28,13 +29,18 @@ _FINE = 8
 """Cells are rounded up to such a part of a report, so that few distinct values represent millions of cells."""
 
 
-def added_moments(law: WithNoise) -> Vector:
-    """Return ln E e^{t·X} at each of `TILTS`: X is what the shuffler's noise adds to a symbol's cells beyond S/g.
+def added_moments(randomizer: Randomizer, noise: ChainNoise) -> Vector:
+    """Return ln E e^{t·X} at each of `TILTS`: X is what the shufflers' noise adds to a symbol's cells beyond S/g.
 
-    The shuffler adds z_c reports to each of the R·g cells, S in all, and S/g is subtracted. So X = Σ_c W_c z_c, with
+    A shuffler adds z_c reports to each of the R·g cells, S in all, and S/g is subtracted. So X = Σ_c W_c z_c, with
     W_c = 1 − 1/g at the symbol's R cells and −1/g at all others. The W_c add up to 0, and the z_c are independent and
     symmetric around the reach. With K(t) = ln E e^{t(z − reach)} this is R·(K(t(1 − 1/g)) + (g − 1)·K(t/g)), exactly.
+    Shufflers draw independently, so their moments add up.
+
+    Raises:
+        AccountingError: if the shufflers cannot imitate the reports. It is a ValueError.
     """
+    law = beside_noise(randomizer, noise.law)
     cells, away = law.krr.categories, np.arange(1, law.noise.reach + 1)
     chances = np.array([weight / (1 << TABLE_BITS) for weight in law.noise.weights[law.noise.reach + 1 :]])
 
@@ -45,7 +51,7 @@ def added_moments(law: WithNoise) -> Vector:
         return float(np.logaddexp(0, np.logaddexp.reduce(logs)))
 
     each = [cumulant(tilt * (1 - 1 / cells)) + (cells - 1) * cumulant(tilt / cells) for tilt in TILTS.tolist()]
-    return law.symbols // cells * np.array(each)
+    return noise.shufflers * (law.symbols // cells) * np.array(each)
 
 
 @dataclass(frozen=True, eq=False)

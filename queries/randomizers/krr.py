@@ -12,7 +12,7 @@ from hubbub.queries.fields import DENOMINATOR, MAXIMUM_SYMBOLS, Fields
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 SYMBOL_BYTES = 4
@@ -111,7 +111,7 @@ class KRandomizedResponse:
 
         check_counts(tally, self.symbols)
 
-    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Vector, Vector]:  # noqa: ARG002 - hashed counts need it
+    def debias(self, tally: Tally, dummies: int, noise: ChainNoise | None = None) -> tuple[Vector, Vector]:  # noqa: ARG002 - hashed counts need it
         """Return the symbols' counts, linear in those of the reports."""
         from hubbub.queries.randomizers.counting import debiased
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise, NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.queries.fields import Fields
 from hubbub.queries.randomizers.sampling import Random
@@ -219,8 +219,8 @@ class Imitable(Protocol):
             ValueError: if there is not one count for each symbol, or a count is negative.
         """
 
-    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Vector, Vector]:
-        """Return what a randomizer's `debias` returns; with `noise`, the numbers of dummies were drawn from that law.
+    def debias(self, tally: Tally, dummies: int, noise: ChainNoise | None = None) -> tuple[Vector, Vector]:
+        """Return what a randomizer's `debias` returns; with `noise`, each shuffler drew its dummies from that law.
 
         ĉ_j is unbiased in either case, because each symbol of reports has the same expected number of the dummies.
         """
@@ -235,19 +235,19 @@ def beside_noise(randomizer: Randomizer, noise: NoiseLaw) -> WithNoise:
     return WithNoise(cast(Imitated, randomizer.mechanism), noise)
 
 
-def check_sum(randomizer: Randomizer, noise: NoiseLaw, dummies: int) -> None:
-    """Return only if the shuffler can have drawn `dummies` reports in all from `noise`.
+def check_sum(randomizer: Randomizer, noise: ChainNoise, dummies: int) -> None:
+    """Return only if the shufflers can have drawn `dummies` reports in all from `noise`.
 
     Raises:
-        ValueError: otherwise, or if it cannot imitate the randomizer's reports.
+        ValueError: otherwise, or if they cannot imitate the randomizer's reports.
     """
-    least, most = beside_noise(randomizer, noise).dummies_range
+    least, most = (noise.shufflers * end for end in beside_noise(randomizer, noise.law).dummies_range)
     if not least <= dummies <= most:
         limit = f"{least}" if least == most else f"{least} to {most}"
         raise ValueError(f"{dummies} dummies are no sum of this noise; give {limit}")
 
 
-def equal_dummies(randomizer: Randomizer, dummies: int, noise: NoiseLaw | None = None) -> float:
+def equal_dummies(randomizer: Randomizer, dummies: int, noise: ChainNoise | None = None) -> float:
     """Return how many uniform dummies have the variance of those in a batch: without noise, as many as there are.
 
     Let Σ_j W_j N_j be a statistic of the counts N_j of reports of each symbol j in R. A uniform dummy adds to it the
@@ -261,12 +261,15 @@ def equal_dummies(randomizer: Randomizer, dummies: int, noise: NoiseLaw | None =
     V(S) = Var(z_j | S) has the mean (1 − 1/|R|)·Var z. The mean is used, so that an error is what it was planned to be,
     and is right on average over the draws.
 
+    With several shufflers, z_j is the sum of one independent draw of each. All steps hold for these sums: they are
+    independent and of one law, and Var z is as many times larger (`ChainNoise`).
+
     Raises:
         AccountingError: for noise beside a randomizer that the shuffler cannot imitate. It is a ValueError.
     """
     if noise is None:
         return dummies
-    law = beside_noise(randomizer, noise)
+    law = beside_noise(randomizer, noise.law)
     return float(law.symbols ** (2 if law.fixed_total else 1) * noise.variance)
 
 

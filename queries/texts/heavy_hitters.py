@@ -28,13 +28,14 @@ from hubbub.queries.estimation.bands import Z_95
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.randomizers.hashed_decoding import Symbols
-from hubbub.queries.randomizers.randomizer import Randomizer, beside_noise, equal_dummies
+from hubbub.queries.randomizers.hashed_noise import added_moments
+from hubbub.queries.randomizers.randomizer import Randomizer, equal_dummies
 from hubbub.queries.texts.alphabet import Alphabet, every_character
 from hubbub.queries.texts.lookup import FALSE_DISCOVERIES, OfTexts, answered, row_of, standing_out, stands_out_from
 from hubbub.queries.texts.prefixes import Digests, Prefix
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
 
 MOST_LOOKED_UP = 5_000_000
 """Most look-ups in one round: about twenty seconds, and a gigabyte."""
@@ -76,7 +77,7 @@ class HeavyHitterQuestion(Protocol):
         """Return the texts that are frequent, from the batches of the rounds up to `number`."""
 
     def steps(
-        self, randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None = None
+        self, randomizer: Randomizer, people: int, dummies: int, noise: ChainNoise | None = None
     ) -> tuple[PrefixStep, ...]:
         """Return the work to decode each round, and the counts that stand out of it."""
 
@@ -250,16 +251,16 @@ def last_step(prefixes: Sequence[int]) -> int:
 
 
 def steps_of(
-    question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None = None
+    question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int, noise: ChainNoise | None = None
 ) -> tuple[PrefixStep, ...]:
     """Return the work to decode each round with so many people and dummies, and the counts that stand out of it.
 
-    If the shuffler adds noise, only its law matters, and not how many `dummies` that makes.
+    If the shufflers add noise, only its law matters, and not how many `dummies` that makes.
     """
     hit, miss = randomizer.variances(np.array([1.0, 0.0])).tolist()
     of_dummies = equal_dummies(randomizer, dummies, noise) * randomizer.dummy_variance(np.array([1.0, 0.0]))
-    variance, law = people * miss + of_dummies, None if noise is None else beside_noise(randomizer, noise)
-    bounded = (variance if law is None else people * miss) * randomizer.support_gap**2
+    variance, moments = people * miss + of_dummies, None if noise is None else added_moments(randomizer, noise)
+    bounded = (variance if moments is None else people * miss) * randomizer.support_gap**2
     alphabet, before, steps = every_character(), 0, []
     for number in range(len(question.prefixes) + 1 if question.prefixes else 0):
         length = question.length_in(number)
@@ -267,7 +268,7 @@ def steps_of(
         each = alphabet.count(b"", reach, length is not None)
         # The first round continues only the empty beginning.
         fitting = min(MOST_LOOKED_UP // each, 1) if number == 0 else MOST_LOOKED_UP // each
-        least = stands_out_from(bounded, max(each * fitting, 1), law) / randomizer.support_gap
+        least = stands_out_from(bounded, max(each * fitting, 1), moments) / randomizer.support_gap
         found = _found_from(least, variance, hit - miss)
         steps.append(PrefixStep(number, length, each, fitting, least, found))
         before = length or before

@@ -31,11 +31,10 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Decoded, decode
 from hubbub.queries.randomizers.hashed_decoding import packed as packed
 from hubbub.queries.randomizers.hashed_decoding import unpacked as unpacked
-from hubbub.queries.randomizers.hashed_noise import TILTS, added_moments
+from hubbub.queries.randomizers.hashed_noise import TILTS
 from hubbub.queries.texts.prefixes import Prefix
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms import WithNoise
     from hubbub.queries.questions.question import Value
     from hubbub.queries.randomizers.hashed_decoding import Symbols
     from hubbub.queries.randomizers.randomizer import Vector
@@ -125,17 +124,18 @@ def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> lis
     return found
 
 
-def stands_out_from(spread: float, looked_up: int, noise: WithNoise | None = None) -> float:
+def stands_out_from(spread: float, looked_up: int, moments: Vector | None = None) -> float:
     """Return how many reports above the mean make one of so many look-ups stand out alone.
 
     `spread` is V, the variance of the reports in the cells of a text that nobody has. The result is the root t of
     V·h(t/V) = ln(m·H_m/q): a single discovery must have this smallest p-value of Benjamini and Yekutieli's procedure.
-    If other look-ups stand out too, less is enough. With noise of the shuffler, which is not part of `spread`, the
-    result is the least t for which Chernoff's bound is as small (`significance.bounded_p_values`).
+    If other look-ups stand out too, less is enough. With noise of the shufflers, which is not part of `spread`, the
+    result is the least t for which Chernoff's bound is as small (`significance.bounded_p_values`). Then `moments` are
+    those that the noise adds (`hashed_noise.added_moments`).
     """
     needed = math.log(looked_up * float((1 / np.arange(1, looked_up + 1)).sum()) / FALSE_DISCOVERIES)
-    if noise is not None:
-        exponents = spread * (np.expm1(TILTS) - TILTS) + added_moments(noise)
+    if moments is not None:
+        exponents = spread * (np.expm1(TILTS) - TILTS) + moments
         return float(((needed + exponents) / TILTS).min())
     low, high = 0.0, 1.0
     while spread * _bennett(high) < needed:

@@ -28,7 +28,7 @@ from hubbub.queries.randomizers.sampling import Random
 from hubbub.queries.texts.prefixes import Digests, Prefix, read_prefixes
 
 if TYPE_CHECKING:
-    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+    from hubbub.accountant.mechanisms.noise_law import ChainNoise
     from hubbub.queries.estimation.debiased import Debiased
     from hubbub.queries.randomizers.randomizer import Randomizer, Vector
     from hubbub.queries.texts.alphabet import Alphabet
@@ -238,7 +238,7 @@ class Text:
         return find_heavy_hitters(self, number, batches, alphabet, say)
 
     def steps(
-        self, randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None = None
+        self, randomizer: Randomizer, people: int, dummies: int, noise: ChainNoise | None = None
     ) -> tuple[PrefixStep, ...]:
         """Return the work to decode each round, and the counts that stand out of it; empty without prefixes."""
         from hubbub.queries.texts.heavy_hitters import steps_of

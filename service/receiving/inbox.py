@@ -71,11 +71,12 @@ class InboxTransaction(ABC, Generic[D]):
         self._insert_batch(record, document, key_set_hash)
         return 0
 
-    def _releases(self, _task_id: bytes) -> Sequence[Release]:
-        """Return the task's stored releases; a receiver that only forwards batches stores none."""
-        return ()
+    @abstractmethod
+    def _releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return the task's stored releases, oldest first."""
 
-    def _add_releases(self, _task_id: bytes, _releases: Sequence[Release]) -> None:
+    @abstractmethod
+    def _add_releases(self, task_id: bytes, releases: Sequence[Release]) -> None:
         """Append releases to the stored ones of the task."""
 
     @abstractmethod

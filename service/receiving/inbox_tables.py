@@ -141,7 +141,7 @@ class InboxTables(InboxTransaction[D]):
             "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(round_row, batch.query),
-            *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
+            *(document.body, document.signature, record.reports, record.added, record.last_digest),
         )
 
     def batch(self, batch: BatchId) -> D | None:

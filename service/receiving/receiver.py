@@ -43,7 +43,7 @@ class StoredKey:
 class Delivery:
     """A stored batch: the sender's record, the progress of delivery, and the counts once it is committed.
 
-    `reports` counts those of devices; the envelopes include `dummies` more, made by the shuffler.
+    `reports` counts those of devices; the envelopes include `dummies` more, made by the shufflers before the receiver.
     """
 
     id: BatchId
@@ -136,7 +136,7 @@ def announcement_check(
     document: SignedDocument,
     own_record: SignedDocument,
     key_set_hash: bytes,
-    releases: ReleaseChunk | None = NO_RELEASES,
+    releases: ReleaseChunk = NO_RELEASES,
 ) -> Check:
     """Return the check of an announcement against the stored state of its round.
 
@@ -146,8 +146,7 @@ def announcement_check(
 
     def check(stored: Announced[Delivery]) -> None:
         # First: if the shuffler's store is an old copy, every other fault follows from that.
-        if releases is not None:
-            check_chain(task, record, document, releases, stored.releases)
+        check_chain(task, record, document, releases, stored.releases)
         known = stored.known
         if known is not None and known.record.body != document.body:
             name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
@@ -279,19 +278,15 @@ class Receiver(Generic[D]):
         document: SignedDocument,
         key_set: KeySet,
         own_record: SignedDocument,
-        releases: ReleaseChunk | None = NO_RELEASES,
+        releases: ReleaseChunk = NO_RELEASES,
     ) -> int:
         """Accept the announcement of a batch whose record and key set were checked; return the next offset to send.
-
-        If `releases` is None, another party checks and stores them: this one only forwards them.
 
         Raises:
             Refusal: FORKED, INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
         """
         check = announcement_check(task, record, document, own_record, key_set.hash, releases)
-        offset = await self._refused_or(
-            task, self._inbox.announce(record, document, key_set.hash, check, releases or NO_RELEASES)
-        )
+        offset = await self._refused_or(task, self._inbox.announce(record, document, key_set.hash, check, releases))
         self._incidents.resolve(("releases", task.id))
         return offset
 

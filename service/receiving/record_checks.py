@@ -67,7 +67,7 @@ def check_record(task: Task, record: BatchRecord) -> None:
             f"the batch has {record.reports} reports, but the minimum of task {task.name} is {task.minimum_reports}"
         )
         raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
-    differ = task.dummies_differ(record.batch.query, record.dummies)
+    differ = record.dummies_differ(task)
     if differ is not None:
         raise Refusal(Reason.BAD_RECORD, f"{differ}; it is counted with exactly that number")
     if record.admission != task.admission.mode.value:

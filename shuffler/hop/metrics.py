@@ -33,11 +33,14 @@ class HopStage(StrEnum):
 class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
     """Reads rounds and queues at each scrape."""
 
-    def __init__(self, tasks: Mapping[bytes, Task], store: HopStore, refusals: Mapping[Reason, int]) -> None:
+    def __init__(
+        self, tasks: Mapping[bytes, Task], store: HopStore, refusals: Mapping[Reason, int], added: Mapping[bytes, int]
+    ) -> None:
         super().__init__()
         self._tasks = tasks
         self._store = store
         self._refusals = refusals
+        self._added = added
 
     async def _snapshot(self) -> Sequence[HopRoundStatus]:
         return [each for each in await self._store.statuses() if each.task_id in self._tasks]
@@ -62,8 +65,13 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
         for reason in Reason:
             if reason in self._refusals:
                 refused.add_metric((reason.value,), self._refusals[reason])
+        added = CounterMetricFamily(
+            f"{PREFIX}_noise_added", "Reports that this hop added to batches as noise since the start.", labels=TASK
+        )
+        for task in self._tasks.values():
+            added.add_metric(names(task), self._added.get(task.id, 0))
         waiting = GaugeMetricFamily(
             f"{PREFIX}_queue_depth", "What waits: store has operations that wait for the disk.", labels=("queue",)
         )
         waiting.add_metric(("store",), self._store.waiting)
-        yield from (batches, refused, waiting)
+        yield from (batches, refused, added, waiting)

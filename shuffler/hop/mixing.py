@@ -1,4 +1,6 @@
-"""Removes a layer from every envelope of a batch that arrived, and permutes the contents uniformly.
+"""Removes a layer from every envelope of a batch that arrived, and permutes the contents uniformly, with noise added.
+
+The hop's dummies are among the contents before they are permuted, so every order of the whole list is equally likely.
 
 Envelopes that do not open, and duplicates, are left out and counted in the hop's record: none disappears silently.
 """
@@ -18,6 +20,7 @@ from hubbub.service.processes.opening_pool import Opened, OpeningJob
 from hubbub.service.receiving.deduplication import Chunks, distinct
 from hubbub.shuffler.mix.external_sort import Column
 from hubbub.shuffler.mix.mix import Random, blocks, in_uniform_order
+from hubbub.shuffler.mix.spool import Kept, chunks_of
 
 Open = Callable[[OpeningJob, Iterable[bytes], int], Iterator[Opened]]
 """Opens envelopes: `OpeningPool.open`."""
@@ -40,16 +43,24 @@ class OpenedLayer:
 
 
 def opened(
-    job: OpeningJob, parts: Chunks, envelopes: int, width: int, opener: Open, folder: Path, random: Random
+    job: OpeningJob,
+    parts: Chunks,
+    envelopes: int,
+    width: int,
+    opener: Open,
+    folder: Path,
+    random: Random,
+    dummies: Kept,
 ) -> OpenedLayer:
-    """Open a batch of `envelopes` envelopes, and permute their contents, `width` bytes each.
+    """Open a batch of `envelopes` envelopes, and permute their contents and `dummies`, `width` bytes each.
 
     Blocks until the last envelope is opened, so call it in a thread. Contents too large for memory go through files
     without names in `folder`.
     """
     opening = OpenedLayer(iter(()))
-    rows = _rows(opener(job, distinct(parts, envelopes, job.width, opening.counted), envelopes), width, opening)
-    mixed = blocks(in_uniform_order(rows, envelopes, width, folder, random), width)
+    inside = _rows(opener(job, distinct(parts, envelopes, job.width, opening.counted), envelopes), width, opening)
+    rows = itertools.chain(inside, chunks_of(dummies))
+    mixed = blocks(in_uniform_order(rows, envelopes + len(dummies), width, folder, random), width)
     # The first block is known only when all envelopes are opened; later blocks are read while they are stored.
     first = list(itertools.islice(mixed, 1))
     opening.blocks = itertools.chain(first, mixed)

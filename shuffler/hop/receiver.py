@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
@@ -34,7 +35,9 @@ from hubbub.service.receiving.round_keys import NewKey, make_key
 from hubbub.shuffler.hop.mixing import opened
 from hubbub.shuffler.hop.records import HopBatch
 from hubbub.shuffler.hop.store import HopStore
+from hubbub.shuffler.mix.dummies import DummySealer, let_go
 from hubbub.shuffler.mix.mix import Random
+from hubbub.shuffler.mix.spool import Kept
 from hubbub.shuffler.release.delivery import (
     CALL_SECONDS,
     Analyzer,
@@ -87,6 +90,8 @@ class Hop:
         self._random = random
         self._new_key = new_key
         self._announced: dict[BatchId, tuple[KeySet, ReleaseChunk]] = {}
+        self.added: Counter[bytes] = Counter()
+        """How many reports of noise this process added to the batches of each task."""
         self._receiver = _HopReceiver(store, self._pass_on, incidents)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
@@ -117,10 +122,11 @@ class Hop:
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
-        The releases are passed on to the analyzer, which counts them.
+        The hop keeps the releases, and passes them on. All rounds that it ever permutes are in one chain of releases,
+        which each certificate lists. So no round can be kept from the certificates behind this hop's back.
 
         Raises:
-            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED.
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED.
         """
         task = self._known(task_of(record))
         read = read_record(record, task, task.identities.hops[: self._index(task)])
@@ -128,7 +134,7 @@ class Hop:
         check_record(task, read)
         check_key_set(task, read, key_set)
         own = behind(key_set.analyzer, self._index(task))
-        offset = await self._receiver.begin(task, read, record, key_set, own, None)
+        offset = await self._receiver.begin(task, read, record, key_set, own, releases)
         self._announced[read.batch] = key_set, releases
         if offset < read.envelopes:
             self._opening_pool.warm_up(read.envelopes)
@@ -160,7 +166,8 @@ class Hop:
         # Key set and releases go on with the batch, and are only in memory: `begin` brings them again.
         if stored.id not in self._announced:
             raise Refusal(Reason.NOT_READY, "this hop was restarted; begin the delivery again", RETRY_SECONDS)
-        # Permuted only once: a repeated commit delivers the stored list, whose record is signed.
+        # Noise is drawn for a list, and the list permuted, only once: a repeated commit delivers the stored list, whose
+        # record is signed. A hop that stops before the list is stored draws anew, and nobody has seen the first draw.
         if stored.mixed is None:
             stored = await self._mix(task, stored)
         try:
@@ -182,23 +189,38 @@ class Hop:
         position, query = self._position(task), stored.id.query
         destination = Destination(task.id, stored.id.round, key.key_set_hash)
         job = OpeningJob(destination, key.private, query, task.arriving_bytes(position)[query], task.suite, position)
-        width = task.arriving_bytes(position + 1)[query]
-        chunks = functools.partial(self._store.arrived, stored.id)
+        key_set, _ = self._announced[stored.id]
+        sealing = DummySealer(task, stored.id.round, key_set, position)
+        dummies = await sealing.of_query(query, self._random, self._store.folder)
+        try:
+            mixed = await self._mixed(task, stored, job, dummies)
+        finally:
+            # The draw was in this process's memory alone, and now is nowhere.
+            let_go([dummies])
+        return mixed
+
+    async def _mixed(self, task: Task, stored: HopBatch, job: OpeningJob, dummies: Kept) -> HopBatch:
+        """Open a batch, permute it with the dummies, and store it with its record."""
+        position, store = self._position(task), self._store
+        width, chunks = task.arriving_bytes(position + 1)[stored.id.query], functools.partial(store.arrived, stored.id)
+        batch = job, chunks, stored.envelopes, width
         opening = await asyncio.to_thread(
-            opened, job, chunks, stored.envelopes, width, self._opening_pool.open, self._store.folder, self._random
+            lambda: opened(*batch, self._opening_pool.open, store.folder, self._random, dummies)
         )
 
         def sign(digest: bytes, released: int) -> SignedDocument:
-            record = HopRecord(position, stored.record, stored.envelopes, opening.left_out, digest)
+            record = HopRecord(position, stored.record, stored.envelopes, opening.left_out, digest, len(dummies))
             if record.released != released:
                 raise HubbubError(
-                    f"{released} envelopes were stored, but {record.released} were opened; the store may be damaged "
-                    "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+                    f"{released} envelopes were stored, but {record.released} were opened or added; the store may be "
+                    "damaged (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
                 )
             return record.signed_by(self._identity)
 
-        mixed = await self._store.mix(stored.id, opening.blocks, width, sign)
-        _LOG.info("batch mixed", **_names(task, stored.id), received=stored.envelopes, **opening.left_out)
+        mixed = await store.mix(stored.id, opening.blocks, width, sign)
+        self.added[task.id] += len(dummies)
+        counts = {"received": stored.envelopes, "added": len(dummies), **opening.left_out}
+        _LOG.info("batch mixed", **_names(task, stored.id), **counts)
         return mixed
 
     async def _deliver(self, task: Task, stored: HopBatch) -> Committed:

@@ -103,7 +103,7 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
         await store.add_tasks(tasks.values())
         hop = Hop(tasks, identity, store, opening_pool, taker, settings.next, incidents=incidents)
         timed = TimedDelivery(hop, metrics.stage(HopStage.ACCEPT), metrics.stage(HopStage.PASS_ON))
-        collector = HopCollector(tasks, store, timed.refusals)
+        collector = HopCollector(tasks, store, timed.refusals, hop.added)
         for each in (collector, Disk("hop", settings.data), IncidentCollector("hop", incidents), certificates):
             metrics.registry.register(each)
         async with certificates.watched():

@@ -15,6 +15,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId, released_digest
+from hubbub.protos.records.release_chain import Release
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import damage_in
@@ -25,6 +26,7 @@ from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
 from hubbub.service.receiving.inbox_tables import ROUND_TABLES, InboxTables
 from hubbub.service.sqlite.files import create
 from hubbub.service.sqlite.group_commit import GroupCommit
+from hubbub.service.sqlite.release_table import CHAIN_TABLE, insert_releases, releases_of
 from hubbub.shuffler.hop.records import HopBatch, HopRoundStatus
 from hubbub.shuffler.hop.store import Sign
 
@@ -62,6 +64,7 @@ CREATE TABLE released (
     envelopes BLOB NOT NULL,
     UNIQUE (batch, first)
 ) STRICT;
+{CHAIN_TABLE}
 """,
 )
 
@@ -86,6 +89,12 @@ class HopTables(InboxTables[HopBatch]):
         for task in tasks:
             statement = "INSERT OR IGNORE INTO task (id, queries) VALUES (?, ?)"
             self._run(statement, task.id, len(task.queries))
+
+    def _releases(self, task_id: bytes) -> Sequence[Release]:
+        return releases_of(self._connection, task_id)
+
+    def _add_releases(self, task_id: bytes, releases: Sequence[Release]) -> None:
+        insert_releases(self._connection, task_id, releases)
 
     def abandon(self, task_id: bytes, round_number: int) -> None:
         super().abandon(task_id, round_number)

@@ -26,9 +26,9 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import ChainPosition, Release
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import FIRST_SHUFFLER, Task
 from hubbub.shuffler.mix.external_sort import Buckets, Column, Keys
-from hubbub.shuffler.mix.spool import Spool
+from hubbub.shuffler.mix.spool import Kept, chunks_of
 from hubbub.shuffler.records import Round, StoreError
 
 IN_MEMORY = 56 * 2**20
@@ -110,7 +110,7 @@ def mix(
     task: Task,
     identity: Identity,
     random: Random = os.urandom,
-    dummies: Sequence[Column | Spool] = (),
+    dummies: Sequence[Kept] = (),
     order: Order | None = None,
 ) -> None:
     """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
@@ -128,7 +128,7 @@ def mix(
     for query in range(len(task.queries)):
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
         added = dummies[query] if dummies else none
-        differ = task.dummies_differ(query, len(added))
+        differ = task.dummies_differ(query, len(added), FIRST_SHUFFLER)
         if differ is not None:
             raise StoreError(f"{differ}; mix again")
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
@@ -200,9 +200,7 @@ def _gathered(rows: Rows) -> Iterator[Column]:
         yield np.concatenate(gathered)
 
 
-def _rows(
-    inners: RoundContents, query: int, widths: Sequence[int], count: int, added: Column | Spool
-) -> Iterator[Column]:
+def _rows(inners: RoundContents, query: int, widths: Sequence[int], count: int, added: Kept) -> Iterator[Column]:
     """Yield one query's envelopes as they came, then those added; fail unless `count` of the former came."""
     # The count is checked while blocks are already being stored: the error rolls back the store's transaction.
     found, start, end = 0, sum(widths[:query]), sum(widths[: query + 1])
@@ -220,7 +218,7 @@ def _rows(
             f"the store has {found} of {count} acknowledged submissions; it may be damaged "
             "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
         )
-    yield from added.chunks() if isinstance(added, Spool) else (added,)
+    yield from chunks_of(added)
 
 
 def _stored(inners: RoundContents, query: int, mixed: Rows, width: int) -> Iterator[bytes]:

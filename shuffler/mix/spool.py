@@ -51,3 +51,12 @@ class Spool:
         """Close the file, which deletes it. What a full disk did not take is lost with it, as it is needed no more."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+Kept = Column | Spool
+"""Envelopes until the mix: in memory, or on disk if they are too many."""
+
+
+def chunks_of(kept: Kept) -> Iterator[Column]:
+    """Yield the envelopes, in memory or on disk, in chunks."""
+    yield from kept.chunks() if isinstance(kept, Spool) else (kept,)

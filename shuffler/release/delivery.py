@@ -190,6 +190,7 @@ class Deliverer:
         self._store = store
         self._analyzer = analyzer
         self._pause = pause
+        self._gaps: set[bytes] = set()
 
     async def deliver(self, round_: Round, task: Task, notice: Notice) -> Round:
         """Deliver all batches of a mixed round of a task; return it RELEASED. Retries for ever.
@@ -249,7 +250,15 @@ class Deliverer:
         delivery = BatchDelivery(batch_id, batch.record, key_set, releases, digest)
         read = _reader(self._store, round_, task, batch)
         look = functools.partial(check_signed, self._store, round_, task, batch)
-        return await deliver_batch(self._analyzer, delivery, read, parties, backoff.succeeded, look)
+        try:
+            committed = await deliver_batch(self._analyzer, delivery, read, parties, backoff.succeeded, look)
+        except Refusal as refusal:
+            if refusal.reason is Reason.INCOMPLETE:
+                # A hop with a new store lacks releases that the analyzer has: the next try sends all of them.
+                self._gaps.add(task.id)
+            raise
+        self._gaps.discard(task.id)
+        return committed
 
     async def _counted_before(
         self, batch: BatchId, digest: bytes, deadline: float, damaged: Undeliverable
@@ -278,7 +287,7 @@ class Deliverer:
         # If its chain is not a prefix of ours, send all of it: the analyzer's own refusal explains the difference.
         follows = head_after(task.id, releases[: known.count]) == known.head
         # `end - 1`: this round's own release is sent even if the analyzer has it.
-        first = min(known.count, end - 1) if follows else 0
+        first = min(known.count, end - 1) if follows and task.id not in self._gaps else 0
         return ReleaseChunk(first, tuple(releases[first:end]))
 
 

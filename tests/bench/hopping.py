@@ -20,7 +20,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import NO_RELEASES, Known, ReleaseChunk, first_head, position_after
+from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, first_head, position_after
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, _inner_info
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import ENROLLED
@@ -74,6 +74,7 @@ class _Sender:
         self.task = Task("speed", schedule, 1000, privacy, (THEME,), identities, ENROLLED, 10 * REPORTS)
         HopSqliteStore.create(folder)
         self.store = HopSqliteStore(folder)
+        self.released: list[Release] = []
         taker = _Taker(self.task, analyzer)
         self.hop = Hop({self.task.id: self.task}, hop, self.store, opening_pool, taker, "nobody:1")
 
@@ -89,11 +90,13 @@ class _Sender:
         width, batch = self.task.inner_bytes[0], BatchId(self.task.id, number, 0)
         parts = [envelopes[start : start + width] for start in range(0, len(envelopes), width)]
         blocks = [tuple(parts[first : first + RELEASED_BLOCK]) for first in range(0, len(parts), RELEASED_BLOCK)]
-        digest, position = released_digest([envelopes]), position_after(self.task.id, ())
+        digest, position = released_digest([envelopes]), position_after(self.task.id, self.released)
         record = BatchRecord(batch, REPORTS, digest, key_set.hash, "operator", admission="enrolled", position=position)
         document, offset = record.signed_by(self.shuffler), 0
+        first = len(self.released)
+        self.released.append(Release.signed(number, REPORTS, 0, [document]))
         started = time.perf_counter()
-        await self.hop.begin(document, key_set, NO_RELEASES)
+        await self.hop.begin(document, key_set, ReleaseChunk(first, tuple(self.released[first:])))
         for block in blocks:
             offset = await self.hop.put(Envelopes(batch, offset, block))
         committed = await self.hop.commit(batch, digest)

@@ -133,8 +133,8 @@ def test_plan_shows_what_else_might_be_added_and_who_must_be_honest(task: Path) 
     assert ran.status == 0, ran.err
     assert "carrier: if the shuffler adds" in ran.out
     assert "10 (own)" in ran.out
-    assert "with noise the shuffler alone, even if everybody else lies" in ran.out
-    assert "if shuffler and analyzer collude, ε_local is left in each case" in ran.out
+    assert "with noise one shuffler alone, even if everybody else lies" in ran.out
+    assert "if all shufflers and the analyzer collude, ε_local is left in each case" in ran.out
     assert "10 (own)" not in hubbub("plan", task, "--no-compare").out
 
 

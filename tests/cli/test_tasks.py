@@ -154,6 +154,17 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
 
 
 @pytest.mark.slow
+def test_plan_counts_the_hops_in_trust_and_says_that_each_shuffler_adds_noise(tmp_path: Path) -> None:
+    assert hubbub("init", "chain", "--hops", "3", folder=tmp_path).status == 0
+    printed = hubbub("plan", tmp_path / "chain/operator/task.toml").out
+    assert "theme: each of the 3 shufflers adds noise: of each symbol a random number of reports, 79 on" in printed
+    assert "(geometric); 711 in all on average" in printed
+    assert "noise: one honest shuffler of the 3 is enough" in printed
+    assert "the standard deviation of all noise is 1.73 times that of one shuffler's" in printed
+    assert "noise: its ε holds if one of the 3 shufflers is honest; everybody else may lie" in printed
+
+
+@pytest.mark.slow
 def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     assert text.count("\n[[query]]") == 2

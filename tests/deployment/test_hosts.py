@@ -196,7 +196,7 @@ def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> N
 def test_a_hop_on_a_host_of_its_own_is_one_more_unit(fleet: Fleet) -> None:
     fleet.services = CHAIN
     verified = run_the_pipeline(fleet)
-    assert "theme: hop-2 passed on 120 of 120 envelopes" in verified
+    assert "theme: hop-2 received 120 envelopes, passed on 120" in verified
     assert " if one of the 2 shufflers, the analyzer and everyone who answers are honest" in verified
 
 

@@ -226,7 +226,7 @@ NOISY_BATCHES = tuple(
     replace(BATCH, batch=BatchId(NOISY_TASK.id, 1, query), dummies=dummies, admission=NOISY_TASK.admission.mode.value)
     for query, dummies in ((0, 20), (0, 0), (1, 24))
 )
-HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
+HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32), 5)
 
 RELEASES = ReleaseChunk(
     1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)]))

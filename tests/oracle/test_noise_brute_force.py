@@ -364,3 +364,32 @@ def test_no_mass_of_a_pair_is_counted_twice(categories: int, law: NoiseLaw) -> N
         found = atoms(krr, law, categories == 2)
         mass = float((2 * found.q + found.gap).sum()) + found.even + found.cut
         assert mass == pytest.approx(1, abs=1e-12)
+
+
+def joined_draws(one: View, other: View) -> View:
+    """What two shufflers add together, each with a draw of its own."""
+    found: View = defaultdict(Fraction)
+    for (counts, mass), (more, chance) in itertools.product(one.items(), other.items()):
+        found[tuple(map(sum, zip(counts, more, strict=True)))] += mass * chance
+    return found
+
+
+@pytest.mark.parametrize(("categories", "law"), [(2, HALF), (2, BELL), (3, ONE)])
+@pytest.mark.parametrize("honest", [1, 2])
+def test_the_bound_of_one_draw_covers_a_chain_with_one_honest_shuffler_or_more(
+    categories: int, law: NoiseLaw, honest: int
+) -> None:
+    """A chain of two: what a lying shuffler draws is known, and an honest one's draw only hides more."""
+    randomizer = KRR(categories, Fraction(1, 3))
+    mechanism, laws = WithNoise(randomizer, law), answers_of(randomizer)
+    own = noise_view(mechanism)
+    known: View = {(2,) * categories: Fraction(1)}
+    whole = joined_draws(own, own if honest == 2 else known)
+    first, second = added(whole, laws[0]), added(whole, laws[1])
+    alone = added(own, laws[0]), added(own, laws[1])
+    for share in SHARES:
+        epsilon = share * mechanism.epsilon_local
+        truth = max(divergence(first, second, epsilon), divergence(second, first, epsilon))
+        assert above(BOUNDS["noise"].delta(mechanism, 1, epsilon)[1], truth)
+        of_one = max(divergence(*alone, epsilon), divergence(*alone[::-1], epsilon))
+        assert truth == of_one if honest == 1 else truth <= of_one

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.mechanisms import KRR
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
@@ -51,7 +51,14 @@ def noise_of(noise: NoiseLaw, symbols: int) -> Found:
 def batches(answers: Sequence[int], query: Query) -> Iterator[tuple[Fraction, tuple[int, ...], int]]:
     """Every batch: its probability, its counts, and the number of its dummies."""
     assert query.noise is not None
-    reports, added = people(answers, query.symbols), noise_of(query.noise, query.symbols)
+    reports, each = people(answers, query.symbols), noise_of(query.noise, query.symbols)
+    added = each
+    for _ in range(query.shufflers - 1):
+        after: Found = {}
+        for (z, p), (more, q) in itertools.product(added.items(), each.items()):
+            summed = tuple(map(sum, zip(z, more, strict=True)))
+            after[summed] = after.get(summed, Fraction(0)) + p * q
+        added = after
     for (counts, p), (z, q) in itertools.product(reports.items(), added.items()):
         yield p * q, tuple(map(sum, zip(counts, z, strict=True))), sum(z)
 
@@ -63,23 +70,25 @@ def exact_counts(counts: Sequence[int], dummies: int) -> list[Fraction]:
     return [(count - base) / KEEP for count in counts]
 
 
-HISTOGRAMS = [
-    (KRandomizedResponse(2, GAMMA), STEEP, (0, 0, 1)),
-    (KRandomizedResponse(2, GAMMA), FLAT, (1, 1, 1)),
-    (KRandomizedResponse(3, GAMMA), STEEP, (0, 0, 2)),
-    (KRandomizedResponse(3, GAMMA), FLAT, (0, 1)),
-    (KRandomizedResponse(4, GAMMA), STEEP, (3, 3)),
+HISTOGRAMS: list[tuple[KRandomizedResponse, NoiseLaw, tuple[int, ...], int]] = [
+    (KRandomizedResponse(2, GAMMA), STEEP, (0, 0, 1), 1),
+    (KRandomizedResponse(2, GAMMA), FLAT, (1, 1, 1), 1),
+    (KRandomizedResponse(3, GAMMA), STEEP, (0, 0, 2), 1),
+    (KRandomizedResponse(3, GAMMA), FLAT, (0, 1), 1),
+    (KRandomizedResponse(4, GAMMA), STEEP, (3, 3), 1),
+    (KRandomizedResponse(2, GAMMA), FLAT, (0, 0, 1), 3),
+    (KRandomizedResponse(3, GAMMA), STEEP, (0, 0, 2), 2),
 ]
 
 
-@pytest.mark.parametrize(("randomizer", "noise", "answers"), HISTOGRAMS, ids=str)
+@pytest.mark.parametrize(("randomizer", "noise", "answers", "shufflers"), HISTOGRAMS, ids=str)
 @pytest.mark.parametrize("weights", [(1, 0, 0, 0), (0, 1, 1, 0), (0, 1, 2, 3)], ids=str)
 def test_mean_and_variance_over_all_draws_are_those_stated(
-    randomizer: KRandomizedResponse, noise: NoiseLaw, answers: Sequence[int], weights: Sequence[int]
+    randomizer: KRandomizedResponse, noise: NoiseLaw, answers: Sequence[int], shufflers: int, weights: Sequence[int]
 ) -> None:
     """The mean is the truth exactly, and the variance that of people, as without noise, and that of D' dummies."""
     names = tuple("abcd")[: randomizer.symbols]
-    query, chosen = Query(Histogram("theme", names), randomizer, noise), weights[: randomizer.symbols]
+    query, chosen = Query(Histogram("theme", names), randomizer, noise, shufflers), weights[: randomizer.symbols]
     mean, square, whole = Fraction(0), Fraction(0), Fraction(0)
     for p, counts, dummies in batches(answers, query):
         value = sum((w * c for w, c in zip(chosen, exact_counts(counts, dummies), strict=True)), Fraction(0))
@@ -88,19 +97,19 @@ def test_mean_and_variance_over_all_draws_are_those_stated(
     wanted = np.array(chosen, dtype=np.float64)
     each = randomizer.variances(wanted)
     stated = sum(float(each[answer]) for answer in answers)
-    stated += equal_dummies(randomizer, 0, noise) * randomizer.dummy_variance(wanted)
+    stated += equal_dummies(randomizer, 0, ChainNoise(noise, shufflers)) * randomizer.dummy_variance(wanted)
     assert stated == pytest.approx(float(square - mean**2), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("randomizer", "noise", "answers"), HISTOGRAMS[1:4], ids=str)
+@pytest.mark.parametrize(("randomizer", "noise", "answers", "shufflers"), HISTOGRAMS[1:4] + HISTOGRAMS[5:], ids=str)
 def test_published_counts_are_these_and_state_this_variance(
-    randomizer: KRandomizedResponse, noise: NoiseLaw, answers: Sequence[int]
+    randomizer: KRandomizedResponse, noise: NoiseLaw, answers: Sequence[int], shufflers: int
 ) -> None:
     """Of every batch: the estimate, and its stated variance, which is that of its own counts, clipped."""
-    query = Query(Histogram("theme", tuple("abcd")[: randomizer.symbols]), randomizer, noise)
+    query = Query(Histogram("theme", tuple("abcd")[: randomizer.symbols]), randomizer, noise, shufflers)
     single = np.eye(1, randomizer.symbols)[0]
     hit, miss = (float(each) for each in randomizer.variances(single)[[0, -1]])
-    of_noise = float(equal_dummies(randomizer, 0, noise) * randomizer.dummy_variance(single))
+    of_noise = float(equal_dummies(randomizer, 0, ChainNoise(noise, shufflers)) * randomizer.dummy_variance(single))
     seen = {(counts, dummies) for _, counts, dummies in batches(answers, query)}
     for counts, dummies in sorted(seen)[:: max(1, len(seen) // 40)]:
         rows = query.estimates(Tally(np.array(counts), sum(counts)), dummies).rows
@@ -128,5 +137,5 @@ def test_a_sum_over_all_draws_has_the_mean_and_variance_of_its_levels(optional: 
     varying = np.array(weights, dtype=np.float64)
     each = query.randomizer.variances(varying)
     stated = sum(float(each[answer]) for answer in answers)
-    stated += equal_dummies(query.randomizer, 0, FLAT) * query.randomizer.dummy_variance(varying)
+    stated += equal_dummies(query.randomizer, 0, ChainNoise(FLAT)) * query.randomizer.dummy_variance(varying)
     assert square - mean**2 == pytest.approx(stated, rel=1e-9)

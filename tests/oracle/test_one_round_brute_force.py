@@ -378,3 +378,50 @@ def test_blanket_with_dummies_encloses_the_exact_view(categories: int, dummies: 
     truth = blanket_delta(mechanism, 8, epsilon, dummies)
     assert Fraction(lower) <= truth <= Fraction(upper)
     assert upper <= float(truth) * (1 + 1e-8)
+
+
+def _blanket_with_dummies(mechanism: KRR, reports: int, dummies: int, epsilon: float) -> Fraction:
+    """The blanket's δ with dummies, exactly: over the number of blankets, and over how many show either value."""
+    factor = Fraction(exp_decimal(epsilon))
+    each = Fraction(1, mechanism.categories)
+    base = mechanism.gamma * (1 - factor)
+    true = (1 - mechanism.gamma) * mechanism.categories
+    total = Fraction(0)
+    for blankets in range(reports):
+        chance = (
+            comb(reports - 1, blankets) * mechanism.gamma**blankets * (1 - mechanism.gamma) ** (reports - 1 - blankets)
+        )
+        draws = blankets + dummies + 1
+        shown = Fraction(0)
+        for first in range(draws + 1):
+            for second in range(draws + 1 - first):
+                value = draws * base + first * true - second * true * factor
+                if value > 0:
+                    ways = comb(draws, first) * comb(draws - first, second)
+                    shown += ways * each ** (first + second) * (1 - 2 * each) ** (draws - first - second) * value
+        total += chance * shown / draws
+    return total
+
+
+@pytest.mark.parametrize("dummies", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("categories", "gamma", "reports"),
+    [
+        (3, Fraction(1, 4), 6),
+        (33, Fraction(42256819, 67108864), 20),
+        (5, Fraction(1, 100), 12),
+        (4, Fraction(9, 10), 15),
+    ],
+)
+def test_few_people_beside_dummies_are_summed_exactly(
+    categories: int, gamma: Fraction, reports: int, dummies: int
+) -> None:
+    mechanism = KRR(categories, gamma)
+    for share in (0.1, 0.5, 0.9):
+        epsilon = share * mechanism.epsilon_local
+        exact = float(_blanket_with_dummies(mechanism, reports, dummies, epsilon))
+        lower, upper = BOUNDS["blanket"].delta(mechanism, reports, epsilon, dummies)
+        assert lower <= exact * (1 + 1e-12)
+        assert exact * (1 - 1e-12) <= upper
+        # At most what each tail of the blankets may have.
+        assert upper <= exact * (1 + 1e-4) + 1e-36

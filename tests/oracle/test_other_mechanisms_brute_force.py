@@ -1,15 +1,19 @@
 """RAPPOR, Laplace and Gaussian noise, koskela-2021's pairs and Poisson sampling against exact enumeration."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement, product
 from math import exp
 
 import numpy as np
 import pytest
 
-from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.divergence.blankets import gaussian_points, laplace_points
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.search import narrowed
+from hubbub.accountant.divergence.sums import four_outputs_sum
 from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, exp_decimal
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
@@ -351,3 +355,34 @@ ANY: list[AnyMechanism] = [Laplace(2.0), RAPPOR.from_local_epsilon(6, 2.0), Gaus
 def test_more_reports_and_a_larger_delta_never_hurt(mechanism: AnyMechanism) -> None:
     found = [BOUNDS["blanket"].epsilon(mechanism, n, 1e-6).upper for n in (50, 5000)]
     assert found[0] > found[1] > BOUNDS["blanket"].epsilon(mechanism, 5000, 1e-4).upper
+
+
+@pytest.mark.parametrize("reports", [2, 3, 4, 5])
+@pytest.mark.parametrize("local", [0.05, 0.3, 0.69])
+def test_the_randomizer_of_four_outputs_is_local_and_its_batch_has_the_divergence_that_the_attack_states(
+    reports: int, local: float
+) -> None:
+    ratio = Fraction(exp_decimal(local))
+    rows = [(ratio, 1, ratio, 1), (1, ratio, 1, ratio), (1, 1, ratio, ratio)]
+    laws: list[Law] = [tuple(Fraction(each) / (2 * (ratio + 1)) for each in row) for row in rows]
+    assert all(sum(law) == 1 for law in laws)
+    assert max(max(column) / min(column) for column in zip(*laws, strict=True)) <= ratio
+    first, second = (batch([laws[x], *[laws[2]] * (reports - 1)]) for x in (0, 1))
+    for share in (0.0, 0.2, 0.7, 0.95):
+        exact = float(divergence(first, second, share * local))
+        found = narrowed(partial(positive_part, four_outputs_sum(Generic(local), reports, share * local)))
+        assert exp(found.lower) * (1 - 1e-12) <= exact <= exp(found.upper) * (1 + 1e-12)
+        assert exp(found.upper) <= exact * 1.001
+        # The best attack shows at least this one, and no more than the worst that any such randomizer may.
+        stated = BOUNDS["krr-lower"].delta(Generic(local), reports, share * local)[0]
+        assert exact * 0.999 <= stated <= BOUNDS["stronger-clones"].delta(Generic(local), reports, share * local)[1]
+
+
+@pytest.mark.parametrize(("local", "most"), [(0.01, 0.005), (0.05, 0.016), (0.25, 0.07)])
+@pytest.mark.parametrize("reports", [1_000, 100_000])
+def test_both_ends_for_an_unknown_randomizer_of_a_small_local_epsilon_are_close(
+    local: float, most: float, reports: int
+) -> None:
+    found = epsilon_bracket(Generic(local), reports, 1e-6)
+    assert found.epsilon_lower is not None
+    assert found.epsilon_lower <= found.epsilon_upper <= (1 + most) * found.epsilon_lower

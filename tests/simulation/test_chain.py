@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,51 @@ async def test_killed_anywhere_a_chain_counts_everyone_once_and_proves_what_each
     _check_certificate(certificate, Pins(named.operator, named.shuffler, named.analyzer, named.hops))
     assert read_certificate(certificate, running.task.task).round == len(POINTS) - 1
     _check_command(certificate, running, tmp_path)
+
+
+async def test_every_shuffler_of_a_chain_adds_noise_whoever_is_killed_and_the_certificate_is_proven(
+    library: Path, tmp_path: Path
+) -> None:
+    noisy = replace(
+        draft(),
+        privacy=replace(draft().privacy, dummies=0),
+        noise="always",
+        schedule=replace(draft().schedule, rounds=1),
+    )
+    async with LocalPipeline(noisy, tmp_path / "pipeline", hops=3) as running:
+        party, point = "hop-2", "before sync 9"
+        await running.stop(party)
+        data, service = running.folder.of(party) / "data", running.services[party]
+        service.environment = disk.environment(library, data, tmp_path / "log", DISK_KILL=point)
+        with contextlib.suppress(ServiceError):
+            await running.start(party)
+        service.environment = {}
+        assert await everything_counts(running, 0) == 1
+        certificate = (await running.results(0)).certificate
+        task = running.task.task
+    assert [query.shufflers for query in task.queries] == [3, 3]
+    verified = verify(
+        certificate, Pins(*(getattr(task.identities, name) for name in ("operator", "shuffler", "analyzer")))
+    )
+    for query, record, stated in zip(task.queries, verified.records, verified.content["queries"], strict=True):
+        least, most = query.noise_range or (0, 0)
+        sums = [record.dummies, *(hop.dummies for hop in record.hops)]
+        assert all(least <= each <= most for each in sums)
+        assert stated["dummies"] == record.added == sum(sums)
+        assert record.envelopes == DEVICES + record.added
+        assert [hop.received for hop in record.hops] == [DEVICES + sum(sums[:place]) for place in (1, 2)]
+    path = tmp_path / "certificate.json"
+    path.write_bytes(certificate)
+    proven = hubbub("verify", path, "--rigorous", "--json")
+    assert proven.status == 0
+    rows = [row["words"] for row in proven.json["ladder"] if row["member"] == "epsilon_upper_alone"]
+    assert rows
+    assert all(
+        words == "if one of the 3 shufflers is honest; everybody else may lie, the analyzer too: the honest shuffler's "
+        "noise hides each person"
+        for words in rows
+    )
+    assert "hop-3 received" in hubbub("verify", path).out
 
 
 def _check_certificate(certificate: bytes, pins: Pins) -> None:

@@ -20,6 +20,7 @@ TWELVE = 1e-14
 
 RATES = {
     "statistical/test_audit.py": 1e-8,
+    "statistical/test_hop_noise.py": 2e-8,
     "statistical/test_longitudinal.py": 2e-6,
     "statistical/test_permutation.py": 20 * 1e-9,
     "statistical/test_randomizer.py": 2e-8,

@@ -17,6 +17,7 @@ import pytest
 
 from hubbub.accountant.mechanisms import NoiseLaw, TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
+from hubbub.accountant.mechanisms.noise_law import ChainNoise
 from hubbub.queries.estimation.estimates import Row
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.over_rounds import Batch, RoundContext
@@ -79,7 +80,7 @@ def test_noise_that_is_drawn_has_the_stated_error(way: str) -> None:
         batches = {place: batch_of(query, b"", random) for place in (3, 5)}
         found.append(query.estimates_over(5, batches).rows[0].estimate)
     values = np.array([each.value for each in found])
-    error = math.sqrt(SENDINGS[way].noise_variance(6, LAW))
+    error = math.sqrt(SENDINGS[way].noise_variance(6, ChainNoise(LAW)))
     # With nobody there the estimated number who changed is clipped to 0, so the stated error is the noise's.
     assert [each.standard_error for each in found] == pytest.approx([error] * len(found))
     # A mean passes 5.5 of its errors with a chance of 4·10⁻⁸, that of the squares with some times more.
@@ -94,7 +95,9 @@ def test_noise_of_another_law_is_noticed() -> None:
     random = buffered()
     batches = [batch_of(wider, b"", random) for _ in range(4000)]
     values = np.array([drawn.estimates_over(3, {3: each}).rows[0].estimate.value for each in batches])  # type: ignore[union-attr]
-    assert (values**2).mean() / SENDINGS["tree"].noise_variance(4, LAW) - 1 > 5.5 * math.sqrt(2 / len(values))
+    assert (values**2).mean() / SENDINGS["tree"].noise_variance(4, ChainNoise(LAW)) - 1 > 5.5 * math.sqrt(
+        2 / len(values)
+    )
 
 
 def buffered() -> Any:
@@ -139,7 +142,9 @@ def score(way: str, row: Row, number: int, states: np.ndarray[Any, Any], noise: 
         after = np.column_stack([np.zeros(len(states), dtype=bool), states])
         changed = [int((after[:, begin] != after[:, end]).sum()) for begin, end in itertools.pairwise(ends)]
         variance = float(sum(strategy.node.variance(len(states), each) for each in changed))
-    exact = math.sqrt(variance + (0.0 if noise is None else SENDINGS[way].noise_variance(number + 1, noise)))
+    exact = math.sqrt(
+        variance + (0.0 if noise is None else SENDINGS[way].noise_variance(number + 1, ChainNoise(noise)))
+    )
     assert row.estimate is not None
     assert row.estimate.standard_error == pytest.approx(exact, rel=0.05)
     return (row.estimate.value - truth) / exact

@@ -1,7 +1,7 @@
-"""Beside noise of the shuffler: estimates are unbiased, and their errors and p-values are as they are stated.
+"""Beside noise of shufflers: estimates are unbiased, and their errors and p-values are as they are stated.
 
 Inputs are fixed; reports and noise are drawn from their exact laws. A mean passes within Z standard errors, a coverage
-or a share within Z binomial deviations; Z = 4.9 is a two-sided false-alarm rate of 1e-6 a check, and there are about 70
+or a share within Z binomial deviations; Z = 4.9 is a two-sided false-alarm rate of 1e-6 a check, and there are about 85
 checks. Seeds are fixed, so a run does not flake; the rate is that of a new seed.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.queries.design import Design
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.query import Query
@@ -41,6 +41,9 @@ BELL = NoiseLaw("gaussian", 30 * 2**32, 35)
 CARRIERS = (700, 250, 50, 0)
 HISTOGRAM = Query(Histogram("carrier", ("AA", "B6", "UA", "ZZ")), KRandomizedResponse(4, GAMMA), NOISE)
 YES_NO = Query(Histogram("likes", ("no", "yes")), KRandomizedResponse(2, GAMMA), NOISE)
+IN_CHAIN = replace(HISTOGRAM, shufflers=3)
+"""The same in a chain of three shufflers, each of which adds noise."""
+
 OPTIONAL = Query(Number("delay", 0.0, 60.0, optional=True, levels=4), KRandomizedResponse(6, GAMMA), BELL)
 SLACK = Z * math.sqrt(0.95 * 0.05 / BATCHES)
 RATIO_SLACK = 1.6 * Z / math.sqrt(2 * BATCHES)
@@ -62,7 +65,9 @@ def published(query: Query, held: tuple[int, ...], seed: int, shuffled: NoiseLaw
     """What is published of many batches; `shuffled` is what the shuffler draws from, if it is another law."""
     people = [(size, at(symbol, query.symbols)) for symbol, size in enumerate(held)]
     reports = simulated(replace(query, noise=None), people, BATCHES, seed)
-    added = drawn(replace(query, noise=shuffled or query.noise), seed + 1)
+    drawing = replace(query, noise=shuffled or query.noise)
+    # Each shuffler draws for itself.
+    added = np.sum([drawn(drawing, seed + 1 + 1000 * each) for each in range(query.shufflers)], axis=0)
     totals = added.sum(axis=1)
     return [
         query.estimates(Tally(found, sum(held) + int(total)), int(total))
@@ -71,7 +76,11 @@ def published(query: Query, held: tuple[int, ...], seed: int, shuffled: NoiseLaw
 
 
 @pytest.mark.slow(fast=["1-two"])
-@pytest.mark.parametrize(("query", "held"), [(HISTOGRAM, CARRIERS), (YES_NO, (900, 100))], ids=["four", "two"])
+@pytest.mark.parametrize(
+    ("query", "held"),
+    [(HISTOGRAM, CARRIERS), (YES_NO, (900, 100)), (IN_CHAIN, CARRIERS), (replace(YES_NO, shufflers=2), (900, 100))],
+    ids=["four", "two", "four-of-three", "two-of-two"],
+)
 @pytest.mark.parametrize("category", [0, 1])
 def test_counts_are_unbiased_and_covered(query: Query, held: tuple[int, ...], category: int) -> None:
     found = [counts(result)[category] for result in published(query, held, 1)]
@@ -109,7 +118,7 @@ def test_variances_are_unbiased_covered_and_no_less_exact_than_planned() -> None
     # What rounding adds is stated at its maximum, and here there is no rounding.
     assert 1 - RATIO_SLACK < error_ratio(found) < 3
     design = Design(VARIANCE.question)
-    planned = math.sqrt(design.mse(6, VARIANCE.randomizer, sum(held), 0, BELL)) * design.question.extent
+    planned = math.sqrt(design.mse(6, VARIANCE.randomizer, sum(held), 0, ChainNoise(BELL))) * design.question.extent
     assert math.sqrt(design.mse(6, VARIANCE.randomizer, sum(held), 0)) * design.question.extent < planned
     seen = float(np.std([each.value for each in found], ddof=1)) * sum(held)
     assert seen < planned * (1 + RATIO_SLACK)
@@ -122,7 +131,9 @@ def p_values(query: Query, held: tuple[int, ...], shuffled: NoiseLaw | None = No
 
 
 @pytest.mark.slow(fast=["geometric"])
-@pytest.mark.parametrize("query", [HISTOGRAM, replace(HISTOGRAM, noise=BELL)], ids=["geometric", "gaussian"])
+@pytest.mark.parametrize(
+    "query", [HISTOGRAM, replace(HISTOGRAM, noise=BELL), IN_CHAIN], ids=["geometric", "gaussian", "chain"]
+)
 def test_p_values_of_an_empty_category_are_as_rare_as_they_say(query: Query) -> None:
     """And no rarer than a whole number of reports makes them: each is the exact chance of as large a count."""
     found = p_values(query, CARRIERS)
@@ -191,7 +202,10 @@ def batches(noise: NoiseLaw) -> list[tuple[Query, Cells, int]]:
 def decoded(noise: NoiseLaw, stated: NoiseLaw | None) -> tuple[np.ndarray, np.ndarray]:
     """Errors and stated variances of each symbol's count, shape (SIZE, symbols)."""
     asked = np.arange(len(HELD), dtype=np.uint64)
-    found = [decode(query.randomizer, tally, total, asked, stated) for query, tally, total in batches(noise)]
+    found = [
+        decode(query.randomizer, tally, total, asked, stated and ChainNoise(stated))
+        for query, tally, total in batches(noise)
+    ]
     return np.array([each.counts for each in found]) - np.array(HELD), np.array([each.variances for each in found])
 
 
@@ -217,7 +231,7 @@ def test_bounds_of_hashed_counts_are_no_rarer_than_they_say() -> None:
     asked = np.arange(len(HELD), dtype=np.uint64)
     of_tables, of_laws = [], []
     for query, tally, total in batches(NOISE):
-        of_tables.append(np.exp(decode(query.randomizer, tally, total, asked, query.noise).log_chances))
+        of_tables.append(np.exp(decode(query.randomizer, tally, total, asked, query.chain_noise).log_chances))
         of_laws.append(query.debiased(tally, total).p_values())
     for chances in (np.array(of_tables), np.array(of_laws)):
         for level in (0.5, 0.1):

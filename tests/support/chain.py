@@ -22,6 +22,7 @@ from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, po
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.queries.query import Query
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.shuffler.hop.receiver import Hop
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
@@ -74,12 +75,17 @@ class Link:
 class Chain:
     """`hops` shufflers behind the first one, and an analyzer, each over a folder of its own."""
 
-    def __init__(self, folder: Path, hops: int = 1, dummies: int = 0, rounds: int = 3) -> None:
+    def __init__(
+        self, folder: Path, hops: int = 1, dummies: int = 0, rounds: int = 3, queries: Sequence[Query] = ()
+    ) -> None:
         self.folder = folder
         self.parties = Parties.generate(hops)
         privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=dummies)
         schedule = Schedule(START, length=3600, grace=60, rounds=rounds)
-        self.task = sample_task(self.parties, minimum_reports=5, schedule=schedule, privacy=privacy, admission=ENROLLED)
+        asked: dict[str, Any] = {"queries": tuple(queries)} if queries else {}
+        self.task = sample_task(
+            self.parties, minimum_reports=5, schedule=schedule, privacy=privacy, admission=ENROLLED, **asked
+        )
         self.opening_pool = OpeningPool(1)
         self._key = self.task.hpke.generate_key()
         self.released: list[Release] = []
@@ -158,7 +164,7 @@ class Chain:
     ) -> dict[int, BatchDelivery]:
         """The batches of a round, signed together and released after the rounds before."""
         key_set, before = await self.key_set(number), [each for each in self.released if each.round != number]
-        position, dummies = position_after(self.task.id, before), self.task.privacy.dummies
+        position, dummies = position_after(self.task.id, before), changes.get("dummies", self.task.privacy.dummies)
         reports = len(next(iter(batches.values()))) - dummies
         records = []
         for query in range(len(self.task.queries)):
@@ -170,7 +176,7 @@ class Chain:
             )
             records.append(dataclasses.replace(record, **changes))
         documents = [record.signed_by(self.parties.shuffler) for record in records]
-        self.released = [*before, Release.signed(number, records[0].reports, dummies, documents)]
+        self.released = [*before, Release.signed(number, records[0].reports, self.task.privacy.dummies, documents)]
         releases = ReleaseChunk(0, tuple(self.released))
         return {
             query: BatchDelivery(record.batch, documents[query], key_set, releases, record.digest)

@@ -30,8 +30,8 @@ from hubbub.shuffler.rounds import lifecycle
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 
 
-def put(module: ModuleType, name: str, part: object) -> None:
-    """Replace a part of a module."""
+def put(module: ModuleType | type, name: str, part: object) -> None:
+    """Replace a part of a module, or of a class."""
     setattr(module, name, part)
 
 
@@ -53,12 +53,12 @@ def reverse_order() -> None:
 
 def know_dummies() -> None:
     """Broken: all dummies are reports of one symbol, as from a shuffler that tells which they are."""
-    right: Callable[..., Any] = dummies._chunk
+    right: Callable[..., Any] = dummies.DummySealer._chunk
 
-    def chunk(sealer: Any, task: Any, index: int, some: slice, drawn: bytes | None, _random: Any) -> Any:
-        return right(sealer, task, index, some, drawn, bytes)
+    def chunk(sealing: Any, query: int, some: slice, width: int, drawn: bytes | None, _random: Any) -> Any:
+        return right(sealing, query, some, width, drawn, bytes)
 
-    put(dummies, "_chunk", chunk)
+    put(dummies.DummySealer, "_chunk", chunk)
 
 
 def leave_dummies_out() -> None:

@@ -86,7 +86,7 @@ def vector_succession() -> Succession:
 
 
 def vector_records() -> tuple[SignedDocument, SignedDocument]:
-    """The record of a batch beside dummies, released after three rounds; and that of a hop that it came through."""
+    """The record of a batch beside dummies, released after three rounds; and that of a hop that added noise to it."""
     batch, position = BatchId(vector_task().id, 1, 0), ChainPosition(3, bytes([5]) * 32)
     record = BatchRecord(
         *(batch, 120, bytes([6]) * 32, bytes([7]) * 32, "schedule", {"too_late": 2}, 30),
@@ -94,7 +94,7 @@ def vector_records() -> tuple[SignedDocument, SignedDocument]:
         position=position,
     )
     released = record.signed_by(PARTIES.shuffler)
-    return released, HopRecord(2, released, 150, {"unopenable": 1}, bytes([8]) * 32).signed_by(identity(15))
+    return released, HopRecord(2, released, 150, {"unopenable": 1}, bytes([8]) * 32, 7).signed_by(identity(15))
 
 
 def keep(format_: str, document: bytes) -> None:

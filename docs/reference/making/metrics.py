@@ -172,7 +172,7 @@ def _of_collector(service: str) -> Iterator[Any]:
             of_shuffler = ShufflerCollector({}, store, nothing, {}, lambda: 0.0)
             yield from of_shuffler._metrics(ShufflerSnapshot([], {b"": Counter()}, {}, frozenset()))
         case "hop":
-            yield from HopCollector({}, store, {})._metrics([])
+            yield from HopCollector({}, store, {}, {})._metrics([])
         case _:
             of_analyzer = AnalyzerCollector({}, store, {}, (), {}, lambda: 0.0)
             yield from of_analyzer._metrics(AnalyzerSnapshot([], (), {}))

@@ -19,7 +19,9 @@ def test_a_node_that_is_drowned_is_charged_twice_its_size() -> None:
     """Half of the draws go up by 1, half stay: at t = π the transform is 0, known only to be small."""
     drowned = IidSum(3, (1.0,), (0.5,), 0.0, 0.5, 1.0, 1 / 3)
     place = contour.Contour(1e-9, 1e-12, 2 * math.pi, 1)
-    damping, _, charge = contour._power(drowned, TiltedDraw.of(drowned, place.tilt), place, np.array([math.pi]))
+    damping, _, charge = contour._power(
+        drowned, TiltedDraw.of(drowned, place.tilt), place, np.array([math.pi]), np.zeros(1)
+    )
     assert math.expm1(float(charge[0])) > 2
     assert float(damping[0]) < -20
 

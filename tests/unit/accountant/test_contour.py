@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.divergence.contour import integrated_positive_part, positive_part
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
 from hubbub.accountant.divergence.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 
 
 def sums_of(reports: int, epsilon_local: float, epsilon: float, categories: int) -> list[IidSum]:
@@ -80,3 +81,28 @@ def test_sums_short_enough_are_counted() -> None:
     assert countable(stronger_clones_sum(Generic(1.0), 240, 0.1))
     assert not countable(stronger_clones_sum(Generic(1.0), 241, 0.1))
     assert not countable(blanket_sum(KRR.from_local_epsilon(4, 2.0), 100, 0.1))
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(1, 12),
+    st.tuples(st.floats(1e-3, 1e9), st.floats(1e-12, 1.0)),
+    st.lists(st.tuples(st.floats(-1e12, 1e9), st.floats(1e-12, 1.0)), max_size=2),
+    st.floats(-10.0, 10.0),
+)
+def test_steps_that_are_rare_and_large_are_enclosed_too(
+    draws: int, up: tuple[float, float], drawn: list[tuple[float, float]], rest: float
+) -> None:
+    steps, weights = zip(up, *drawn, strict=True)
+    masses = tuple(weight / (1 + sum(weights)) for weight in weights)
+    best = max(rest, *(rest + step for step in steps))
+    sums = IidSum(draws, steps, masses, rest, 1 - sum(masses), best, 1 / draws)
+    exact, found = counted_positive_part(sums), integrated_positive_part(sums, 0.03)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+
+
+def test_a_sum_that_few_draws_decide_is_at_most_the_sum_of_their_positive_parts() -> None:
+    """Unary encoding of a huge local ε: smoothing alone would give 1 where δ is just below a half."""
+    lower, upper = BOUNDS["blanket"].delta(RAPPOR.from_local_epsilon(3, 20.0, Fraction(1, 2)), 100, 10.0)
+    assert 0 <= lower < upper < 0.5

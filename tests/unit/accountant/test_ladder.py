@@ -135,12 +135,26 @@ def test_a_chain_names_the_shufflers_that_must_be_honest() -> None:
         "if only the person's own device is honest; everybody else may work together, all 3 shufflers and the analyzer "
         "too"
     )
-    # The first shuffler knows what it added, so no other shuffler is enough.
-    for added in (words(replace(chain, dummies=5)), words(chain, {"a": NOISY})):
-        assert added["epsilon_upper"] == "if the first shuffler, the analyzer and everyone who answers are honest"
-        assert added[ALONE].startswith(
-            "if the first shuffler is honest; everybody else may lie, the analyzer too: the first shuffler's "
-        )
+    assert found[ALONE] == "if one of the 3 shufflers is honest; everybody else may lie, the analyzer too"
+    # The first shuffler knows which its dummies are, so no other shuffler is enough.
+    added = words(replace(chain, dummies=5))
+    assert added["epsilon_upper"] == "if the first shuffler, the analyzer and everyone who answers are honest"
+    assert added[ALONE] == (
+        "if the first shuffler is honest; everybody else may lie, the analyzer too: the first shuffler's dummies hide "
+        "each person"
+    )
+
+
+def test_the_noise_of_any_shuffler_of_a_chain_is_enough() -> None:
+    """Each draws its own, so whichever is honest hides a person beside all others."""
+    chain = replace(TERMS, shufflers=3)
+    found, plain = words(chain, {"a": NOISY}), words(chain)
+    liars = "if one of the 3 shufflers is honest; everybody else may lie, the analyzer too"
+    assert found[ALONE] == f"{liars}: the honest shuffler's noise hides each person"
+    assert {**found, ALONE: plain[ALONE]} == plain
+    assert (
+        words(chain, {"a": NOISY, "b": PLAIN})[ALONE] == f"{liars}: the honest shuffler's noise hides the answers to a"
+    )
 
 
 def test_a_rung_that_needs_more_honest_parties_for_no_smaller_epsilon_is_left_out() -> None:

@@ -4,9 +4,17 @@ from fractions import Fraction
 from math import exp
 
 import mpmath
+import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.divergence.gaussian import (
+    exceeding_delta,
+    exceeding_epsilon,
+    gaussian_delta,
+    gaussian_epsilon,
+)
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Laplace, LocalMechanism
 from hubbub.accountant.mechanisms import rappor as rappor_module
@@ -194,3 +202,63 @@ def test_no_two_answers_exceed_the_laplace_moments_of_lemma_5_8(local: float, ep
     for x, other in ((0.0, 0.5), (0.3, 0.3), (0.2, 0.9), (1.0, 0.0), (0.5, 0.5)):
         assert moment(x, other) <= known.second_moment * (1 + 1e-9)
     assert known.gamma <= float(mechanism.gamma)
+
+
+def _chances(sigma: float, reports: int) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
+    """The event's exact chances at many places: with the victim's answer 1, and with 0."""
+
+    def tail(place: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.erfc(place / sigma / mpmath.sqrt(2)) / 2
+
+    def exceeded(*logs: mpmath.mpf) -> mpmath.mpf:
+        return -mpmath.expm1(sum(logs))
+
+    found = []
+    for step in range(1501):
+        place = mpmath.mpf(step) / 1500 * 38 * sigma
+        below, near = mpmath.log1p(-tail(place)), mpmath.log1p(-tail(place - 1))
+        found.append((exceeded((reports - 1) * below, near), exceeded(reports * below)))
+    return found
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("reports", [1, 2, 1000, 10**7])
+def test_a_report_that_exceeds_a_place_shows_no_more_than_the_event_does(sigma: float, reports: int) -> None:
+    """What is claimed is that of its own best place, which is hardly better than the best of many others."""
+    with mpmath.workdps(40):
+        chances = _chances(sigma, reports)
+        for epsilon in (0.0, 0.5, 4.0, 30.0):
+            shown = max(one - mpmath.exp(epsilon) * both for one, both in chances)
+            assert exceeding_delta(Gaussian(sigma), reports, epsilon) <= max(shown, 0) * (1 + mpmath.mpf("1e-3"))
+        for delta in (1e-12, 1e-6, 0.01):
+            shown = max((one - delta) / both for one, both in chances)
+            lower = exceeding_epsilon(Gaussian(sigma), reports, delta)
+            assert mpmath.exp(lower) <= max(shown, 1) * (1 + mpmath.mpf("1e-3"))
+
+
+@pytest.mark.parametrize(("sigma", "delta"), [(0.3, 1e-6), (1.0, 1e-6), (3.0, 1e-3)])
+def test_an_event_of_one_report_alone_shows_nearly_all_and_never_more(sigma: float, delta: float) -> None:
+    mechanism = Gaussian(sigma)
+    least = gaussian_epsilon(mechanism, delta)
+    assert 0.99 * least <= exceeding_epsilon(mechanism, 1, delta) <= least
+    for epsilon in (0.1 * least, 0.9 * least):
+        assert 0 < exceeding_delta(mechanism, 1, epsilon) <= gaussian_delta(mechanism, epsilon)
+
+
+@pytest.mark.parametrize("sigma", [0.2, 0.5, 2.0])
+def test_an_event_of_two_reports_shows_no_more_than_both_reports_do(sigma: float) -> None:
+    """Both reports in any order, laid on a fine grid: their divergence is that of the data set itself, or just less."""
+    ends = np.linspace(-9 * sigma, 1 + 9 * sigma, 1501)
+    zero, one = (np.diff(ndtr((ends - answer) / sigma)) for answer in (0.0, 1.0))
+    first = np.multiply.outer(one, zero) + np.multiply.outer(zero, one)
+    second = 2 * np.multiply.outer(zero, zero)
+    for epsilon in (0.0, 1.0, 3.0, 8.0):
+        true = float(np.maximum(first - np.exp(epsilon) * second, 0.0).sum()) / 2
+        assert exceeding_delta(Gaussian(sigma), 2, epsilon) <= true * (1 + 1e-3) + 1e-12
+
+
+def test_little_noise_and_few_reports_have_a_lower_end() -> None:
+    found = epsilon_bracket(Gaussian(0.3), 1000, 1e-6)
+    assert found.epsilon_lower is not None
+    assert 13.8 < found.epsilon_lower < found.epsilon_upper < 18.9
+    assert 0 < delta_bracket(Gaussian(0.3), 1000, found.epsilon_lower).delta_lower <= 1e-6 * (1 + 1e-6)

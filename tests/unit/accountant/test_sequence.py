@@ -94,7 +94,8 @@ def test_the_chance_of_a_small_level_is_charged_once_a_query_and_never_to_a_roun
     assert charged_share([linked, linked]) == charged_share([replace(linked, rounds=2)]) == 2 * LEVEL_SHARE
     assert charged_share([alone, other]) == 0
     assert compose([linked], 1e-6).epsilon_upper == compose_upper([linked], 1e-6)
-    assert compose([linked], 1e-6).epsilon_upper >= epsilon_bracket(SEQUENCE, 9_000, KEPT).epsilon_upper
+    # Two searches for one number, each of which checks what it returns.
+    assert compose([linked], 1e-6).epsilon_upper >= epsilon_bracket(SEQUENCE, 9_000, KEPT).epsilon_upper * (1 - 1e-9)
     assert compose([linked], 1e-6).delta == 1e-6
     assert compose([alone], 1e-6).epsilon_upper == epsilon_bracket(one_round(SEQUENCE), 9_000, 1e-6).epsilon_upper
     with pytest.raises(AccountingError, match="add up to 1 of delta"):

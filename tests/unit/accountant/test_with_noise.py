@@ -291,7 +291,7 @@ def test_calibration_adds_noise_always_never_or_where_it_helps() -> None:
     assert auto == always
     assert always.noise is not None
     assert always.mse < none.mse
-    assert always.mechanism == WithNoise(always.randomizer.mechanism, always.noise)  # type: ignore[arg-type]
+    assert always.mechanism == WithNoise(always.randomizer.mechanism, always.noise.law)  # type: ignore[arg-type]
     assert always.epsilon_upper == epsilon_upper(always.mechanism, 1, 1e-6) <= 1.0
     assert 7.9 < always.epsilon_local <= 8.0
 

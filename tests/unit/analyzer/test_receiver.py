@@ -385,7 +385,7 @@ def test_dummies_are_none_of_the_reports_counted(valid: int, counted: int) -> No
 
 
 def test_fewer_good_reports_than_the_shuffler_s_own_dummies_are_refused() -> None:
-    with pytest.raises(Refusal, match="29 envelopes are valid, but the record states 30 dummies among them") as caught:
+    with pytest.raises(Refusal, match="29 envelopes are valid, but the records state 30 dummies among them") as caught:
         _valid_reports(batch_of_dummies(30), OpenedBatch(tally_of(29), {}))
     assert caught.value.reason is Reason.BAD_RECORD
 

@@ -66,6 +66,21 @@ def test_digits_are_queries_of_one_question() -> None:
     assert planned.submission_bytes > 5 * inner_bytes(4, DEFAULT)
 
 
+def test_noise_of_every_shuffler_of_a_chain_is_in_the_error() -> None:
+    one, three = (sum_of(plan(draft(DELAY, shufflers=number))) for number in (1, 3))
+    assert [query.noise for query in one.queries] == [query.noise for query in three.queries]
+    assert [query.shufflers for query in three.queries] == [3] * 4
+    weights = [2**place / 15 for place in reversed(range(4))]
+    once = sum(
+        weight**2 * float(query.noise.variance)
+        for weight, query in zip(weights, one.queries, strict=True)
+        if query.noise is not None
+    )
+    more = (three.expected_error**2 - one.expected_error**2) / DELAY.width**2
+    gaps = [float(1 - query.randomizer.mechanism.gamma) for query in one.queries]
+    assert once * 2 <= more <= once * 2 / min(gaps) ** 2
+
+
 def test_the_error_is_that_of_the_weighted_digits_and_of_one_rounding() -> None:
     planned = plan(draft(DELAY))
     whole = sum_of(planned)

@@ -337,3 +337,26 @@ def test_noise_is_left_out_if_fewer_rounds_would_fit_the_total() -> None:
     # Not even one round fits, with noise or without: the refusal says so.
     with pytest.raises(TaskError, match="not even the first would be released"):
         plan(over_rounds(0.9, "auto"))
+
+
+def test_a_plan_for_a_chain_has_the_noise_of_every_shuffler() -> None:
+    """The law and ε are those of one shuffler; the variance of the noise is that of all, and auto compares with it."""
+    asked = replace(alone(Histogram("theme", ("a", "b", "c", "d")), 2_000, Privacy(1.0, 1e-6, 8.0)), noise="always")
+    (one,), (three,) = (plan(replace(asked, shufflers=number)).queries for number in (1, 3))
+    assert (three.query.noise, three.epsilon_upper) == (one.query.noise, one.epsilon_upper)
+    assert (one.query.shufflers, three.query.shufflers) == (1, 3)
+    assert one.query.noise is not None
+    more = 2 * float(one.query.noise.variance) * (1 - 1 / 4) / one.query.randomizer.support_gap**2
+    assert three.expected_error**2 == pytest.approx(one.expected_error**2 + more, rel=1e-9)
+    frozen = plan(replace(asked, shufflers=3)).task(Parties.generate(2).public)
+    assert [query.shufflers for query in frozen.queries] == [3]
+    assert SignedTask.decode(SignedTask(frozen).encode()).task == frozen
+
+
+def test_more_noise_of_a_chain_than_is_sealed_for_a_batch_is_refused_with_the_remedy() -> None:
+    many = Histogram("code", tuple(f"c{number}" for number in range(250)))
+    asked = replace(alone(many, 2_000, Privacy(0.002, 1e-6, 8.0)), noise="always")
+    with pytest.raises(TaskError, match=r"noise of 8 shufflers .* dummies on average, and at most 10,000,000 are seal"):
+        plan(replace(asked, shufflers=8))
+    with pytest.raises(TaskError, match="shufflers is 9"):
+        plan(replace(asked, shufflers=9))

@@ -13,7 +13,7 @@ import pytest
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise, NoiseLaw
 from hubbub.protos.identity.documents import canonical
 from hubbub.queries.design import Design
 from hubbub.queries.errors import FieldError
@@ -199,11 +199,36 @@ def test_every_group_and_every_total_has_the_noise() -> None:
         assert error**2 == pytest.approx(beside**2 + more, rel=1e-9)
 
 
+def test_several_shufflers_make_the_variance_of_noise_as_many_times_larger() -> None:
+    """And nothing else: the law, the task's content and the estimates are those of one."""
+    batch, three = tally(120, 40, 20), replace(NOISY, shufflers=3)
+    one, more = (counts(query.estimates(batch, 75)) for query in (NOISY, three))
+    assert [each.value for each in one] == [each.value for each in more]
+    for alone, together in zip(one, more, strict=True):
+        added = 2 * float(NOISE.variance) * (2 / 3) * 4
+        assert (together.standard_error or 0) ** 2 == pytest.approx((alone.standard_error or 0) ** 2 + added)
+    assert (three.mechanism, three.content()) == (NOISY.mechanism, NOISY.content())
+    assert three.noise_range == NOISY.noise_range == (0, 150)
+    assert three.draw_noise(Given(0, 2**127, 0)) == (0, 25, 0)
+    mse = Design(THEME).mse(3, NOISY.randomizer, 240, 0, three.chain_noise)
+    assert mse - Design(THEME).mse(3, NOISY.randomizer, 240, 0, NOISY.chain_noise) == pytest.approx(added)
+
+
+@pytest.mark.parametrize("shufflers", [0, -1, 1.5, True])
+def test_a_chain_has_a_whole_number_of_shufflers(shufflers: Any) -> None:
+    with pytest.raises(AccountingError, match=r"the number of shufflers is .*; give a whole number from 1"):
+        ChainNoise(NOISE, shufflers)
+
+
 @pytest.mark.parametrize(
-    ("query", "dummies", "limit"), [(NOISY, 151, "0 to 150"), (YES_NO, 49, "50"), (YES_NO, 51, "50")]
+    ("query", "dummies", "limit"),
+    [
+        *((NOISY, 151, "0 to 150"), (YES_NO, 49, "50"), (YES_NO, 51, "50")),
+        *((replace(NOISY, shufflers=2), 301, "0 to 300"), (replace(YES_NO, shufflers=3), 50, "150")),
+    ],
 )
 def test_a_number_of_dummies_that_noise_cannot_add_up_to_is_refused(query: Query, dummies: int, limit: str) -> None:
-    batch = tally(*[100] * query.symbols)
+    batch = tally(*[200] * query.symbols)
     with pytest.raises(ValueError, match=f"{dummies} dummies are no sum of this noise; give {limit}$"):
         query.estimates(batch, dummies)
 
@@ -211,7 +236,7 @@ def test_a_number_of_dummies_that_noise_cannot_add_up_to_is_refused(query: Query
 def test_a_state_sent_directly_is_counted_beside_the_noise_of_its_round() -> None:
     batches = {0: Batch(tally(60, 90), 50), 1: Batch(tally(70, 80), 50)}
     (count, _) = DIRECT.estimates_over(1, batches).rows
-    expected = Debiased(DIRECT.randomizer, tally(70, 80), 50, NOISE).every_symbol()[1]
+    expected = Debiased(DIRECT.randomizer, tally(70, 80), 50, ChainNoise(NOISE)).every_symbol()[1]
     assert (count.estimate, count.statistic) == (expected, "count")
     assert expected.value == 60.0
 
@@ -223,7 +248,7 @@ def test_other_strategies_refuse_noise(strategy: str) -> None:
     refusals = {name: getattr(sending, name) for name in ("check_no_noise", "noise_variance")}
     fake = type("Fake", (), {**refusals, "strategy": type("S", (), {"kind": strategy})})()
     with pytest.raises(ValueError, match=f"reports of {strategy} have no estimates beside noise"):
-        rows(fake, 0, {}, NOISE)
+        rows(fake, 0, {}, ChainNoise(NOISE))
 
 
 # Planning
@@ -235,7 +260,7 @@ def test_the_expected_error_has_the_variance_of_the_noise(query: Query, dummies:
     """Of one count: Var z over keep², but for the part of it that the known total takes away."""
     design, randomizer, size = Design(query.question), query.randomizer, query.question.answers
     assert query.noise is not None
-    added = design.mse(size, randomizer, 1000, dummies, query.noise) - design.mse(size, randomizer, 1000, 0)
+    added = design.mse(size, randomizer, 1000, dummies, query.chain_noise) - design.mse(size, randomizer, 1000, 0)
     symbols = {3: 2 / 3, 2: 1.0}[query.symbols] if query.randomizer.kind == "krr" else 2 * (1 - 1 / 8)
     assert added == pytest.approx(float(query.noise.variance) * symbols / randomizer.support_gap**2, rel=1e-9)
 
@@ -244,10 +269,10 @@ def test_the_expected_error_beside_noise_is_that_of_estimates() -> None:
     """At the counts that are the worst: everybody has the answer."""
     everybody = NOISY.debiased(tally(120 + 40 + 25, 40 + 25, 40 + 25), 75)
     assert everybody.counts.tolist() == pytest.approx([240.0, 0.0, 0.0])
-    worst = Design(THEME).mse(3, NOISY.randomizer, 240, 75, NOISE)
+    worst = Design(THEME).mse(3, NOISY.randomizer, 240, 75, ChainNoise(NOISE))
     assert worst == pytest.approx(everybody.variance(np.array([1.0, 0.0, 0.0])), rel=1e-12)
 
 
 def test_no_error_is_planned_for_noise_beside_other_randomizers() -> None:
     with pytest.raises(ValueError, match="beside unary is not proven"):
-        Design(THEME).mse(3, UnaryEncoding(3, 3 * 2**30, 2**30), 1000, 0, NOISE)
+        Design(THEME).mse(3, UnaryEncoding(3, 3 * 2**30, 2**30), 1000, 0, ChainNoise(NOISE))

@@ -54,7 +54,7 @@ def test_the_epsilon_beside_noise_is_that_of_one_honest_report() -> None:
 def test_a_sum_that_the_record_does_not_state_is_refused() -> None:
     content = certified()
     content["queries"][0]["dummies"] = SUM + 1
-    with pytest.raises(VerificationError, match="dummies is not the 37 that the shuffler's record attests"):
+    with pytest.raises(VerificationError, match="dummies is not the 37 that the shufflers' records attest"):
         verify(encode(content, PARTIES), Pins())
 
 

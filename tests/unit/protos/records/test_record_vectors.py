@@ -44,7 +44,7 @@ def test_a_batch_record_is_what_it_was() -> None:
 def test_a_hop_record_is_what_it_was() -> None:
     document = document_of("hubbub-hop-1.json")
     found = BatchRecord.read(document, SHUFFLER.public, [HOP.public])
-    hop = HopRecord(2, RECORD.signed_by(SHUFFLER), 150, {"unopenable": 1}, bytes([8]) * 32)
+    hop = HopRecord(2, RECORD.signed_by(SHUFFLER), 150, {"unopenable": 1}, bytes([8]) * 32, 7)
     assert found.hops == (hop,)
     assert canonical(hop.signed_by(HOP).as_json()) == (FOLDER / "hubbub-hop-1.json").read_bytes()
     assert record_hash(document) == record_hash(RECORD.signed_by(SHUFFLER))

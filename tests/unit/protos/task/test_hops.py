@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.protos.errors import KeyRecordError, SignatureError, TaskError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.formats import HOP_RECORD
@@ -15,7 +16,9 @@ from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, left_ou
 from hubbub.protos.records.release_chain import ChainPosition, first_record, record_hash
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.signed_task import SignedTask, read_task
-from hubbub.protos.task.task import MAXIMUM_HOPS, Identities, task_content
+from hubbub.protos.task.task import MAXIMUM_HOPS, Identities, Privacy, Task, task_content
+from hubbub.queries.questions.histogram import Histogram
+from support.queries import krr_query
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate(2)
@@ -178,3 +181,49 @@ def test_a_chain_has_an_end() -> None:
     keys = [bytes([number]) * 32 for number in range(4 + MAXIMUM_HOPS)]
     with pytest.raises(TaskError, match=f"at most {MAXIMUM_HOPS}"):
         Identities(*keys[:3], tuple(keys[3:]))
+
+
+NOISE = NoiseLaw("geometric", 2**31, 3)
+
+
+def with_noise(noise: NoiseLaw, parties: Parties = PARTIES) -> Task:
+    return sample_task(parties, queries=(replace(krr_query(Histogram("c", ("a", "b", "c")), 2**30), noise=noise),))
+
+
+def test_each_shuffler_has_its_own_sum_of_noise_and_all_have_their_sum() -> None:
+    task = with_noise(NOISE)
+    assert [query.shufflers for query in task.queries] == [3]
+    assert [task.dummies_within(0, position) for position in (1, 2, 3, None)] == [(0, 18)] * 3 + [(0, 54)]
+    assert task.dummies_differ(0, 54) is None
+    assert task.dummies_differ(0, 18, 3) is None
+    assert task.dummies_differ(0, 19, 3) == (
+        "hop-3 added 19 dummies to the batch, but in task flights it adds from 0 to 18 in a batch of this query"
+    )
+    # The number of shufflers follows from the hops that the task names, whatever its queries say.
+    alone = replace(task, identities=replace(task.identities, hops=()))
+    assert [query.shufflers for query in alone.queries] == [1]
+    assert task_content(task)["queries"] == task_content(alone)["queries"]
+
+
+def test_uniform_dummies_are_the_first_shufflers_alone() -> None:
+    task = sample_task(PARTIES, privacy=Privacy(10.0, 1e-2, 20.0, dummies=7))
+    assert [task.dummies_within(0, position) for position in (1, 2, 3, None)] == [(7, 7), (0, 0), (0, 0), (7, 7)]
+
+
+def test_the_records_of_a_chain_add_up_to_its_noise() -> None:
+    first = HopRecord(2, RECORD.signed_by(PARTIES.shuffler), 35, {"unopenable": 3}, bytes(32), 9)
+    last = HopRecord(3, first.signed_by(PARTIES.hops[0]), 41, {}, bytes(32), 4)
+    found = read(last.signed_by(PARTIES.hops[1]))
+    assert (found.dummies, found.added, found.envelopes) == (5, 18, 45)
+    assert found.envelopes == found.reports + found.added - 3
+    assert found.dummies_differ(with_noise(NOISE)) is None
+    beyond = read(replace(last, dummies=19).signed_by(PARTIES.hops[1]))
+    assert (beyond.dummies_differ(with_noise(NOISE)) or "").startswith("hop-3 added 19 dummies to the batch")
+
+
+def test_a_task_whose_shufflers_add_too_much_noise_is_refused_with_the_remedy() -> None:
+    wide = NoiseLaw("gaussian", 10**9 * 2**32, 99_000)
+    many = replace(krr_query(Histogram("c", tuple(f"c{n}" for n in range(50))), 2**30), noise=wide)
+    sample_task(Parties.generate(1), queries=(many,))
+    with pytest.raises(TaskError, match=r"c: its noise is 14,850,000 reports on average, by 3 shufflers, .*fewer hops"):
+        sample_task(PARTIES, queries=(many,))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.queries.estimation.count_law import CountLaw, law_of_counts
 from hubbub.queries.estimation.noise_sums import noise_sum
 from hubbub.queries.fields import DENOMINATOR
@@ -40,9 +40,9 @@ def added_up(noise: NoiseLaw, draws: int) -> np.ndarray:
     return law
 
 
-def given(noise: NoiseLaw, draws: int, symbols: int, total: int) -> np.ndarray:
-    """The law of the sum of so many draws given the sum of all, convolved directly."""
-    inside, outside = added_up(noise, draws), added_up(noise, symbols - draws)
+def given(noise: ChainNoise, some: int, symbols: int, total: int) -> np.ndarray:
+    """The law of so many symbols' noise given that of all, convolved directly."""
+    inside, outside = (added_up(noise.law, noise.shufflers * each) for each in (some, symbols - some))
     law = np.array([p * outside[total - a] if 0 <= total - a < len(outside) else 0.0 for a, p in enumerate(inside)])
     return law / law.sum()
 
@@ -81,12 +81,16 @@ def test_a_law_has_the_chances_of_reports_and_bits() -> None:
     assert (law.added, law.chance) == (20, pytest.approx(1 / 16 + 7 / 16 * 3 / 16))
 
 
+@pytest.mark.parametrize("shufflers", [1, 2, 3])
 @pytest.mark.parametrize("noise", [CENTRAL, BELL], ids=str)
 @pytest.mark.parametrize(("symbols", "draws"), [(2, 1), (3, 1), (8, 3), (8, 8)])
-def test_noise_has_its_law_given_the_sum_of_all_draws(noise: NoiseLaw, symbols: int, draws: int) -> None:
-    total = noise.largest if symbols == 2 else symbols * noise.reach + 4
-    exact = table(noise) if symbols == 2 else given(noise, draws, symbols, total)
-    found = noise_sum(noise, draws, symbols, total)
+def test_noise_has_its_law_given_the_sum_of_all_draws(
+    noise: NoiseLaw, symbols: int, draws: int, shufflers: int
+) -> None:
+    of_all = ChainNoise(noise, shufflers)
+    total = of_all.largest if symbols == 2 else symbols * of_all.mean + 4
+    exact = added_up(noise, shufflers) if symbols == 2 else given(of_all, draws, symbols, total)
+    found = noise_sum(of_all, draws, symbols, total)
     values = np.zeros(len(exact))
     values[found.least : found.least + len(found.table)] = found.table
     assert found.draws == 1
@@ -96,9 +100,11 @@ def test_noise_has_its_law_given_the_sum_of_all_draws(noise: NoiseLaw, symbols: 
 
 def test_an_improbable_sum_of_noise_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one of too many symbols: the law is that of all sums then."""
-    assert noise_sum(CENTRAL, 3, 8, 1).draws == 3
+    assert noise_sum(ChainNoise(CENTRAL), 3, 8, 1).draws == 3
     monkeypatch.setattr("hubbub.queries.estimation.noise_sums.LONGEST_LAW", 9 * CENTRAL.largest)
-    assert noise_sum(CENTRAL, 3, 9, 9 * CENTRAL.reach).draws == 3
+    assert noise_sum(ChainNoise(CENTRAL), 3, 9, 9 * CENTRAL.reach).draws == 3
+    summed = noise_sum(ChainNoise(CENTRAL, 2), 3, 9, 18 * CENTRAL.reach)
+    assert (summed.draws, summed.mean) == (3, pytest.approx(6 * CENTRAL.reach))
 
 
 def by_definition(law: CountLaw, added: np.ndarray, rate: float) -> list[tuple[int, int]]:
@@ -126,11 +132,13 @@ def test_an_interval_has_the_counts_that_explain_what_was_seen(
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
 
 
+@pytest.mark.parametrize("shufflers", [1, 2])
 @pytest.mark.parametrize(("symbols", "draws"), [(2, 1), (8, 3)])
-def test_beside_noise_it_has_them_too(symbols: int, draws: int) -> None:
-    total = BELL.largest if symbols == 2 else 8 * BELL.reach - 5
-    law = law_of_counts(KRandomizedResponse(symbols, 2**30), 30, total, BELL, draws)
-    added = table(BELL) if symbols == 2 else given(BELL, draws, symbols, total)
+def test_beside_noise_it_has_them_too(symbols: int, draws: int, shufflers: int) -> None:
+    noise = ChainNoise(BELL, shufflers)
+    total = noise.largest if symbols == 2 else 8 * noise.mean - 5
+    law = law_of_counts(KRandomizedResponse(symbols, 2**30), 30, total, noise, draws)
+    added = added_up(BELL, shufflers) if symbols == 2 else given(noise, draws, symbols, total)
     expected = by_definition(law, added, RATE)
     low, high = law.intervals(np.arange(len(expected)), RATE)
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
@@ -160,13 +168,13 @@ def test_no_count_is_missed_more_often_than_is_said(expected: float, dummies: in
 
 
 @pytest.mark.parametrize("expected", [0.01, 1, 100])
-@pytest.mark.parametrize("symbols", [3, 8])
-def test_nor_beside_noise_given_any_sum_of_it(expected: float, symbols: int) -> None:
-    people = 1000
+@pytest.mark.parametrize(("symbols", "shufflers"), [(3, 1), (8, 1), (3, 2), (8, 3)])
+def test_nor_beside_noise_given_any_sum_of_it(expected: float, symbols: int, shufflers: int) -> None:
+    people, noise = 1000, ChainNoise(CENTRAL, shufflers)
     randomizer = KRandomizedResponse(symbols, int(expected * symbols / people * DENOMINATOR / 2))
-    for total in (symbols * CENTRAL.reach + shift for shift in (-7, 0, 9)):
-        law = law_of_counts(randomizer, people, total, CENTRAL, 2)
-        added = given(CENTRAL, 2, symbols, total)
+    for total in (symbols * noise.mean + shift for shift in (-7, 0, 9)):
+        law = law_of_counts(randomizer, people, total, noise, 2)
+        added = given(noise, 2, symbols, total)
         assert max(missed(law, count, added, RATE) for count in (0, 1, 5, 40, people)) <= RATE
 
 

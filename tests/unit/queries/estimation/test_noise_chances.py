@@ -1,4 +1,4 @@
-"""p-values beside noise of the shuffler, against its exact law in fractions: never below it."""
+"""p-values beside noise of one shuffler or of several, against its exact law in fractions: never below it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.significance import bounded_p_values, noisy_p_values
 from hubbub.queries.query import Query
@@ -18,7 +18,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_noise import TILTS, added_moments
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from hubbub.queries.randomizers.randomizer import Tally, beside_noise
+from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.texts.lookup import stands_out_from
 
 Law = list[Fraction]
@@ -56,12 +56,15 @@ def close_above(found: float, exact: Fraction) -> bool:
     return float(exact) <= found <= float(exact) * (1 + 1.1e-6) + 1e-299
 
 
-@pytest.mark.parametrize("noise", LAWS, ids=str)
+CHAINS = [*((law, 1) for law in LAWS), (NARROW, 3), (CENTRAL, 2), (BELL, 2)]
+
+
+@pytest.mark.parametrize(("of_each", "shufflers"), CHAINS, ids=str)
 @pytest.mark.parametrize("symbols", [2, 4])
-def test_a_p_value_is_the_exact_chance_of_as_many(noise: NoiseLaw, symbols: int) -> None:
+def test_a_p_value_is_the_exact_chance_of_as_many(of_each: NoiseLaw, shufflers: int, symbols: int) -> None:
     """Of two symbols one is drawn and the other is its mirror: both have the same law."""
-    people, randomizer = 12, KRandomizedResponse(symbols, 2**30)
-    law = together(binomial(people, Fraction(1, 4 * symbols)), table(noise))
+    people, randomizer, noise = 12, KRandomizedResponse(symbols, 2**30), ChainNoise(of_each, shufflers)
+    law = together(binomial(people, Fraction(1, 4 * symbols)), *[table(of_each)] * shufflers)
     for count in range(noise.largest + people + 1):
         dummies = noise.largest if symbols == 2 else max(noise.largest, count - people)
         rest = people + dummies - count
@@ -85,13 +88,13 @@ def test_far_tails_keep_their_digits() -> None:
         exact = sum((p * tail[count - z] for z, p in enumerate(law)), Fraction(0))
         dummies = 4 * CENTRAL.reach
         tally = Tally(np.array([count, people + dummies - count, 0, 0]), people + dummies)
-        found = Debiased(randomizer, tally, dummies, CENTRAL).p_values()[0]
+        found = Debiased(randomizer, tally, dummies, ChainNoise(CENTRAL)).p_values()[0]
         assert close_above(found, exact * (1 + Fraction(1, 10**30)))
         assert 0 < found < 1e-8
 
 
 def test_many_counts_and_a_wide_law_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    randomizer, noise = KRandomizedResponse(50, 2**30), NoiseLaw("gaussian", 400 * 2**32, 120)
+    randomizer, noise = KRandomizedResponse(50, 2**30), ChainNoise(NoiseLaw("gaussian", 400 * 2**32, 120))
     counts = np.arange(100, 200, 2)
     dummies = 50 * 120
     tally = Tally(counts, int(counts.sum()))
@@ -106,15 +109,15 @@ def grouped(groups: int) -> Grouped:
     return Grouped("theme", (Histogram("region", regions),), Histogram("theme", ("a", "b")))
 
 
-@pytest.mark.parametrize("noise", [NARROW, BELL], ids=str)
-def test_a_total_over_groups_has_the_exact_law_of_its_sum(noise: NoiseLaw) -> None:
-    """Three groups of two answers: a total counts three symbols, each with its own draw."""
+@pytest.mark.parametrize(("noise", "shufflers"), [(NARROW, 1), (BELL, 1), (NARROW, 2)], ids=str)
+def test_a_total_over_groups_has_the_exact_law_of_its_sum(noise: NoiseLaw, shufflers: int) -> None:
+    """Three groups of two answers: a total counts three symbols, each with a draw of each shuffler."""
     people, randomizer = 10, KRandomizedResponse(6, 2**30)
     counts = np.array([9, 4, 6, 5, 8, 2])
     dummies = int(counts.sum()) - people
-    found = Query(grouped(3), randomizer, noise).estimates(Tally(counts, people + dummies), dummies)
+    found = Query(grouped(3), randomizer, noise, shufflers).estimates(Tally(counts, people + dummies), dummies)
     totals = [row.p_value for row in found.rows if row.statistic == "count" and not row.group]
-    law = together(binomial(people, Fraction(3, 24)), *[table(noise)] * 3)
+    law = together(binomial(people, Fraction(3, 24)), *[table(noise)] * 3 * shufflers)
     assert len(totals) == 2
     for p_value, count in zip(totals, (23, 11), strict=True):
         assert p_value is not None
@@ -133,7 +136,9 @@ def test_a_total_over_many_groups_has_it_too(noise: NoiseLaw) -> None:
     tail = np.cumsum(np.convolve(law, hits)[::-1])[::-1]
     mean, spread = 25 + groups * noise.reach, math.sqrt(22 + groups * float(noise.variance))
     totals = np.array([round(mean + place * spread) for place in (-3, 0, 2, 4, 5.5)])
-    for total, found in zip(totals.tolist(), noisy_p_values(randomizer, totals, people, noise, groups), strict=True):
+    for total, found in zip(
+        totals.tolist(), noisy_p_values(randomizer, totals, people, ChainNoise(noise), groups), strict=True
+    ):
         assert tail[total] <= found <= tail[total] * (1 + 2e-6) + 1e-10
     assert tail[totals[-1]] < 2e-7
 
@@ -185,19 +190,21 @@ def moments(noise: NoiseLaw, cells: int, rows: int) -> list[float]:
 @pytest.mark.parametrize(("cells", "rows"), [(3, 2), (5, 1), (4, 3)])
 @pytest.mark.parametrize("noise", [NARROW, BELL], ids=str)
 def test_the_moments_of_noise_in_a_symbol_s_cells_are_exact(noise: NoiseLaw, cells: int, rows: int) -> None:
-    law = beside_noise(HashedResponse(2**64, cells, rows, 2**31), noise)
-    assert added_moments(law).tolist() == pytest.approx(moments(noise, cells, rows), rel=1e-9, abs=1e-12)
+    randomizer, one = HashedResponse(2**64, cells, rows, 2**31), np.array(moments(noise, cells, rows))
+    for shufflers in (1, 3):
+        found = added_moments(randomizer, ChainNoise(noise, shufflers)).tolist()
+        assert found == pytest.approx((shufflers * one).tolist(), rel=1e-9, abs=1e-12)
 
 
 def test_moments_of_wide_noise_and_many_cells_are_finite_and_not_lost() -> None:
     wide = NoiseLaw("gaussian", 10**6 * 2**32, 6000)
-    law = beside_noise(HashedResponse(2**64, 2**20, 256, 2**31), wide)
-    found = added_moments(law)
+    randomizer = HashedResponse(2**64, 2**20, 256, 2**31)
+    found = added_moments(randomizer, ChainNoise(wide))
     assert np.isfinite(found).all()
     assert (np.diff(found) > 0).all()
     # Of little tilt: Var X · t²/2.
     spread = 256 * float(wide.variance) * (1 - 2**-20)
-    narrow = added_moments(beside_noise(HashedResponse(2**64, 2**20, 256, 2**31), CENTRAL))
+    narrow = added_moments(randomizer, ChainNoise(CENTRAL))
     assert found[0] == pytest.approx(spread * TILTS[0] ** 2 / 2, rel=0.2)
     assert narrow[0] == pytest.approx(256 * float(CENTRAL.variance) * TILTS[0] ** 2 / 2, rel=1e-3)
 
@@ -211,7 +218,7 @@ def test_a_bounded_chance_is_never_below_the_exact_one(chance: float, noise: Noi
     above = np.arange(people + 1)[:, None] + np.array(list(law)) / 3 - people * chance
     both = hits[:, None] * np.array(list(law.values()))
     excess = np.arange(61) / 3
-    noisy = beside_noise(HashedResponse(2**64, 3, 2, 2**31), noise)
+    noisy = added_moments(HashedResponse(2**64, 3, 2, 2**31), ChainNoise(noise))
     bounds = bounded_p_values(excess, np.full(61, people * chance * (1 - chance)), noisy)
     for least, bound in zip(excess.tolist(), bounds.tolist(), strict=True):
         assert float(both[above >= least].sum()) * (1 - 1e-9) <= bound <= 1
@@ -221,7 +228,7 @@ def test_a_bounded_chance_is_never_below_the_exact_one(chance: float, noise: Noi
 def test_a_count_that_noise_explains_is_no_discovery_and_one_that_it_does_not_is() -> None:
     """The variance of the noise alone: a count six deviations away is far beyond it, one at a deviation is not."""
     randomizer = HashedResponse(1000, 64, 16, 2**31)
-    law = beside_noise(randomizer, CENTRAL)
+    law = added_moments(randomizer, ChainNoise(CENTRAL))
     deviation = math.sqrt(16 * float(CENTRAL.variance))
     near, far = bounded_p_values(np.array([deviation, 6 * deviation]), np.zeros(2), law)
     assert near > 0.3
@@ -230,7 +237,7 @@ def test_a_count_that_noise_explains_is_no_discovery_and_one_that_it_does_not_is
 
 @pytest.mark.parametrize("looked_up", [1, 1000, 10**6])
 def test_what_stands_out_is_what_the_bound_calls_so_small(looked_up: int) -> None:
-    law = beside_noise(HashedResponse(2**64, 64, 16, 2**31), CENTRAL)
+    law = added_moments(HashedResponse(2**64, 64, 16, 2**31), ChainNoise(CENTRAL))
     least = stands_out_from(300.0, looked_up, law)
     harmonic = float((1 / np.arange(1, looked_up + 1)).sum())
     (bound,) = bounded_p_values(np.array([least]), np.array([300.0]), law)

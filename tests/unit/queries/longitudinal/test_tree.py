@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.mechanisms import NoiseLaw, TreeNodes
+from hubbub.accountant.mechanisms.noise_law import ChainNoise
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.randomizers.randomizer import Tally, beside_noise
@@ -48,19 +49,27 @@ def test_a_count_is_the_sum_of_its_nodes_with_the_formulas_error(dummies: int) -
 LAW = NoiseLaw("geometric", 2**31, 3)
 
 
+@pytest.mark.parametrize("shufflers", [1, 2])
 @pytest.mark.parametrize("sending", [SIGNED, RISING])
-def test_noise_changes_no_count_on_average_and_adds_the_stated_variance(sending: SendingNodes) -> None:
+def test_noise_changes_no_count_on_average_and_adds_the_stated_variance(sending: SendingNodes, shufflers: int) -> None:
     """All draws of one node, weighted by their chances: the mean is that without noise, and the variance as stated."""
+    noise = ChainNoise(LAW, shufflers)
     people, sides = 64 * 1024, sending.symbols - 1
     plain = mean_batch(sending, 8 * 1024, 0, people)
     truth, law = sending.rows(0, {0: plain})[0].estimate, beside_noise(sending, LAW)
     assert truth is not None
     mean, square, stated = 0.0, 0.0, 0.0
-    for drawn in itertools.product(range(LAW.largest + 1), repeat=sides):
-        chance = math.prod(LAW.weights[z] / 2**128 for z in drawn)
-        counts = plain.tally + sending.tally(sending.reports_of(law.by_symbol(drawn)))
-        batch = Batch(counts, law.dummies_range[0])
-        count, answered, *_ = sending.rows(0, {0: batch}, LAW)
+    each = [LAW.weights[z] / 2**128 for z in range(LAW.largest + 1)]
+    summed = each if shufflers == 1 else np.convolve(each, each).tolist()
+    for drawn in itertools.product(range(len(summed)), repeat=sides):
+        chance = math.prod(summed[z] for z in drawn)
+        # Symbol by symbol the sum of the shufflers' draws; the value 0 has the rest of the fixed total.
+        total = shufflers * law.dummies_range[0]
+        added = dict(zip([value for value in sending.mechanism.node.values if value], drawn, strict=True))
+        added[0] = total - sum(drawn)
+        counts = plain.tally + sending.tally(sending.reports_of([added[v] for v in sending.mechanism.node.values]))
+        batch = Batch(counts, total)
+        count, answered, *_ = sending.rows(0, {0: batch}, noise)
         assert count.estimate is not None
         assert answered.estimate is not None
         assert answered.estimate.value == people
@@ -68,20 +77,21 @@ def test_noise_changes_no_count_on_average_and_adds_the_stated_variance(sending:
         mean, square = mean + chance * off, square + chance * off**2
         stated += chance * ((count.estimate.standard_error or 0.0) ** 2 - (truth.standard_error or 0.0) ** 2)
     assert mean == pytest.approx(0, abs=1e-9)
-    assert square == pytest.approx(sending.noise_variance(1, LAW))
+    assert square == pytest.approx(sending.noise_variance(1, noise))
     # The number of people who changed is estimated too, and the variance is linear in it.
     assert stated == pytest.approx(square, rel=1e-6)
-    assert sending.noise_variance(7, LAW) == pytest.approx(3 * square)
-    counts_of_values = sending.debias(
-        plain.tally + sending.tally(sending.reports_of(law.by_symbol([3] * sides))), law.dummies_range[0], LAW
-    )[0]
+    assert sending.noise_variance(7, noise) == pytest.approx(3 * square)
+    mean_draw = sending.tally(sending.reports_of([shufflers * z for z in law.by_symbol([3] * sides)]))
+    counts_of_values = sending.debias(plain.tally + mean_draw, shufflers * law.dummies_range[0], noise)[0]
     assert counts_of_values.tolist() == plain.tally.counts.tolist()
 
 
 def test_a_number_of_dummies_that_noise_does_not_have_is_refused() -> None:
     batch = mean_batch(SIGNED, 1024, 1024, 64 * 1024, 6)
     with pytest.raises(ValueError, match="6 dummies are no sum of this noise; give 12"):
-        SIGNED.rows(0, {0: batch}, LAW)
+        SIGNED.rows(0, {0: batch}, ChainNoise(LAW))
+    with pytest.raises(ValueError, match="6 dummies are no sum of this noise; give 36"):
+        SIGNED.rows(0, {0: batch}, ChainNoise(LAW, 3))
 
 
 def test_a_round_that_was_not_published_leaves_only_the_counts_that_need_it_without_a_value() -> None:

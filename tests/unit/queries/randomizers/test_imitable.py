@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
-from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, ChainNoise, NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import KINDS
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
@@ -33,7 +33,7 @@ UNARY = UnaryEncoding(3, 3 * 2**30, 2**30)
 
 
 def draws(noise: NoiseLaw, symbols: int, fixed: bool) -> Iterator[tuple[Fraction, tuple[int, ...]]]:
-    """Every z that the shuffler may add, with its exact probability."""
+    """Every z that a shuffler may add, with its exact probability."""
     whole = 1 << TABLE_BITS
     if fixed:
         for z, weight in enumerate(noise.weights):
@@ -88,7 +88,7 @@ def test_what_can_be_imitated_is_what_the_accountant_proves() -> None:
 
 @pytest.mark.parametrize(("randomizer", "kind"), [(UNARY, "unary"), (Ladder(3, HALF), "finite")], ids=["unary", "law"])
 def test_noise_beside_another_randomizer_is_refused(randomizer: Randomizer, kind: str) -> None:
-    for refused in (beside_noise, lambda each, noise: equal_dummies(each, 5, noise)):
+    for refused in (beside_noise, lambda each, noise: equal_dummies(each, 5, ChainNoise(noise, 2))):
         with pytest.raises(AccountingError, match=f"beside {kind} is not proven"):
             refused(randomizer, ONE)
     assert equal_dummies(randomizer, 5) == 5
@@ -97,36 +97,55 @@ def test_noise_beside_another_randomizer_is_refused(randomizer: Randomizer, kind
 WEIGHTS = [(1, 0, 0, 0), (0, 1, 1, 0), (0, 1, 2, 3), (-3, 0, 5, 1), (1, 1, 1, 1)]
 
 
+def added_by(shufflers: int, noise: NoiseLaw, symbols: int) -> dict[tuple[int, ...], Fraction]:
+    """The exact law of what so many shufflers add together, each with a draw of its own."""
+    found = {(0,) * symbols: Fraction(1)}
+    for _ in range(shufflers):
+        after: dict[tuple[int, ...], Fraction] = {}
+        for (known, mass), (p, z) in itertools.product(found.items(), list(draws(noise, symbols, symbols == 2))):
+            summed = tuple(map(sum, zip(known, z, strict=True)))
+            after[summed] = after.get(summed, Fraction(0)) + mass * p
+        found = after
+    return found
+
+
+CHAINS = [(2, TWO, 1), (2, BELL, 1), (3, TWO, 1), (4, ONE, 1), (2, TWO, 3), (2, BELL, 2), (3, ONE, 2), (3, TWO, 2)]
+
+
 @pytest.mark.parametrize("weights", WEIGHTS, ids=str)
-@pytest.mark.parametrize(("symbols", "noise"), [(2, TWO), (2, BELL), (3, TWO), (4, ONE)], ids=str)
+@pytest.mark.parametrize(("symbols", "noise", "shufflers"), CHAINS, ids=str)
 def test_noise_has_the_exact_mean_and_variance_that_are_stated(
-    symbols: int, noise: NoiseLaw, weights: Sequence[int]
+    symbols: int, noise: NoiseLaw, shufflers: int, weights: Sequence[int]
 ) -> None:
     """Over all draws, in fractions: S/k is right in the mean for each S, and the variance is that of D' dummies."""
     randomizer, keep = KRandomizedResponse(symbols, HALF), Fraction(1, 2)
     added, mean, square = 0, Fraction(0), Fraction(0)
     by_total: dict[int, list[Fraction]] = {}
-    for p, z in draws(noise, symbols, symbols == 2):
+    for z, p in added_by(shufflers, noise, symbols).items():
         errors = [(each - Fraction(sum(z), symbols)) / keep for each in z]
         value = sum((w * error for w, error in zip(weights[:symbols], errors, strict=True)), Fraction(0))
         added, mean, square = added + p * sum(z), mean + p * value, square + p * value**2
         before = by_total.setdefault(sum(z), [Fraction(0)] * symbols)
         by_total[sum(z)] = [one + p * error for one, error in zip(before, errors, strict=True)]
     assert all(each == 0 for found in by_total.values() for each in found)
-    assert (mean, added) == (0, symbols * noise.reach)
-    stated = equal_dummies(randomizer, 10**6, noise) * randomizer.dummy_variance(np.array(weights[:symbols], float))
+    assert (mean, added) == (0, shufflers * symbols * noise.reach)
+    stated = equal_dummies(randomizer, 10**6, ChainNoise(noise, shufflers)) * randomizer.dummy_variance(
+        np.array(weights[:symbols], float)
+    )
     assert stated == pytest.approx(float(square), rel=1e-12, abs=1e-15)
 
 
 def test_a_count_of_two_symbols_has_the_variance_of_one_draw() -> None:
     """And so has a count of a million symbols, nearly: their total is known too."""
     single = np.array([1.0, 0.0])
-    assert equal_dummies(KRandomizedResponse(2, 1), 0, TWO) == pytest.approx(4 * float(TWO.variance))
+    assert equal_dummies(KRandomizedResponse(2, 1), 0, ChainNoise(TWO)) == pytest.approx(4 * float(TWO.variance))
     each = KRandomizedResponse(2, 1)
-    assert equal_dummies(each, 0, TWO) * each.dummy_variance(single) == pytest.approx(float(TWO.variance))
+    assert equal_dummies(each, 0, ChainNoise(TWO)) * each.dummy_variance(single) == pytest.approx(float(TWO.variance))
     many = KRandomizedResponse(10**6, 1)
     one = np.eye(1, 10**6)[0]
-    assert equal_dummies(many, 0, TWO) * many.dummy_variance(one) == pytest.approx(float(TWO.variance), rel=1e-5)
+    assert equal_dummies(many, 0, ChainNoise(TWO)) * many.dummy_variance(one) == pytest.approx(
+        float(TWO.variance), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("symbol", [0, 5, 2**40])
@@ -138,7 +157,7 @@ def test_noise_in_the_cells_of_a_symbol_has_the_stated_variance(symbol: int) -> 
         error = sum(z[cell] for cell in cells) - Fraction(sum(z), 3)
         mean, square = mean + p * error, square + p * error**2
     assert mean == 0
-    stated = equal_dummies(HASHED, 7, ONE) * HASHED.dummy_variance(np.array([1.0, 0.0]))
+    stated = equal_dummies(HASHED, 7, ChainNoise(ONE)) * HASHED.dummy_variance(np.array([1.0, 0.0]))
     assert stated * HASHED.support_gap**2 == pytest.approx(float(square), rel=1e-12)
 
 

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.noise_law import ChainNoise, NoiseLaw
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.randomizer import beside_noise
+from hubbub.queries.randomizers.hashed_noise import added_moments
 from hubbub.queries.texts import heavy_hitters
 from hubbub.queries.texts.alphabet import Alphabet
 from hubbub.queries.texts.heavy_hitters import find_heavy_hitters, last_step, steps_of
@@ -172,15 +172,15 @@ NOISE = NoiseLaw.of("geometric", Fraction(6065, 10000), 25)
 
 def test_a_plan_beside_noise_has_the_error_of_its_law() -> None:
     """However many dummies that makes: the count that stands out is found by a bound of the noise itself."""
-    (first, *_), (plain, *_) = (steps_of(WORD, RANDOMIZER, 20_000, 7, noise) for noise in (NOISE, None))
+    (first, *_), (plain, *_) = (steps_of(WORD, RANDOMIZER, 20_000, 7, noise) for noise in (ChainNoise(NOISE), None))
     assert replace(first, stands_out_from=0.0, found_from=0.0) == replace(plain, stands_out_from=0.0, found_from=0.0)
     keep, (hit, miss) = RANDOMIZER.support_gap, RANDOMIZER.variances(np.array([1.0, 0.0])).tolist()
-    law, people = beside_noise(RANDOMIZER, NOISE), 20_000 * miss
+    law, people = added_moments(RANDOMIZER, ChainNoise(NOISE)), 20_000 * miss
     assert first.stands_out_from == stands_out_from(people * keep**2, first.look_ups, law) / keep
     noisy = people + 64 * float(NOISE.variance) * (1 - 1 / 1024) / keep**2
     error = np.sqrt(noisy + first.found_from * (hit - miss))
     assert first.found_from - 1.96 * error == pytest.approx(first.stands_out_from)
-    assert WORD.steps(RANDOMIZER, 20_000, 7, NOISE)[0] == first
+    assert WORD.steps(RANDOMIZER, 20_000, 7, ChainNoise(NOISE))[0] == first
 
 
 def test_texts_are_found_beside_noise_in_every_cell() -> None:
@@ -191,7 +191,7 @@ def test_texts_are_found_beside_noise_in_every_cell() -> None:
     for number_, batch in BATCHES.items():
         z = added.choice(len(law), RANDOMIZER.report_symbols, p=law / law.sum())
         tally = batch.tally + RANDOMIZER.tally(RANDOMIZER.reports_of(z.tolist()))
-        noisy[number_] = Debiased(RANDOMIZER, tally, int(z.sum()), NOISE)
+        noisy[number_] = Debiased(RANDOMIZER, tally, int(z.sum()), ChainNoise(NOISE))
     estimates = find_heavy_hitters(WORD, 2, noisy, LETTERS, said)
     assert {each for each in found(estimates) if each[0] == "count"} == {
         ("count", "catch", None),

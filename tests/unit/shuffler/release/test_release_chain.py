@@ -60,6 +60,24 @@ async def test_the_analyzer_is_sent_what_it_lacks_up_to_the_round(world: World) 
     assert world.analyzer.sent == [ReleaseChunk(0, (first,))] * 2 + [ReleaseChunk(1, (second,))] * 2
 
 
+async def test_a_hop_that_lacks_releases_gets_all_of_them_with_the_next_try(world: World) -> None:
+    """Its store is new, and the analyzer's is not: the analyzer's number alone would leave a gap at the hop."""
+    await world.live(0)
+    refused: list[str] = []
+
+    def lacking(call: str) -> None:
+        if call == "begin" and not refused:
+            refused.append(call)
+            raise Refusal(Reason.INCOMPLETE, "0 releases are known here; send those from position 0")
+
+    world.analyzer.incident = lacking
+    assert (await world.live(1)).state is RoundState.ERASED
+    releases = tuple(await world.store.releases(world.task.id))
+    assert refused == ["begin"]
+    # The try that was refused is not among them; the batch after it is announced as ever.
+    assert world.analyzer.sent[2:] == [ReleaseChunk(0, releases), ReleaseChunk(1, releases[1:])]
+
+
 async def test_a_round_under_the_minimum_was_never_released(world: World) -> None:
     await world.live(0, count=3)
     assert list(await world.store.releases(world.task.id)) == []
