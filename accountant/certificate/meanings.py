@@ -55,8 +55,6 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "left_out": "Reports that were not counted, by reason.",
         "mechanism": "The law of the query's randomizer; its own members are below.",
         "name": "The query's name.",
-        "numerical_slack": "The width of the evaluation of the bound itself. It does not show how tight the theorem "
-        "is.",
         "queries": "For each query `reports`, `valid` and `honest_reports`.",
         "reports": "Reports of devices that were delivered, without dummies.",
         "round": "The round's number.",

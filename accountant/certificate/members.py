@@ -63,7 +63,6 @@ QUERY_MEMBERS: Mapping[str, Kind] = {
     "left_out": _counts,
     "mechanism": _text,
     "name": _text,
-    "numerical_slack": _number,
     "state": _text,
 }
 """The members of every query, apart from those of its mechanism's content."""

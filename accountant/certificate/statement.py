@@ -88,7 +88,6 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
         "epsilon_lower": _round_down(found.epsilon_lower),
         "epsilon_upper": upper,
         "left_out": dict(query.left_out),
-        "numerical_slack": found.numerical_slack,
     }
     # Counts first, as people read it; signing sorts the members anyway.
     return {**counts_of(terms, query), **dict(sorted(members.items()))}

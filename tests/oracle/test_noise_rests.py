@@ -94,14 +94,8 @@ def changed(content: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[
     return found
 
 
-FREE = ("numerical_slack",)
-"""The member of a query that no promise rests on."""
-
-
 def wrong_values(path: tuple[Any, ...], value: Any) -> list[Any]:
     """Values that a reader must not accept: a smaller ε, a larger lower end, and any other count or name."""
-    if path[-1] in FREE and path[0] == "queries":
-        return []
     if path[-1] == "dummies":
         # What the shuffler drew is compared with its signed record; no ε depends on it.
         return [float(value), -1, None]

@@ -79,7 +79,7 @@ def test_what_is_stated_is_always_accepted(
         (("queries", 0, "epsilon_lower"), -0.5),
         (("queries", 0, "bound"), "2rr"),
         (("queries", 0, "source"), "a better theorem"),
-        (("queries", 0, "numerical_slack"), "none"),
+        (("queries", 0, "numerical_slack"), 1e-5),
         (("queries", 0, "honest_reports"), 1171),
         (("queries", 0, "reports"), 1300.0),
         (("queries", 0, "valid"), True),
