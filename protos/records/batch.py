@@ -129,6 +129,8 @@ class HopRecord:
             raise ValueError(f"hops have the positions {FIRST_HOP} to {FIRST_HOP + MAXIMUM_HOPS - 1}")
         if not set(left_out) <= AT_A_HOP or 0 in left_out.values():
             raise ValueError("unknown reason, or one that was never met")
+        if sum(left_out.values()) > content["received"]:
+            raise ValueError(f"it left out {sum(left_out.values())} envelopes, but received {content['received']}")
         return cls(
             position=content["hop"],
             previous=SignedDocument.from_json(content["previous"]),

@@ -122,8 +122,8 @@ class Hop:
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
-        The hop keeps the releases, and passes them on. All rounds that it ever permutes are in one chain of releases,
-        which each certificate lists. So no round can be kept from the certificates behind this hop's back.
+        The hop keeps the releases, and passes them on. All rounds that it permutes with one store are in one chain of
+        releases, which each certificate lists. So no round can be kept from the certificates behind this hop's back.
 
         Raises:
             Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED.

@@ -13,7 +13,7 @@ from typing import Any
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
-from hubbub.protos.messages import Committed
+from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, released_digest
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.sqlite_versions import Layout
@@ -24,6 +24,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
 from hubbub.service.receiving.inbox_tables import ROUND_TABLES, InboxTables
+from hubbub.service.receiving.receiver import new_part
 from hubbub.service.sqlite.files import create
 from hubbub.service.sqlite.group_commit import GroupCommit
 from hubbub.service.sqlite.release_table import CHAIN_TABLE, insert_releases, releases_of
@@ -100,6 +101,14 @@ class HopTables(InboxTables[HopBatch]):
         super().abandon(task_id, round_number)
         of_round = "DELETE FROM released WHERE batch IN (SELECT key FROM batch WHERE round = ?)"
         self._run(of_round, self._round(task_id, round_number))
+
+    def append(self, chunk: Envelopes) -> int:
+        """Store the new part of a chunk. A mixed batch takes nothing more: what had arrived was checked and erased."""
+        stored = self.batch(chunk.batch)
+        if stored is None or stored.mixed is None:
+            return super().append(chunk)
+        new_part(stored, chunk)
+        return stored.position
 
     def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> HopBatch:
         """Store a permuted list and its record, unless the batch has one; erase the arrived envelopes."""

@@ -87,6 +87,7 @@ def test_a_chain_with_anything_else_in_it_is_refused(lie: SignedDocument) -> Non
         {"received": 31.5},
         {"released": 30},
         {"left_out": {"unopenable": 32}},
+        {"left_out": {"unopenable": 32}, "dummies": 1, "released": 0},
         {"left_out": {"out_of_domain": 2}},
         {"left_out": {"unopenable": 0}},
         {"left_out": []},

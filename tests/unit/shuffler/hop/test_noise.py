@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,9 +19,10 @@ from unit.shuffler.hop.test_chain import _broken_at, _last_record, refused
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.analyzer.records import counted_of
 from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.messages import Committed
-from hubbub.protos.records.batch import BatchId, HopRecord, released_digest
-from hubbub.protos.refusals import Reason
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
+from hubbub.protos.records.release_chain import Release, ReleaseChunk
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, InnerOpener
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
@@ -199,6 +201,108 @@ async def test_a_draw_whose_list_was_not_stored_is_seen_by_nobody_and_drawn_anew
         assert await chain.deliver(delivery, envelopes) == Committed(8, {})
         assert drawn == [(12, 0, 0), (0, 0, 7)]
         assert await tally_of(chain) == np.add(np.bincount(SYMBOLS), (0, 0, 7)).tolist()
+
+
+async def test_calls_that_come_together_wait_for_one_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = drawing(monkeypatch, (1, 2, 3), (9, 9, 9))
+    with closing(await started(tmp_path)) as chain:
+        envelopes = await chain.seal(SYMBOLS)
+        delivery, hop = await chain.delivery(envelopes), chain.hops[0]
+        await hop.begin(delivery.record, delivery.key_set, delivery.releases)
+        await hop.put(Envelopes(delivery.batch, 0, tuple(envelopes)))
+        answers = await asyncio.gather(*(hop.commit(delivery.batch, delivery.digest) for _ in range(5)))
+        assert answers == [Committed(8, {})] * 5
+        assert drawn == [(1, 2, 3)]
+
+
+async def test_after_the_draw_a_batch_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = drawing(monkeypatch, (1, 2, 3), (9, 9, 9))
+    with closing(await started(tmp_path)) as chain:
+        envelopes = await chain.seal(SYMBOLS)
+        delivery, others = await chain.delivery(envelopes), await chain.seal(SYMBOLS)
+        chain.links[-1].incident = _broken_at("commit")
+        await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)
+        for some in (envelopes, others):
+            assert await chain.hops[0].put(Envelopes(delivery.batch, 0, tuple(some))) == 8
+        assert not list(chain.stores[0].arrived(delivery.batch))
+        await chain.restart()
+        assert await chain.deliver(delivery, envelopes) == Committed(8, {})
+        assert drawn == [(1, 2, 3)]
+
+
+async def test_a_round_that_was_ended_behind_a_hop_is_never_drawn_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The party behind has seen the list, and says that the round is over: it must not get another one."""
+    drawn = drawing(monkeypatch, (1, 2, 3), (9, 9, 9))
+    with closing(await started(tmp_path)) as chain:
+        envelopes = await chain.seal(SYMBOLS)
+        delivery = await chain.delivery(envelopes)
+        chain.links[-1].incident = _ended
+        await refused(chain.deliver(delivery, envelopes), Reason.ERASED)
+        for _ in range(2):
+            hop, chunk = chain.hops[0], Envelopes(delivery.batch, 0, tuple(envelopes))
+            await refused(hop.begin(delivery.record, delivery.key_set, delivery.releases), Reason.ERASED)
+            assert await hop.put(chunk) == 0
+            await refused(hop.commit(delivery.batch, delivery.digest), Reason.INCOMPLETE)
+            await chain.restart()
+        assert drawn == [(1, 2, 3)]
+
+
+def _ended(point: str) -> None:
+    if point.startswith("before commit"):
+        raise Refusal(Reason.ERASED, "the round is over")
+
+
+async def test_another_list_of_a_dishonest_hop_before_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first shuffler's record is the same: only the hop between says that one more envelope did not open."""
+    drawn = drawing(monkeypatch, (1, 2, 3), (4, 5, 6), (9, 9, 9))
+    with closing(await started(tmp_path, 2)) as chain:
+        envelopes = await chain.seal(SYMBOLS)
+        delivery = await chain.delivery(envelopes)
+        chain.links[-1].incident = _broken_at("commit")
+        await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)
+        passing = await chain.stores[0].batch(delivery.batch)
+        assert passing is not None
+        assert passing.mixed is not None
+        record = HopRecord.read(passing.mixed, chain.parties.hops[0].public)
+        fewer = list(await chain.stores[0].envelopes(delivery.batch, 0, chain.task.arriving_bytes(3)[0]))[1:]
+        other = dataclasses.replace(record, left_out={"unopenable": 1}, digest=released_digest(fewer))
+        again = BatchDelivery(
+            delivery.batch,
+            other.signed_by(chain.parties.hops[0]),
+            delivery.key_set,
+            delivery.releases,
+            other.digest,
+        )
+
+        async def chunk(offset: int) -> list[bytes]:
+            return fewer[offset:]
+
+        for _ in range(2):
+            message = await refused(deliver_batch(chain.links[1], again, chunk), Reason.DIGEST_DIFFERS)
+            assert "announced with another record before, but a batch is released only once" in message
+            await chain.restart()
+        assert len(drawn) == 2
+
+
+async def test_another_key_set_in_a_round_is_refused(tmp_path: Path) -> None:
+    """With two of them, one person's report could be sealed for two lists of a round."""
+    with closing(await started(tmp_path, 1, (THREE, PLAIN))) as chain:
+        sent = {query: await chain.seal(SYMBOLS, query) for query in range(2)}
+        first = (await chain.deliveries(sent))[0]
+        chain._key = chain.task.hpke.generate_key()
+        second = await chain.delivery(sent[1], 1)
+        # Both are in one release, as a dishonest first shuffler would sign it.
+        of_first = BatchRecord.read(first.record, chain.parties.shuffler.public)
+        both = Release.signed(0, of_first.reports, 0, [first.record, second.record])
+        first, second = (replace(each, releases=ReleaseChunk(0, (both,))) for each in (first, second))
+        assert first.key_set.hash != second.key_set.hash
+        assert await chain.deliver(first, sent[0]) == Committed(8, {})
+        message = await refused(chain.deliver(second, sent[1]), Reason.KEY_SET_DIFFERS)
+        assert "a round has exactly one" in message
 
 
 @pytest.mark.parametrize("hops", [1, 2])
