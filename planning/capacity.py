@@ -207,6 +207,29 @@ class CapacityRequest:
     costs: Costs
     prices: Prices
 
+    @classmethod
+    def asked(
+        cls,
+        capacity: float | None,
+        peak: float | None,
+        costs: Path | None,
+        core_hour: float | None,
+        gigabyte_month: float | None,
+    ) -> CapacityRequest | None:
+        """Return the question of `hubbub plan --capacity`, checked; None if it is not asked.
+
+        Raises:
+            UsageError: if a number is not within its limits, or is given without `--capacity`.
+        """
+        if capacity is None:
+            about = {"--peak": peak, "--costs": costs, "--core-hour": core_hour, "--gigabyte-month": gigabyte_month}
+            for name in (name for name, value in about.items() if value is not None):
+                raise UsageError(f"{name} needs --capacity; add --capacity, or leave {name} out")
+            return None
+        of = MEASURED if costs is None else read_costs(costs)
+        busiest = USUAL_PEAK if peak is None else peak
+        return cls(capacity, busiest, of, Prices(core_hour, gigabyte_month)).checked()
+
     def checked(self) -> CapacityRequest:
         """Return it, if its numbers are within their limits.
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hubbub.accountant.spending.budget import BudgetForecast
     from hubbub.planning.alternatives import Alternative
     from hubbub.planning.by_error import ErrorsAtEpsilon
-    from hubbub.planning.capacity import CapacityRequest
     from hubbub.planning.plan import Plan, PlannedQuery
     from hubbub.protos.task.task import Draft
     from hubbub.queries.query import Query
@@ -123,9 +122,10 @@ def command(
 
         from hubbub.deploy.files import draft_in, naming
         from hubbub.deploy.pki.trusted_keys import shufflers_in
+        from hubbub.planning.capacity import CapacityRequest
         from hubbub.planning.plan import check_not_over, forecast_of
 
-        asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
+        asked = CapacityRequest.asked(capacity, peak, costs, core_hour, gigabyte_month)
         keys = trust or task.parent / "trust"
         # Every shuffler of the chain adds noise, so the errors depend on how many hops the task will name.
         draft = replace(_with_errors(draft_in(task), error or ()), shufflers=shufflers_in(keys))
@@ -288,28 +288,6 @@ def _print_compared(planned: Plan, more: Compared) -> None:
     if more.picture is not None:
         _draw(planned, more)
         printer.print(f"wrote {more.picture}", markup=False, soft_wrap=True)
-
-
-def _capacity_asked(
-    capacity: float | None,
-    peak: float | None,
-    costs: Path | None,
-    core_hour: float | None,
-    gigabyte_month: float | None,
-) -> CapacityRequest | None:
-    from hubbub.planning.capacity import MEASURED, USUAL_PEAK, CapacityRequest, Prices, read_costs
-
-    if capacity is None:
-        from hubbub.protos.errors import UsageError
-
-        about = {"--peak": peak, "--costs": costs, "--core-hour": core_hour, "--gigabyte-month": gigabyte_month}
-        for name in (name for name, value in about.items() if value is not None):
-            raise UsageError(f"{name} needs --capacity; add --capacity, or leave {name} out")
-        return None
-    of = MEASURED if costs is None else read_costs(costs)
-    return CapacityRequest(
-        capacity, USUAL_PEAK if peak is None else peak, of, Prices(core_hour, gigabyte_month)
-    ).checked()
 
 
 def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
