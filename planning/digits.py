@@ -122,6 +122,12 @@ class ErrorsByCap:
         """How many dummies all shufflers add to the batches of all digits together."""
         return self.shufflers * sum(law.largest for law in self.laws)
 
+    @property
+    def is_mostly_rounding(self) -> bool:
+        """Whether more than half of the variance is rounding, which no cap makes smaller, with nearly plain reports."""
+        rounding = self.question.width * sqrt(_rounding(len(self.laws), self.reports))
+        return 2 * rounding**2 > self.at(float(MAXIMUM_EPSILON_LOCAL)) ** 2
+
     def at(self, cap: float) -> float:
         """Return the expected error under a cap on the local ε of all digits together."""
         shares = shares_of_local(len(self.laws), cap * DOWN)
@@ -149,9 +155,14 @@ def _ones_error(query: Query, reports: int) -> float:
 
 def _error(question: Number, errors: Sequence[float], reports: int) -> float:
     """Return the standard error of the sum from those of the digits' ones, at the largest variance of rounding."""
-    steps = 2 ** len(errors) - 1
     variance = sum((weight * error) ** 2 for weight, error in zip(weights_of(len(errors)), errors, strict=True))
-    return question.width * sqrt(variance + reports / (4 * steps**2))
+    return question.width * sqrt(variance + _rounding(len(errors), reports))
+
+
+def _rounding(digits: int, reports: int) -> float:
+    """Return the largest variance of rounding every number to so many digits, in squared widths of the range."""
+    steps: int = 2**digits - 1
+    return reports / (4 * steps * steps)
 
 
 def enough_local(least: float, pays: Callable[[float], bool]) -> int | None:

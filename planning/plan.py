@@ -32,7 +32,7 @@ from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
-from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.number import MOST_DIGITS, Number
 from hubbub.queries.questions.question import Question
 from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.registry import randomizer_of
@@ -348,6 +348,8 @@ def _no_gain(draft: Draft, planned: PlannedSum, alone: float) -> str:
 
     cap = enough_local(privacy.epsilon_local, pays)
     remedy = "no cap that a task may have is enough: leave the digits out"
+    if cap is None and digits.is_mostly_rounding and digits.question.digits != MOST_DIGITS:
+        remedy = "no cap that a task may have is enough, as most of the error is rounding: use more digits or none"
     if cap is not None:
         remedy = (
             f"set epsilon_local = {cap} or more, which is then all that is promised if shuffler and analyzer collude, "

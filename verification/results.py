@@ -179,7 +179,7 @@ def recompute(
     for file, certified in sound:
         try:
             yield _recomputed(file, certified, held)
-        except (HubbubError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (HubbubError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             yield _problem(file, error)
 
 

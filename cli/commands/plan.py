@@ -475,8 +475,9 @@ def _auto_words(planned: Plan) -> str:
     from hubbub.accountant.calibration.noise import NOISE_WORTH
 
     if planned.noise_needs is not None:
+        none = "no noise but that of digits" if any(each.query.noise for each in planned.queries) else "no noise"
         return (
-            "noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = "
+            f"noise = auto: {none}, as fewer rounds would fit epsilon_total; with epsilon_total = "
             f"{planned.noise_needs:.6g} all rounds fit with noise"
         )
     return (

@@ -49,7 +49,8 @@ _READING = (
 
 _DIGITS = (
     "digits: the sum by binary digits (`digits` in the query), each a query of its own beside noise, under caps with "
-    "which that is better than one message; who must be honest is as with noise"
+    "which that is better than one message, and the dummies of all its batches together; who must be honest is as with "
+    "noise"
 )
 
 

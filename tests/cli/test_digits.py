@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hubbub.cli.commands.plan import _auto_words
+from hubbub.planning.plan import plan
+from hubbub.protos.task.draft import read_draft
 from support.cli import hubbub
 
 TASK = """
@@ -59,6 +63,12 @@ def test_plan_refuses_digits_that_are_worth_nothing(tmp_path: Path, cap: int, no
     ran = hubbub("plan", written(tmp_path, cap, noise))
     assert ran.status != 0
     assert message in ran.err
+
+
+def test_noise_that_is_left_out_is_not_that_of_digits() -> None:
+    """Digits keep their noise where that of other queries would cost rounds."""
+    planned = replace(plan(read_draft(TASK.format(cap=40, noise="auto"))), noise_needs=9.0)
+    assert _auto_words(planned).startswith("noise = auto: no noise but that of digits, as fewer rounds would fit")
 
 
 def test_simulate_shows_the_sum_alone(tmp_path: Path) -> None:

@@ -154,6 +154,12 @@ def test_where_no_cap_pays_that_is_said() -> None:
         plan(draft(DELAY, privacy=Privacy(1e-5, 1e-6, 45.0)))
 
 
+def test_digits_that_round_too_much_are_refused_with_the_remedy_of_more() -> None:
+    """One digit rounds to an end of the range: no cap makes that smaller, but more digits do."""
+    with pytest.raises(TaskError, match="as most of the error is rounding: use more digits or none"):
+        plan(draft(replace(DELAY, digits=1)))
+
+
 def test_a_simulation_rounds_once_and_compares_the_sum_with_the_truth() -> None:
     answers = [float(place % 120 - 30) for place in range(REPORTS)]
     themes = ["light" if place % 3 else "dark" for place in range(REPORTS)]
