@@ -458,19 +458,6 @@ def _noise_words(planned: Plan) -> Iterator[str]:
         yield f"ε_local holds {words['epsilon_local']}"
 
 
-def _digits_words(planned: Plan) -> Iterator[str]:
-    """Yield what a sum by digits gives up, for each that the plan has."""
-    from hubbub.planning.digits import PlannedSum
-
-    for each in planned.asked:
-        if isinstance(each, PlannedSum):
-            yield (
-                f"{each.name}: asked by {len(each.queries)} digits, each a query of its own with noise of its own; if "
-                f"shuffler and analyzer collude, ε_local = {each.epsilon_local:.4f} is all that is left for it, and "
-                "one above 20 is next to no promise"
-            )
-
-
 def _auto_words(planned: Plan) -> str:
     from hubbub.accountant.calibration.noise import NOISE_WORTH
 
@@ -524,6 +511,7 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None, more: Compar
 
 def _print_randomizers(printer: Console, planned: Plan) -> None:
     """Print how each query is randomized, and what its noise and its randomizer are."""
+    from hubbub.cli.tables.planned_errors import digits_words
     from hubbub.cli.tables.randomizers import meanings
     from hubbub.planning.plan import sent_by
 
@@ -531,7 +519,7 @@ def _print_randomizers(printer: Console, planned: Plan) -> None:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
-    for sentence in (*_digits_words(planned), *_noise_words(planned)):
+    for sentence in (*digits_words(planned), *_noise_words(planned)):
         printer.print(sentence, markup=False, soft_wrap=True)
     for sentence in meanings(sent_by(each.query) for each in planned.queries):
         printer.print(sentence, markup=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +12,7 @@ from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.alternatives import WHO, Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
+from hubbub.planning.digits import PlannedSum
 from hubbub.planning.plan import Plan
 
 Found = Mapping[str, Sequence[Alternative]]
@@ -160,3 +161,14 @@ def errors_plot(planned: Plan, rows: Sequence[ErrorsAtEpsilon]) -> Plot:
         axes = Axis("ε of a round", "log"), Axis(f"standard error of {unit}", "log")
         panels.append(Panel(name, *axes, tuple(series), shaded=False))
     return Plot(f"{draft.name}: error over ε, {caption}", caption, tuple(panels))
+
+
+def digits_words(planned: Plan) -> Iterator[str]:
+    """Yield what a sum by digits gives up, for each that the plan has."""
+    for each in planned.asked:
+        if isinstance(each, PlannedSum):
+            yield (
+                f"{each.name}: asked by {len(each.queries)} digits, each a query of its own with noise of its own; if "
+                f"shuffler and analyzer collude, ε_local = {each.epsilon_local:.4f} is all that is left for it, and "
+                "one above 20 is next to no promise"
+            )
