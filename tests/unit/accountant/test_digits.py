@@ -84,6 +84,16 @@ def test_no_two_numbers_are_told_apart_better_than_certified(
     assert worst >= certified * (1 - 0.02)
 
 
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_three_digits_are_told_apart_no_better_than_certified(epsilon: float) -> None:
+    laws = [NoiseLaw.of("geometric", Fraction(share, 10), 2) for share in (4, 6, 7)]
+    bits = tuple(WithNoise(KRR(2, Fraction(1, 5 * place)), law) for place, law in enumerate(laws, 1))
+    certified = compose_delta([Part(each, 1) for each in bits], epsilon).delta_upper
+    views = {x: view(bits, x) for x in (Fraction(place, 14) for place in range(15))}
+    worst = max(divergence(views[x], views[y], epsilon) for x, y in itertools.permutations(views, 2))
+    assert certified * (1 - 0.02) <= worst <= certified
+
+
 def test_one_rounding_for_each_bit_would_tell_no_more_but_cost_far_more() -> None:
     """Why all bits come from one draw: halfway between two steps, each bit alone would be a coin."""
     steps, middle = 3, Fraction(1, 2)
