@@ -24,6 +24,7 @@ from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, MAXIMUM_SYMBOLS
 from hubbub.queries.longitudinal.over_rounds import Repeated
+from hubbub.queries.questions.bit import queries_made
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, Shared
 from hubbub.queries.randomizers.randomizer import Randomizer
@@ -107,7 +108,8 @@ def is_quick(draft: Draft) -> bool:
 
 
 def _is_slow(question: Question) -> bool:
-    return isinstance(question, Repeated) or question.randomizer != DEFAULT_RANDOMIZER
+    # Noise for the digits of a sum takes some seconds to draw up.
+    return isinstance(question, Repeated) or question.randomizer != DEFAULT_RANDOMIZER or queries_made(question) > 1
 
 
 def alternatives_of(

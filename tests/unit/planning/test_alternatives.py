@@ -140,6 +140,7 @@ def test_a_draft_is_quick_if_it_asks_little_through_krr() -> None:
     assert is_quick(draft(THEME, MINUTES))
     assert not is_quick(draft(THEME, MINUTES, replace(MINUTES, name="more")))
     assert not is_quick(draft(replace(THEME, randomizer="auto")))
+    assert not is_quick(draft(replace(MINUTES, digits=8)))
     assert not is_quick(draft(THEME, rounds=12, total=3.0))
     assert is_quick(draft(THEME, rounds=12))
 
