@@ -7,15 +7,13 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
-from hubbub.client.encode import encode_all
+from hubbub.client.encode import encode_all, randomize_all, seal
 from hubbub.client.enrollment.credentials import CredentialManager
 from hubbub.client.errors import StateError
 from hubbub.client.limits import NO_LIMITS, PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss, read_certificate
 from hubbub.client.privacy.ledger import AnswerCost, day_of
 from hubbub.client.privacy.report import Budget, budget_of
-from hubbub.client.randomize import randomize_all
-from hubbub.client.seal import seal
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.client.session.trust import (
     certificate_shown,

@@ -10,8 +10,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from hubbub.client.encode import seal
 from hubbub.client.enrollment.credentials import redeem
-from hubbub.client.seal import seal
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.client.submit import Retrying, RetryPolicy, ShufflerLink
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential

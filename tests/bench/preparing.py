@@ -12,9 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from parts import Parts
 from rows import Outcome, Row
 
-from hubbub.client.encode import encode_all
-from hubbub.client.randomize import randomize_all
-from hubbub.client.seal import seal
+from hubbub.client.encode import encode_all, randomize_all, seal
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.task import Task

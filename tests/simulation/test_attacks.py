@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Retrying
-from hubbub.client.seal import seal
+from hubbub.client.encode import seal
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.credentials import Credential

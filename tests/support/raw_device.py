@@ -10,7 +10,7 @@ from functools import partial
 import grpc
 
 from hubbub.client import Retrying
-from hubbub.client.seal import seal
+from hubbub.client.encode import seal
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.messages import Redemption, Submission

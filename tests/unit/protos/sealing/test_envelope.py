@@ -235,7 +235,7 @@ def test_envelope_from_a_point_of_low_order_is_refused(key: bytes) -> None:
     ids=range(7),
 )
 def test_nothing_that_is_no_envelope_is_sealed(inners: list[bytes], submission_id: bytes) -> None:
-    """That all devices' inner envelopes are of one length follows from their reports (tests of client.randomize)."""
+    """That all devices' inner envelopes are of one length follows from their reports (tests of client.encode)."""
     with pytest.raises(EnvelopeError, match=f"{SUBMISSION_ID_BYTES} bytes"):
         SEALER.outer(inners, submission_id)
 
