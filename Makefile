@@ -10,6 +10,9 @@ WORKERS ?= auto
 # Who has finished takes tests from who has not.
 SPREAD = -n $(WORKERS) --dist worksteal
 
+# Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures docs hooks clean
 
 help:  ## List the targets.

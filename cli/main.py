@@ -17,6 +17,9 @@ try:
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
     raise SystemExit(130) from None
 
+# numpy's threads wait by spinning. Processes use the cores; with one thread each, certificates took half the CPU time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 COMMANDS = tuple(NEEDS)
 """Every command, in the order of `hubbub --help`."""
 

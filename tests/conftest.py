@@ -14,6 +14,9 @@ from support.thoroughness import TIMES
 
 pytest_plugins = ["support.cost"]
 
+# As the command line has it, and before numpy is loaded: tests run in as many processes as there are cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 EXAMPLES = 60 * TIMES
 
 settings.register_profile(
