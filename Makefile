@@ -13,7 +13,7 @@ SPREAD = -n $(WORKERS) --dist worksteal
 # Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures docs hooks clean
+.PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -81,6 +81,9 @@ reference: $(VENV)/.installed  ## Make the pages of docs/reference from the code
 
 pictures: $(VENV)/.installed  ## Redraw the pictures of the explanations in docs/pictures.
 	cd docs && ../$(RUN) -m pictures.draw
+
+gaps: $(VENV)/.installed  ## Compute how far above attacks the certified ε are: the table in docs/explanation/bounds.md, its picture.
+	cd docs && ../$(RUN) -m pictures.gaps
 
 docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is an error.
 	rm -rf site

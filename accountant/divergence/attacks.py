@@ -9,9 +9,10 @@ With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (
 """
 
 from fractions import Fraction
+from functools import lru_cache
 
 from hubbub.accountant.divergence.noise_cells import Cell
-from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import RAPPOR
 
 GAUSSIAN_TAIL = 1e-9
@@ -21,27 +22,35 @@ Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...], tuple[Fraction, ...]]
 """Probabilities of the used parts of a report: for the victim's two values, and for everyone else's."""
 
 
-def rappor_attack_sums(mechanism: RAPPOR, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-    """Sums whose positive parts are divergences of data sets: the largest one is the attack."""
+@lru_cache(maxsize=64)
+def rappor_attack_points(mechanism: RAPPOR) -> SumPoints:
+    """Return (μ/ω, μ'/ω, ω) if the others have a third value; with two categories, the value of μ.
+
+    With two categories there is another data set, of others with the value of μ'. It is this one with the categories
+    exchanged, and hence with μ and μ'.
+    """
     kinds = min(mechanism.categories, 3)
     # The bits of a RAPPOR report are independent, so unused bits can be left out of the randomizer.
     seen = RAPPOR(kinds, mechanism.truthful, mechanism.other)
     first, second = seen.law(0), seen.law(1)
-    both = ((first, second, first), (first, second, second))
-    return _sums(((first, second, seen.law(2)),) if kinds == 3 else both, reports, epsilon)
+    return _points((first, second, seen.law(2) if kinds == 3 else first))
 
 
-def noise_attack_sums(cells: tuple[Cell, ...], reports: int, epsilon: float) -> tuple[IidSum, ...]:
-    """Return the same for noise, with reports counted in `cells` and their mirror images."""
+@lru_cache(maxsize=64)
+def noise_attack_points(cells: tuple[Cell, ...]) -> SumPoints:
+    """Return the same for noise, with reports counted in `cells` and their mirror images: the others have μ's end.
+
+    The data set of others with the end of μ' is the mirror image.
+    """
     zero = tuple(cell.first for cell in cells) + tuple(cell.second for cell in cells)
     one = tuple(cell.second for cell in cells) + tuple(cell.first for cell in cells)
-    return _sums(((zero, one, zero), (zero, one, one)), reports, epsilon)
+    return _points((zero, one, zero))
 
 
-def _sums(data_sets: tuple[Laws, ...], reports: int, epsilon: float) -> tuple[IidSum, ...]:
-    return tuple(_sum(laws, reports, epsilon) for laws in data_sets)
+def both_ways(points: SumPoints, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+    """Return the sums of μ against μ' and of μ' against μ: the larger positive part is the attack."""
+    return points.sum(reports, epsilon), points.exchanged().sum(reports, epsilon)
 
 
-def _sum(laws: Laws, reports: int, epsilon: float) -> IidSum:
-    points = [(first / other, second / other, other) for first, second, other in zip(*laws, strict=True)]
-    return points_sum(reports, points, epsilon)
+def _points(laws: Laws) -> SumPoints:
+    return SumPoints.of([(first / other, second / other, other) for first, second, other in zip(*laws, strict=True)])

@@ -19,7 +19,7 @@ half an ulp.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
@@ -94,6 +94,15 @@ class SumPoints:
             tuple(sorted(range(len(kept)), key=lambda place: -masses[place])),
             1 - Fraction(total, whole),
         )
+
+    def exchanged(self) -> SumPoints:
+        """Return the points with a and a' exchanged."""
+        return replace(self, firsts=self.seconds, seconds=self.firsts)
+
+    def variance(self) -> float:
+        """Return E[(a − a')²], about the value 0 of the remaining mass."""
+        values = zip(self.firsts, self.seconds, self.denominators, self.masses, strict=True)
+        return sum(mass * ((first - second) / below) ** 2 for first, second, below, mass in values)
 
     def sum(self, draws: int, epsilon: float) -> IidSum:
         """Return the sum of `draws` copies of a − e^ε·a'; Y is 0 with the remaining mass.
@@ -225,7 +234,7 @@ def own_value_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     return points_sum(reports, points, epsilon)
 
 
-def four_outputs_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+def four_outputs_points(mechanism: LocalMechanism) -> SumPoints:
     """An attack on an unknown ε₀-LDP randomizer: it may have four outputs, and all others a third input.
 
     Its rows are (E, 1, E, 1), (1, E, 1, E) and, for the others, (1, 1, E, E), each over 2(E + 1): no output is more
@@ -241,4 +250,9 @@ def four_outputs_sum(mechanism: LocalMechanism, reports: int, epsilon: float) ->
         (Fraction(1), 1 / ratio, ratio * one),
         (1 / ratio, Fraction(1), ratio * one),
     )
-    return points_sum(reports, points, epsilon)
+    return SumPoints.of(points)
+
+
+def four_outputs_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+    """Return the sum of that attack."""
+    return four_outputs_points(mechanism).sum(reports, epsilon)

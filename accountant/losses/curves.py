@@ -7,7 +7,8 @@ of a pair (as for k = 2, `envelope`). So several draws of a report with many val
 curve is one contour integral.
 
 From below: by convexity the curve is also above every line through two of its points, outside of them. With a lower end
-at the nearer point and an upper end at the farther one, such a line surely is below.
+at the nearer point and an upper end at the farther one, such a line surely is below. That needs no symmetry: a pair
+(P, Q) has one curve of P against Q, and one of Q against P (`grid_below`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.envelope import grid_from_curve, lower_hull
-from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios
+from hubbub.accountant.losses.grid import LossGrid, grid_step
 
 PER_DEVIATION = 16
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
@@ -34,9 +35,15 @@ PRECISION = 0.03
 LINES = 4
 """Fewest points of a curve that give a bound from below."""
 
+MOST_BITS, LEAST_BITS = 14, 3
+"""Corners of a curve from below are multiples of its step over 2^3 or more, if there are up to 2^14 of them."""
+
+Places = np.ndarray[tuple[int], np.dtype[np.int64]]
+"""Whole numbers of steps."""
+
 
 class Evaluated(Protocol):
-    """A symmetric pair, or the largest of several, known by its δ(ε) at any ε."""
+    """A pair, or the largest of several, known by its δ(ε) at any ε."""
 
     def variance(self) -> float:
         """Return the variance of one draw of its sum at ε = 0, the largest of several."""
@@ -54,7 +61,7 @@ class Curve:
 
     points: Evaluated
     people: int
-    places: np.ndarray[tuple[int], np.dtype[np.int64]]
+    places: Places
     upper: Array
     step: float
 
@@ -90,44 +97,84 @@ def grid_above(curve: Curve) -> LossGrid:
     return grid_from_curve(curve.places, curve.upper, curve.step)
 
 
-def grid_below(curve: Curve) -> LossGrid:
-    """Return losses of a symmetric pair whose curve is below the true one.
+def grid_below(forth: Curve, back: Curve | None = None) -> LossGrid:
+    """Return losses of a pair whose curves are below the true ones: `forth` of P against Q, `back` of Q against P.
+
+    Without `back` the pair is symmetric. Above ratio 1 the atoms are those of a curve below `forth`, under ratio 1 they
+    are the mirror images of those of a curve below `back`, and the rest is at ratio 1. Write H(α) for Σ (p − αq)₊ over
+    all atoms. From α = 1 on only the first count. For α < 1, H(α) = p* − αq* + αH'(1/α), H' of the mirror image and p*,
+    q* the masses of all atoms. The true pair has 1 − α there. So H is below the truth at every α if p* ≤ 1 and
+    p* ≤ q*: that is, if the first atoms have no larger excess of P over Q than the second have of Q over P. Hence the
+    first are scaled down to the excess of the second. Products are below, too: Σ (p − αq)₊ of a product with another
+    pair is a mean of H.
 
     A line needs two points on its side of a third one. A curve of fewer points is below the resolved δ from its first
     point on; then nothing is shown from below, and all mass is at ratio 1.
     """
-    if len(curve.places) < LINES:
-        return merge_ratios(np.ones(1), np.zeros(1))
-    x, y = _points_below(np.expm1(curve.places * curve.step), curve)
-    corners = lower_hull(x, y)
-    slopes = -np.diff(y[corners]) / np.diff(x[corners])
-    q = np.maximum(np.append(slopes[:-1] - slopes[1:], slopes[-1:]), 0.0)
-    ratio = 1 + x[corners[1:]]
-    total = float(q @ (1 + ratio))
-    # Laws have mass 1 at most. Scaling down lowers the curve, which is safe here.
-    q = q / max(1.0, total)
-    p, loss, even = q * ratio, np.log(ratio), max(0.0, 1 - total)
-    return merge_ratios(np.concatenate([p, q, [even]]), np.concatenate([loss, -loss, [0.0]]))
+    back = back or forth
+    if min(len(forth.places), len(back.places)) < LINES:
+        return LossGrid(min(forth.step, back.step), 0, np.ones(1), 0.0, pessimistic=False)
+    step = min(max(_fine_step(forth), _fine_step(back)), forth.step, back.step)
+    above, q = _atoms_below(forth, step)
+    below, p = _atoms_below(back, step)
+    first, second = float(q @ np.expm1(step * above)), float(p @ np.expm1(step * below))
+    q = q * (second / first) if first > second else q
+    upper = q * np.exp(step * above)
+    total = float(upper.sum()) + float(p.sum())
+    # P has mass 1 at most. Scaling down lowers both curves, which is safe here.
+    scale = 1 / max(1.0, total)
+    masses = np.zeros(int(below[-1] + above[-1]) + 1)
+    np.add.at(masses, below[-1] - below, p * scale)
+    np.add.at(masses, below[-1] + above, upper * scale)
+    masses[below[-1]] += max(0.0, 1 - total)
+    return LossGrid(step, -int(below[-1]), masses, 0.0, pessimistic=False)
 
 
-def _points_below(x: Array, curve: Curve) -> tuple[Array, Array]:
-    """Return points, x = e^ε − 1, whose lower convex hull is below the curve.
+def _fine_step(curve: Curve) -> float:
+    """Return a step for corners between the curve's points, of which each point is a multiple."""
+    return curve.step * 2.0 ** -max(MOST_BITS - int(curve.places[-1]).bit_length(), LEAST_BITS)
+
+
+def _atoms_below(curve: Curve, step: float) -> tuple[Places, Array]:
+    """Return losses above 0 in units of `step`, and Q-masses, of atoms whose curve is below `curve`."""
+    places, heights = _points_below(curve, step)
+    x = np.expm1(step * places)
+    corners = lower_hull(x, heights)
+    slopes = -np.diff(heights[corners]) / np.diff(x[corners])
+    return places[corners[1:]], np.maximum(np.append(slopes[:-1] - slopes[1:], slopes[-1:]), 0.0)
+
+
+def _points_below(curve: Curve, step: float) -> tuple[Places, Array]:
+    """Return places, e^(place·step) − 1 = x, and heights, whose lower convex hull in x is below the curve.
 
     Between two of its points the curve is above the line through the two before, and above the line through the two
     after. The larger of these bends upwards only at their intersection, so the hull touches only those points and the
-    ends.
+    ends. Beyond the last point but one it is above the line through the two before, and above 0.
+
+    An intersection is moved to the nearest place on the grid, onto the lower of the two lines. That is still safe. Let
+    it be moved to the right, onto the line from the left. The corner before it is not above that line, as it is below
+    the chord that the line extends; so the hull is not above the line up to the new corner. Beyond it the hull is below
+    where it was. The other way is the mirror image. Without that, atoms between two places would all lose a part of a
+    step, which adds up over rounds.
     """
-    low, high = curve.lower(), curve.upper
+    x, low, high = np.expm1(curve.places * curve.step), curve.lower(), curve.upper
     falls = np.diff(x)
     before = -np.maximum(high[:-1] - low[1:], 0.0) / falls
     after = -np.maximum(low[:-1] - high[1:], 0.0) / falls
     left, right = before[:-2], after[2:]
-    start, end = slice(1, -2), slice(2, -1)
+    start, stop = slice(1, -2), slice(2, -1)
     apart = np.minimum(left - right, -1e-300)
-    meet = (low[end] - low[start] + left * x[start] - right * x[end]) / apart
-    place = np.clip(meet, x[start], x[end])
-    height = np.minimum(
-        np.maximum(low[start] + left * (place - x[start]), 0.0), np.maximum(low[end] + right * (place - x[end]), 0.0)
-    )
+    meet = (low[stop] - low[start] + left * x[start] - right * x[stop]) / apart
+    places = np.rint(np.log1p(np.clip(meet, x[start], x[stop])) / step)
+    here = np.expm1(step * places)
+    heights = np.minimum(low[start] + left * (here - x[start]), low[stop] + right * (here - x[stop]))
+    # The curve may reach 0 before the last point, at the local ε: so the end is that line's own zero, or before it.
+    zero = np.log1p(x[-2] - (low[-2] / before[-2] if before[-2] < 0 else 0.0)) * (1 - 1e-12) / step
+    end = max(math.floor(zero), round(float(curve.places[-2] * curve.step / step)))
     first = low[1] + after[1] * (x[0] - x[1])
-    return np.concatenate([x[:1], place, x[-1:]]), np.concatenate([[max(first, 0.0)], height, [0.0]])
+    every = np.concatenate([[0.0], places, [end]]).astype(np.int64)
+    # Of several heights at one place the lowest is safe.
+    found, which = np.unique(every, return_inverse=True)
+    lowest = np.full(len(found), np.inf)
+    np.minimum.at(lowest, which, np.maximum(np.concatenate([[first], heights, [0.0]]), 0.0))
+    return found, lowest

@@ -20,9 +20,10 @@ from typing import Generic as Of
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
-from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
+from hubbub.accountant.losses.attack_curves import attack_curves_grid
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
 from hubbub.accountant.losses.walks import Walk, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
@@ -206,8 +207,18 @@ class LocalPairs(MechanismPairs[L_co]):
     def attacking_walk(self, part: Part) -> Walk | None:
         """Return the pair of a data set and of a test on part of the batch; None if no attack has this form."""
 
+    def attacking_points(self, part: Part) -> SumPoints | None:
+        """Return (μ/ω, μ'/ω, ω) of a data set that `attack_grid` composes, μ and μ' the victim's laws, ω the others'.
+
+        None if a walk is as good, or no such attack is known.
+        """
+        return None
+
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
         """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
+        points = self.attacking_points(part)
+        if points is not None:
+            return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail)
         walk = self.attacking_walk(part)
         return None if walk is None else merge_dots(contracted_atoms(walk, log_tail))
 

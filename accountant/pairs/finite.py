@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.finite import FinitePoints, finite_points
-from hubbub.accountant.divergence.finite_attack import finite_attack_sums
+from hubbub.accountant.divergence.finite_attack import finite_attack_sums, most_revealing
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
-from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Finite
 from hubbub.accountant.mechanisms.exact import log_above
@@ -91,6 +91,10 @@ class FinitePairs(CurvedPairs[Finite]):
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Return the sum of the most revealing data set of those tried."""
         return finite_attack_sums(self.mechanism, reports, epsilon)
+
+    def attacking_points(self, part: Part) -> SumPoints:
+        """Return the same data set."""
+        return most_revealing(self.mechanism, part.reports)
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Return None: a report has more values than a walk has steps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hubbub.accountant.divergence.attacks import GAUSSIAN_TAIL, noise_attack_sums
+from hubbub.accountant.divergence.attacks import GAUSSIAN_TAIL, both_ways, noise_attack_points
 from hubbub.accountant.divergence.blankets import gaussian_points
 from hubbub.accountant.divergence.gaussian import exceeding_delta, exceeding_epsilon, gaussian_delta, gaussian_epsilon
 from hubbub.accountant.divergence.logs import LogBracket
@@ -57,7 +57,7 @@ class GaussianPairs(MechanismPairs[Gaussian]):
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Everyone else has one end, the victim the same or the other."""
-        return noise_attack_sums(gaussian_cells(self.mechanism, GAUSSIAN_TAIL, CELLS), reports, epsilon)
+        return both_ways(noise_attack_points(gaussian_cells(self.mechanism, GAUSSIAN_TAIL, CELLS)), reports, epsilon)
 
     def event_delta(self, reports: int, epsilon: float) -> float:
         """Some report is far out: where few reports are, cells see little."""

@@ -12,7 +12,7 @@ from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.walks import Walk
-from hubbub.accountant.mechanisms import Hashed
+from hubbub.accountant.mechanisms import KRR, Hashed
 from hubbub.accountant.pairs.amplification_variable import Amplification
 from hubbub.accountant.pairs.base import LocalPairs
 from hubbub.accountant.pairs.composition_part import Part
@@ -25,8 +25,12 @@ class HashedPairs(LocalPairs[Hashed]):
 
     In a row in which x and x' have different hashes they are exactly kRR's over the cells; if x and x' collide they are
     lower. So kRR's blanket bound at the same n, with as many dummies, is never below the truth, and its pair dominates
-    and composes. No attack is stated: kRR's attack needs answers that collide in no row, and the hash functions need
-    not have any.
+    and composes.
+
+    The hash functions may be any, so the bound must cover those with three answers that collide in no row. Among these
+    kRR's attack works: everybody knows the functions and sees each report's row r. If y = h_r(x) the report counts for
+    x, if y = h_r(x') for x', else for neither. The counted batch is that of kRR over the cells, the others with a third
+    value. If three answers collide in some rows, the same test is somewhat weaker.
     """
 
     exact_blanket: ClassVar[bool] = True
@@ -49,8 +53,13 @@ class HashedPairs(LocalPairs[Hashed]):
         return self._krr.upper_bounds()
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Return None: no attack is known for every family of hash functions."""
-        return None
+        """KRR's: some hash functions have three answers that collide in no row."""
+        return self._krr.attack_bound(dummies)
+
+    @property
+    def attacked(self) -> KRR:
+        """KRR over the cells of one row."""
+        return self.mechanism.krr
 
     def amplification(self, power: Fraction) -> Amplification:
         """KRR's: balle-2019, Lemma 5.7."""
@@ -73,5 +82,5 @@ class HashedPairs(LocalPairs[Hashed]):
         return self._krr.dominated_atoms(part, log_tail)
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Return None: no attack is known for every family of hash functions."""
-        return None
+        """KRR's: three answers that collide in no row, the others have the third."""
+        return self._krr.attacking_walk(part)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hubbub.accountant.divergence.attacks import noise_attack_sums
+from hubbub.accountant.divergence.attacks import both_ways, noise_attack_points
 from hubbub.accountant.divergence.blankets import Points, laplace_points
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, laplace_cells
-from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.losses.walks import Walk, sides_walk
 from hubbub.accountant.mechanisms import Laplace
 from hubbub.accountant.mechanisms.exact import grown_exp
@@ -61,7 +61,11 @@ class LaplacePairs(CurvedPairs[Laplace]):
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Everyone else has one end, the victim the same or the other."""
-        return noise_attack_sums(laplace_cells(self.mechanism, CELLS), reports, epsilon)
+        return both_ways(noise_attack_points(laplace_cells(self.mechanism, CELLS)), reports, epsilon)
+
+    def attacking_points(self, part: Part) -> SumPoints:
+        """Return the same data set in fewer cells, as a curve needs many evaluations."""
+        return noise_attack_points(laplace_cells(self.mechanism, CURVE_CELLS))
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Everyone else has 1/2; the attack sees on which side of it reports are."""

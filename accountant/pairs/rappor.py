@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from hubbub.accountant.divergence.attacks import rappor_attack_sums
+from hubbub.accountant.divergence.attacks import both_ways, rappor_attack_points
 from hubbub.accountant.divergence.blankets import Points, rappor_points
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
-from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.losses.walks import Walk, rappor_attack_walk
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.accountant.pairs.amplification_variable import PAD, Amplification, around
@@ -58,10 +58,16 @@ class RapporPairs(CurvedPairs[RAPPOR]):
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Everyone else has a third value; with two categories, one of the victim's."""
-        return rappor_attack_sums(self.mechanism, reports, epsilon)
+        points = rappor_attack_points(self.mechanism)
+        # Exchanging the victim's two values exchanges their bits, and changes no law of others who have a third value.
+        return (points.sum(reports, epsilon),) if self.mechanism.categories > 2 else both_ways(points, reports, epsilon)
+
+    def attacking_points(self, part: Part) -> SumPoints:
+        """Return the same data set."""
+        return rappor_attack_points(self.mechanism)
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Everyone else has a third value; with two categories there is none."""
+        """Everyone else has a third value, and its bit is left out; with two categories there is none."""
         if self.mechanism.categories < 3:
             return None
         return rappor_attack_walk(part.reports, self.mechanism.truthful, self.mechanism.other)

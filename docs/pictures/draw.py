@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from pictures.gaps import GAPS
 from pictures.numbers import NUMBERS
 from pictures.parties import PARTIES
 
 FOLDER = Path(__file__).parent
 
-PICTURES: Mapping[str, Callable[[], str]] = MappingProxyType({**PARTIES, **NUMBERS})
+PICTURES: Mapping[str, Callable[[], str]] = MappingProxyType({**PARTIES, **NUMBERS, **GAPS})
 """Every picture, by the name of its file."""
 
 

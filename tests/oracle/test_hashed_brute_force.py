@@ -1,4 +1,7 @@
-"""Hashed kRR, whatever the hash functions: no upper end is below the exact divergence, one round and composed."""
+"""Hashed kRR, whatever the hash functions: no upper end is below the exact divergence, one round and composed.
+
+And the attack: three answers that collide in no row reach it.
+"""
 
 from __future__ import annotations
 
@@ -130,3 +133,42 @@ def test_a_collision_hides_more(family: tuple[tuple[int, ...], ...]) -> None:
     for people in (1, 2):
         pairs = zip(truths(mechanism, family, people, 0), truths(mechanism, apart, people, 0), strict=True)
         assert all(some <= most for some, most in pairs)
+
+
+@pytest.mark.parametrize("people", [1, 2, 3])
+def test_three_answers_that_collide_in_no_row_reach_the_attack(people: int) -> None:
+    mechanism = Hashed.from_numerator(3, 2, 2**31)
+    for share, truth in zip(SHARES, truths(mechanism, APART, people, 0), strict=True):
+        found = delta_bracket(mechanism, people, share * mechanism.epsilon_local)
+        assert found.delta_lower is not None
+        assert 0.9 * float(truth) - 1e-3 <= found.delta_lower <= truth
+
+
+def test_two_rounds_of_such_answers_reach_the_attack_on_both() -> None:
+    mechanism = Hashed.from_numerator(3, 2, 2**31)
+    both = views(mechanism, APART, 2, 0)
+    for share in (0.3, 1.2):
+        epsilon = share * mechanism.epsilon_local
+        truth = max(twice(p, q, epsilon) for p, q in both)
+        found = compose_delta([Part(mechanism, 2, 2)], epsilon)
+        assert found.delta_lower is not None
+        assert 0.9 * float(truth) - 1e-3 <= found.delta_lower <= truth
+
+
+@pytest.mark.parametrize("cells", [3, 5])
+def test_counting_the_cells_of_two_answers_makes_the_laws_of_the_attack_on_krr(cells: int) -> None:
+    mechanism = Hashed.from_numerator(cells, 3, 2**30)
+    krr = mechanism.krr
+    places = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
+
+    def counted(law: Law) -> Law:
+        first, second = (sum(law[row * cells + answer[row]] for row in range(3)) for answer in places[:2])
+        return (Fraction(first), Fraction(second), 1 - first - second)
+
+    found = [counted(mechanism.law(answer)) for answer in places]
+    one, other = krr.truthful, krr.other
+    assert found == [
+        (one, other, 1 - one - other),
+        (other, one, 1 - one - other),
+        (other, other, 1 - 2 * other),
+    ]

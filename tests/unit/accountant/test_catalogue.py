@@ -1,14 +1,16 @@
 """Which applies, which is chosen, and why not."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.bounds.bound import described
 from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
+from hubbub.accountant.bounds.over_rounds import composed_epsilon
 from hubbub.accountant.composition import compose_upper
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism, Mechanism
 from hubbub.accountant.pairs import Part
 
@@ -86,9 +88,17 @@ def test_numbers_out_of_range_are_refused_as_a_whole(wrong: dict[str, float]) ->
         assess(Generic(1.0), asked.pop("reports"), asked.pop("delta"), **asked)
 
 
+def test_an_attack_that_is_not_known_over_rounds_says_so() -> None:
+    """No attack is stated on people whom a secret choice hides."""
+    part = Part(KRR(3, Fraction(1, 2)), 20, 2, clients=100)
+    with pytest.raises(OutsideConditions, match="no attack over 2 rounds of kRR with 3 categories"):
+        composed_epsilon(BOUNDS["krr-lower"], part, 1e-2, "losses")
+
+
 @pytest.mark.slow
-def test_an_attack_that_is_known_for_one_round_only_says_so() -> None:
-    mechanism = RAPPOR.from_local_epsilon(2, 1.0)
-    [attack] = [each for each in assess(mechanism, 20, 1e-2, rounds=2) if each.bound == "rappor-lower"]
-    assert attack.epsilon_lower is None
-    assert "no attack over 2 rounds of RAPPOR with 2 categories" in (attack.why_not or "")
+def test_an_attack_by_one_value_composes() -> None:
+    [attack] = [
+        each for each in assess(RAPPOR.from_local_epsilon(2, 1.0), 20, 1e-2, rounds=2) if each.bound == "rappor-lower"
+    ]
+    assert attack.composition == "losses"
+    assert 0.2 < (attack.epsilon_lower or 0.0) < 2.0
