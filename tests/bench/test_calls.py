@@ -33,6 +33,7 @@ print([entry.function for entry in recorder.entries])
 """
 
 
+@pytest.mark.slow
 def test_a_function_counts_when_it_begins_and_imports_do_not() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(HERE)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['wait_until']"

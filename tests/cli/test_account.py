@@ -13,6 +13,7 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "vectors" / "accountant.json
 KRR = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--reports", "10000")
 
 
+@pytest.mark.slow
 def test_epsilon_brackets_the_reference_value() -> None:
     ran = hubbub("account", "epsilon", *KRR, "--delta", "1e-6", "--json")
     assert ran.status == 0

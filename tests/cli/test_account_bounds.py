@@ -31,6 +31,7 @@ def rows(*words: str) -> list[dict[str, Any]]:
     return list(ran.json["bounds"])
 
 
+@pytest.mark.slow
 def test_json_lists_every_bound_with_what_it_gives() -> None:
     found = rows(*CROWD)
     assert [row["bound"] for row in found] == list(CATALOGUE)
@@ -41,6 +42,7 @@ def test_json_lists_every_bound_with_what_it_gives() -> None:
     assert chosen[0]["epsilon_upper"] == epsilon_bracket(KRR.from_local_epsilon(16, 4.0), 10_000, 1e-6).epsilon_upper
 
 
+@pytest.mark.slow
 def test_table_for_people_groups_marks_and_explains() -> None:
     out = hubbub(*CROWD).out
     headings = [line for line in out.splitlines() if line and line[0] not in " *"]

@@ -36,6 +36,7 @@ def test_a_million_texts_of_a_million_people_have_the_errors_that_are_promised()
     assert found["chosen"]["standard_error_largest"] == min(largest)
 
 
+@pytest.mark.slow
 def test_a_cap_on_the_local_epsilon_is_kept() -> None:
     found = asked("--reports", "1000000", "--local-epsilon-cap", "8")
     applying = [each for each in found["candidates"] if each["applies"]]

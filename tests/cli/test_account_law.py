@@ -69,6 +69,7 @@ def test_rounds_are_composed_by_a_flag_and_by_a_file(tmp_path: Path) -> None:
     assert "a law needs no mechanism" in hubbub("account", "compose", listed, "--delta", "1e-6").err
 
 
+@pytest.mark.slow
 def test_the_table_of_bounds_says_which_hold(tmp_path: Path) -> None:
     path = written(tmp_path, {**CONTENT, "neighbours": [[0, 1]]})
     found = {each["bound"]: each for each in answer("bounds", "--law", path, *ASKED)["bounds"]}

@@ -37,6 +37,7 @@ def test_an_svg_and_its_points_in_one_run(tmp_path: Path) -> None:
     assert "central ε (nats)" in words
 
 
+@pytest.mark.slow
 def test_a_png_by_its_ending_and_a_line_for_each_curve(tmp_path: Path) -> None:
     out = tmp_path / "bounds.png"
     ran = hubbub("account", "plot", *KRR, *OVER, "--bound", "best", "--bound", "clones", "--out", out)

@@ -43,6 +43,7 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
     assert 'large_delta = "…"' in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("delta", "says"),
     [
@@ -131,6 +132,7 @@ def test_plan_says_where_a_full_round_is_promised_nothing(tmp_path: Path, most: 
     assert (says in hubbub("plan", path).out) is bool(too_weak)
 
 
+@pytest.mark.slow
 def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path) -> None:
     """At 20 reports its ε says something, at these it does not."""
     krr = krr_query(Histogram("on", ("no", "yes")), HALF)

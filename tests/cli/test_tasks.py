@@ -31,6 +31,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_init_gives_each_party_only_what_it_may_know(deployment: Path) -> None:
     for party, roles in TRUST.items():
         trusted = {path.name for path in (deployment / party / "trust").iterdir()}
@@ -142,6 +143,7 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
+@pytest.mark.slow
 def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
     printed = hubbub("plan", deployment / "operator/task.toml").out
     for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
@@ -390,6 +392,7 @@ def _pins(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_verify_holds_with_all_signers_pinned(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
     ran = hubbub("verify", path, *_pins(path.parent), "--json")

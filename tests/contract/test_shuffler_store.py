@@ -572,6 +572,7 @@ async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
     assert await check_kills(implementation, tmp_path, a_life()) > 60
 
 
+@pytest.mark.slow
 async def test_killed_while_devices_enroll_or_keys_are_turned_over_it_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:

@@ -136,6 +136,7 @@ def test_the_closed_renyi_form_is_the_papers_with_a_constant_below_five_and_with
             assert rdp_upper(mixed, people, order) < found < 2.5 * rdp_upper(mixed, people, order)
 
 
+@pytest.mark.slow(only=["case3"])
 @pytest.mark.parametrize("case", [(10**6, 1.0, 60), (10**9, 0.5, 3000), (10**4, 0.02, 5000), (10**6, 2.0, 20_000)])
 def test_long_sums_that_are_cut_stay_above_the_whole_sum(case: tuple[int, float, int]) -> None:
     people, local, order = case
@@ -267,6 +268,7 @@ def test_no_formula_claims_less_than_the_truth_of_small_batches(mechanism: KRR, 
     assert {"erlingsson", "girgis-upper-1", "girgis-upper-2", "erlingsson-rdp", "clones-rdp"} <= answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [(200, 2, 1.0), (2000, 16, 2.0), (20_000, 3, 0.3), (10**6, 100, 5.0)])
 def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, int, float]) -> None:
     people, categories, local = case

@@ -296,6 +296,7 @@ def assert_covered(rows: list[Law], reports: int, mixed: bool) -> None:
                 assert divergence(add_report(view, rows[a]), add_report(view, rows[b]), epsilon) <= limit
 
 
+@pytest.mark.slow(only=["1.0-3", "3.0-3"])
 @pytest.mark.parametrize("reports", [2, 3, 4])
 @pytest.mark.parametrize("epsilon_local", [1.0, 3.0])
 def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_local: float, reports: int) -> None:
@@ -316,6 +317,7 @@ def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_l
         assert divergence(add_report(view, rows[0]), add_report(view, rows[1]), 0.3) <= Fraction(limit)
 
 
+@pytest.mark.slow(only=["8"])
 @pytest.mark.parametrize("seed", range(12))
 def test_stronger_clones_and_clones_cover_random_randomizers(seed: int) -> None:
     generator = np.random.default_rng(seed)

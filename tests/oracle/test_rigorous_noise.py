@@ -47,6 +47,7 @@ def test_the_ball_has_the_exact_divergence_of_the_pair(mechanism: WithNoise) -> 
             assert bool(found.upper - found.lower <= ball(Fraction(1, 2**80)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.3, 0.01, 1e-6])
 @pytest.mark.parametrize("reports", [1, 40])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.noise.family + str(each.krr.categories))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import log
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant import composition
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, epsilon_upper
 from hubbub.accountant.bounds.catalogue import assess
 from hubbub.accountant.calibration.calibrate import calibrate
@@ -185,6 +187,23 @@ def test_compose_takes_the_smaller_of_noise_and_people() -> None:
         assert both.epsilon_upper == compose_upper([Part(NOISY, reports, 5)], 1e-6)
         deltas = [compose_delta([Part(each, n, 5)], 2.0).delta_upper for each, n in ((NOISY, reports), (NOISY, 1))]
         assert deltas[0] == min(deltas[1], compose_delta([Part(PLAIN, reports, 5)], 2.0).delta_upper)
+
+
+@pytest.mark.parametrize(("reports", "hidden"), [(100, False), (10**6, True)])
+def test_people_who_hide_nobody_are_not_composed(monkeypatch: pytest.MonkeyPatch, reports: int, hidden: bool) -> None:
+    """An attack on one round refutes what noise gives: composing what it attacks would take most of the time."""
+    tried: list[Part] = []
+    composing = composition._upper_epsilon
+
+    def noted(parts: Sequence[Part], delta: float, limit: float) -> float:
+        tried.extend(parts)
+        return composing(parts, delta, limit)
+
+    monkeypatch.setattr(composition, "_upper_epsilon", noted)
+    # A δ of its own: no other test has composed this before.
+    compose_upper([Part(NOISY, reports, 5)], 1.1e-6)
+    assert any(isinstance(part.mechanism, WithNoise) for part in tried)
+    assert any(part.mechanism == PLAIN for part in tried) == hidden
 
 
 @pytest.mark.slow

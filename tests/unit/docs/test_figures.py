@@ -96,6 +96,7 @@ def test_the_text_says_how_each_is_made() -> None:
     assert re.findall(r"^make figures FIGURES=(.*)$", TEXT, re.MULTILINE) == list(FIGURES)
 
 
+@pytest.mark.slow
 def test_a_figure_is_drawn_as_it_lies_here(tmp_path: Path) -> None:
     draw("feldman-1", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"feldman-1.svg", "feldman-1.json"}

@@ -75,6 +75,7 @@ def test_a_draft_that_says_what_the_shield_needs_promises_the_round_to_one_hones
             check_minimum(Terms.of(draft), two.mechanisms)
 
 
+@pytest.mark.slow
 def test_the_errors_are_those_of_the_planned_randomizers_with_the_dummies(two: Plan) -> None:
     shield = shield_of(two)
     assert shield is not None

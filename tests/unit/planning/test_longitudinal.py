@@ -202,6 +202,7 @@ def test_every_limit_is_kept_and_one_is_used_up(way: str) -> None:
     assert loose.standard_error_mean < tight.standard_error_mean
 
 
+@pytest.mark.slow
 def test_fewer_who_are_steady_hide_less() -> None:
     question = Longitudinal("active", 2, "vector")
     every, some = (

@@ -152,6 +152,7 @@ def test_a_task_with_unary_encoding_is_read_as_it_was_frozen_and_keeps_its_promi
     assert all(each.half_width <= each.widest for each in chosen.queries)
 
 
+@pytest.mark.slow(only=["sum"])
 @pytest.mark.parametrize("name", ["histogram", "sum", "histogram with dummies"])
 def test_a_little_less_noise_would_break_the_promise(name: str) -> None:
     """Each is calibrated to its last digits: bits that are flipped one part in 500 less often are too few."""
@@ -163,6 +164,7 @@ def test_a_little_less_noise_would_break_the_promise(name: str) -> None:
         check_minimum(Terms.of(UNARY[name]), [replace(chosen, truthful=truthful, other=less).mechanism])
 
 
+@pytest.mark.slow(only=["sum with dummies"])
 @pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
 def test_the_expected_error_of_unary_encoding_is_the_worst_case_by_enumeration(name: str) -> None:
     """All 2^k reports for all symbols, exactly; values between two steps are mixtures of both."""
@@ -353,6 +355,7 @@ def test_a_plan_for_a_chain_has_the_noise_of_every_shuffler() -> None:
     assert SignedTask.decode(SignedTask(frozen).encode()).task == frozen
 
 
+@pytest.mark.slow
 def test_more_noise_of_a_chain_than_is_sealed_for_a_batch_is_refused_with_the_remedy() -> None:
     many = Histogram("code", tuple(f"c{number}" for number in range(250)))
     asked = replace(alone(many, 2_000, Privacy(0.002, 1e-6, 8.0)), noise="always")

@@ -72,6 +72,7 @@ def test_a_number_is_compared_by_its_sum_and_its_mean() -> None:
     assert [(each.statistic, each.verdict) for each in found.seen] == [("sum", "agrees"), ("mean", "agrees")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [NoiseLaw("gaussian", 40 * 2**32, 60), NoiseLaw("geometric", 15 * 2**28, 90)])
 def test_errors_beside_noise_are_as_promised(noise: NoiseLaw) -> None:
     """Of a query with noise, which is added in place of dummies."""

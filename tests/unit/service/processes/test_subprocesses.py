@@ -82,6 +82,7 @@ def test_workers_that_hold_round_keys_import_nothing_from_the_current_folder(
     assert "PATH" in seen
 
 
+@pytest.mark.slow
 @pytest.mark.from_nothing
 async def test_a_pipeline_imports_nothing_from_the_current_folder(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -64,6 +64,7 @@ def test_equal_halves_are_ordered_by_the_other_half_and_equal_keys_are_a_tie() -
     assert order_of(np.empty((0, 2), dtype=np.uint64)) is not None
 
 
+@pytest.mark.slow
 def test_every_order_is_equally_likely() -> None:
     """12,000 secrets, from a seed: it fails by chance with probability 10⁻⁶.
 
