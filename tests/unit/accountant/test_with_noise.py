@@ -201,7 +201,7 @@ def test_people_who_hide_nobody_are_not_composed(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(composition, "_upper_epsilon", noted)
     # A δ of its own: no other test has composed this before.
-    compose_upper([Part(NOISY, reports, 5)], 1.1e-6)
+    compose_upper([Part(NOISY, reports, 2)], 1.1e-6)
     assert any(isinstance(part.mechanism, WithNoise) for part in tried)
     assert any(part.mechanism == PLAIN for part in tried) == hidden
 
