@@ -3,17 +3,18 @@
 `balle-closed` is Thm 3.1, of kRR. The others bound E[(L₁ + … + L_M)₊]/(γn), M ~ B(n, γ), of Lemma 5.3 (its exact
 evaluation is the bound `blanket`): `balle-hoeffding` by Lemma 5.5, `balle-bennett` by Lemma 5.6 *as its proof has it*
 (the printed factor 1/(a·m) is wrong; with it, numbers are below the truth), `balle-generic` by Thm 5.3.
+
+The paper states them for one common randomizer. For an unknown one they cover places with different randomizers, too
+(docs/explanation/accounting-clones.md, "Other bounds for places").
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from hubbub.accountant.bounds.closed_form import Case, DeltaFormula, EpsilonFormula, one_common
+from hubbub.accountant.bounds.closed_form import Case, DeltaFormula, EpsilonFormula, any_local
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, exact_decimal, exp_decimal
 from hubbub.accountant.pairs import Amplification, amplification
-
-COMMON = "one randomizer with a local ε, common to the batch"
 
 
 def _is_krr(mechanism: AnyMechanism) -> bool:
@@ -108,22 +109,22 @@ BALLE = (
     DeltaFormula(
         name="balle-generic",
         source="balle-2019, Thm 5.3",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=generic_log_delta,
     ),
     DeltaFormula(
         name="balle-hoeffding",
         source="balle-2019, Lemmas 5.3 and 5.5",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=hoeffding_log_delta,
     ),
     DeltaFormula(
         name="balle-bennett",
         source="balle-2019, Lemmas 5.3 and 5.6 (as derived in A.4)",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=bennett_log_delta,
     ),
 )

@@ -63,11 +63,6 @@ def any_local(mechanism: AnyMechanism) -> bool:
     return pairs_of(mechanism).local_epsilon is not None
 
 
-def one_common(mechanism: AnyMechanism) -> bool:
-    """Whether it is one randomizer with a local ε, common to the batch."""
-    return any_local(mechanism) and pairs_of(mechanism).common
-
-
 @dataclass(frozen=True, kw_only=True)
 class Formula:
     """The common part of all three shapes. Dummies count as clients: each is a report of a random input."""

@@ -21,8 +21,8 @@ from hubbub.accountant.bounds.bound import (
     uncovered,
     with_local_epsilon,
 )
-from hubbub.accountant.bounds.closed_form import any_local, one_common
-from hubbub.accountant.bounds.koskela import CLONES, STRONG
+from hubbub.accountant.bounds.closed_form import any_local
+from hubbub.accountant.bounds.koskela import CLONES, EPSILON_AND_DELTA, STRONG, no_rdp
 from hubbub.accountant.bounds.krr_attack import KRR_ATTACK
 from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK
 from hubbub.accountant.bounds.sum_bound import SumBound
@@ -132,25 +132,28 @@ def _rdp_stronger_clones(mechanism: LocalMechanism, reports: int, order: float, 
     return rdp_upper(Generic(local_pairs(mechanism).common_epsilon), reports, order, dummies)
 
 
-def _rdp_clones(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
-    return rdp_upper(Generic(local_pairs(mechanism).common_epsilon, mixed=True), reports, order, dummies)
-
-
 EXACT: Mapping[str, Bound] = MappingProxyType(
     {
         "blanket": BlanketBound(),
         "2rr": TwoRRBound(),
         "stronger-clones": SumBound(
             "stronger-clones",
-            "stronger-clone pair for one common randomizer",
+            "stronger-clone pair for any local randomizer",
             "upper",
-            "one randomizer common to the batch",
-            one_common,
+            "any local randomizer",
+            any_local,
             stronger_clones_sum,
             _rdp_stronger_clones,
         ),
         "clones": SumBound(
-            "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", any_local, clones_sum, _rdp_clones
+            "clones",
+            "feldman-2022, Thm B.1",
+            "upper",
+            "any local randomizer",
+            any_local,
+            clones_sum,
+            no_rdp,
+            gives=EPSILON_AND_DELTA,
         ),
         "noise": NOISE,
         "krr-lower": KRR_ATTACK,

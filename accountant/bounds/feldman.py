@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 from math import expm1, floor, inf, log
 
-from hubbub.accountant.bounds.balle import COMMON
 from hubbub.accountant.bounds.closed_form import (
     ROUNDING,
     Case,
@@ -13,7 +12,6 @@ from hubbub.accountant.bounds.closed_form import (
     RenyiFormula,
     any_local,
     double,
-    one_common,
 )
 from hubbub.accountant.bounds.renyi import divergence, log_sum
 from hubbub.accountant.mechanisms.exact import PRECISE
@@ -41,7 +39,7 @@ def stronger_closed(case: Case, delta: Decimal) -> Decimal:
     """ln(1 + (E−1)·(4√(2 ln(4/δ)/((E+1)n)) + 4/n)), E = e^ε₀, for ε₀ ≤ ln(n/(8 ln(2/δ)) − 1).
 
     The paper proves it for the divergence of the stronger-clone pair. accounting-clones.md proves that this pair covers
-    every common randomizer; the paper withdrew its own proof, except for a class of them.
+    every randomizer, and places with different ones; the paper withdrew its own proof, except for a class of them.
     """
     _crowd(case, delta, 8, 1)
     ratio, people = case.ratio, case.people
@@ -86,8 +84,8 @@ FELDMAN = (
     EpsilonFormula(
         name="feldman-closed",
         source="feldman-2022, Thm 3.2, of the stronger-clone pair",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=stronger_closed,
     ),
     RenyiFormula(

@@ -1,5 +1,7 @@
-"""Implements girgis-2021: bounds on Rényi divergences of one common randomizer, with the lost formulas restored.
+"""Implements girgis-2021: bounds on Rényi divergences of the shuffled batch, with the lost formulas restored.
 
+The paper states the upper bounds for one common randomizer. They cover places with different randomizers, too, since
+Thm 3.6, their only step about the batch, does (docs/explanation/accounting-clones.md, "Other bounds for places").
 The paper states them for randomizers with countably many outputs. A Rényi divergence is the supremum over finite
 partitions of the outputs (van Erven and Harremoës, 2014, Thm 2), so the upper bounds are valid for densities too. (10)
 and (11), the lower bounds, are divergences of binary randomized response with everyone else at 0, the zero's law in the
@@ -15,8 +17,7 @@ from math import exp, floor, inf, log, log1p
 import numpy as np
 from scipy.special import gammaln
 
-from hubbub.accountant.bounds.balle import COMMON
-from hubbub.accountant.bounds.closed_form import ROUNDING, Case, RenyiFormula, double, one_common
+from hubbub.accountant.bounds.closed_form import ROUNDING, Case, RenyiFormula, any_local, double
 from hubbub.accountant.bounds.renyi import divergence, log_sum
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic
 from hubbub.accountant.mechanisms.exact import PRECISE
@@ -154,8 +155,8 @@ GIRGIS = (
     RenyiFormula(
         name="girgis-upper-1",
         source="girgis-2021, Thm 3.1 (5)",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=upper_1,
         integer=True,
         cost="a sum of order terms",
@@ -163,16 +164,16 @@ GIRGIS = (
     RenyiFormula(
         name="girgis-simplified",
         source="girgis-2021, Cor. 3.2 (6), with its proof's (47)",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=simplified,
         integer=True,
     ),
     RenyiFormula(
         name="girgis-upper-2",
         source="girgis-2021, Thm 3.3 (8), as its proof has it",
-        covers=one_common,
-        needs=COMMON,
+        covers=any_local,
+        needs="a local ε",
         formula=upper_2,
         integer=False,
     ),

@@ -45,10 +45,11 @@ class StrongBound(SumBound):
         return super().guess(mechanism, people, min(0.5, delta))
 
 
-def _no_rdp(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
+def no_rdp(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
+    """Raise OutsideConditions: a bound that is only compared with gives no Rényi divergences."""
     raise OutsideConditions(
         f"this pair gives no Rényi divergence of order {order:g} for {described(mechanism)} with {reports} reports and "
-        f"{dummies} dummies; ask for 'blanket' or 'clones' instead"
+        f"{dummies} dummies; ask for 'stronger-clones' instead"
     )
 
 
@@ -69,7 +70,7 @@ STRONG = StrongBound(
     "kRR",
     _is_krr,
     _strong_sum,
-    _no_rdp,
+    no_rdp,
     gives=EPSILON_AND_DELTA,
 )
 
@@ -80,6 +81,6 @@ CLONES = SumBound(
     "any local randomizer",
     any_local,
     half_clones_sum,
-    _no_rdp,
+    no_rdp,
     gives=EPSILON_AND_DELTA,
 )

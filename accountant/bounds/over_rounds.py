@@ -29,7 +29,7 @@ SHARES = (0.5, 0.9, 0.1)
 """Shares of δ that are tried for the rounds' own δ; advanced composition uses the rest for the sum's tail."""
 
 
-ONE_ROUND = ("koskela-strong", "koskela-clones")
+ONE_ROUND = ("clones", "koskela-strong", "koskela-clones")
 """Exactly evaluated bounds whose pairs are not composed, as tighter pairs are known."""
 
 
@@ -133,8 +133,6 @@ def behind(part: Part, bound: str) -> Part:
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
     if bound == "local":
         return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
-    if bound == "clones":
-        return replace(part, mechanism=Generic(local_pairs(mechanism).common_epsilon, mixed=True))
     if bound == "stronger-clones" or (bound == "blanket" and pairs_of(mechanism).binary):
         return replace(part, mechanism=Generic(local_pairs(mechanism).common_epsilon))
     return part

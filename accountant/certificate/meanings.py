@@ -76,7 +76,6 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "epsilon_round_hex": "Local ε of one round, as C writes hexadecimal numbers.",
         "gamma": "γ, [w, 2³²]: the chance that a report is drawn without regard to the answer.",
         "law": "A row for each input: the probability of each output, as a fraction.",
-        "mixed": "Whether places of the batch may have different randomizers.",
         "neighbours": "Pairs of inputs of which nobody must learn which one a person has; null for all pairs.",
         "noise": "The law of how many dummies of each symbol each shuffler adds: its family, parameter and reach.",
         "other": "[w, 2³²]: the chance that the bit of another answer is 1.",

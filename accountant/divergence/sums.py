@@ -190,13 +190,13 @@ def _pair_sum(reports: int, others: Fraction, first: Fraction, second: Fraction,
 
 
 def stronger_clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
-    """The stronger-clone pair, for one common ε₀-LDP randomizer (docs/explanation/accounting-clones.md)."""
+    """The stronger-clone pair, for any ε₀-LDP randomizers of the places (docs/explanation/accounting-clones.md)."""
     ratio = mechanism.likelihood_ratio
     return _pair_sum(reports, 1 / (ratio + 1), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
 
 
 def clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
-    """The clone pair, for places with different or adaptive ε₀-LDP randomizers (feldman-2022, Thm B.1)."""
+    """The clone pair, for the same (feldman-2022, Thm B.1)."""
     ratio = mechanism.likelihood_ratio
     return _pair_sum(reports, 1 / (2 * ratio), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
 

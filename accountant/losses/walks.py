@@ -111,11 +111,6 @@ def subsampled_walk(reports: int, clients: int, categories: int, gamma: Fraction
     return replace(blanket_walk(reports, categories, gamma), rest=rest)
 
 
-def clone_walk(reports: int, likelihood_ratio: Fraction) -> Walk:
-    """Return the clone pair (feldman-2022, Thm B.1), for different or adaptively chosen randomizers."""
-    return Walk(reports, 1 / likelihood_ratio, Fraction(1), (likelihood_ratio - 1) / (likelihood_ratio + 1))
-
-
 def attack_walk(reports: int, categories: int, gamma: Fraction) -> Walk:
     """Return the pair that kRR attains if everyone else has a third value (feldman-2022, Thm 5.3); k ≥ 3."""
     ratio = 1 + categories * (1 - gamma) / gamma

@@ -32,11 +32,6 @@ def is_ratio(value: Any) -> bool:
     return type(value) is list and len(value) == 2 and all(map(is_count, value)) and value[1] == GAMMA_DENOMINATOR
 
 
-def is_flag(value: Any) -> bool:
-    """Whether `value` is true or false."""
-    return type(value) is bool
-
-
 def is_text(value: Any) -> bool:
     """Whether `value` is a text."""
     return type(value) is str

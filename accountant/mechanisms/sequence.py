@@ -30,7 +30,6 @@ class Sequence:
         "steady": is_count,
     }
     counts_dummies: ClassVar[bool] = False
-    mixed: ClassVar[bool] = False
 
     epsilon_local: float
     epsilon_round: float

@@ -13,7 +13,6 @@ def amplification(mechanism: AnyMechanism, epsilon: float) -> Amplification:
     """Return the known bounds of the amplification variable of `mechanism` at `epsilon` ≥ 0.
 
     Raises:
-        OutsideConditions: if places of a batch have different randomizers (`mixed`): they have no common blanket.
         AccountingError: if the mechanism's variable is not known.
     """
     return pairs_of(mechanism).amplification(Fraction(exp_decimal(epsilon)))

@@ -85,11 +85,6 @@ class MechanismPairs(ABC, Of[M_co]):
         """Fewest values of one report, on which its own δ depends: two, if nothing is known about it."""
         return 2
 
-    @property
-    def common(self) -> bool:
-        """Whether all reports of a batch come from one randomizer."""
-        return True
-
     # One round
 
     @abstractmethod

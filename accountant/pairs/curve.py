@@ -23,7 +23,7 @@ class CurvedPairs(LocalPairs[L_co]):
     """
 
     def upper_bounds(self) -> tuple[str, ...]:
-        """Its own blanket, or the clones, which use only the local ε."""
+        """Its own blanket, or the stronger clones, which use only the local ε."""
         return "blanket", "stronger-clones", "local"
 
     @abstractmethod

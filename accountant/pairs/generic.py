@@ -1,4 +1,4 @@
-"""Bounds an unknown randomizer: by stronger clones if it is common to the batch, else by clones."""
+"""Bounds a randomizer of which only the local ε is known, or one for each place of the batch, by stronger clones."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from hubbub.accountant.divergence.sums import SumPoints, four_outputs_points
-from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.walks import (
-    Walk,
-    attack_walk,
-    blanket_walk,
-    clone_walk,
-    contracted_atoms,
-    spread_atoms,
-)
+from hubbub.accountant.losses.walks import Walk, attack_walk, blanket_walk, contracted_atoms, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs.amplification_variable import Amplification, around
 from hubbub.accountant.pairs.base import LocalPairs
@@ -30,20 +22,13 @@ class GenericPairs(LocalPairs[Generic]):
 
     has_blanket: ClassVar[bool] = False
 
-    @property
-    def common(self) -> bool:
-        """Whether one randomizer is common to the batch."""
-        return not self.mechanism.mixed
-
     def described(self) -> str:
         """Return a short description."""
-        mixed, local = self.mechanism.mixed, self.mechanism.epsilon_local
-        kind = "randomizers that differ from place to place" if mixed else "an unknown common randomizer"
-        return f"{kind} of local ε {local:.4g}"
+        return f"an unknown randomizer of local ε {self.mechanism.epsilon_local:.4g}"
 
     def upper_bounds(self) -> tuple[str, ...]:
-        """Clones, or stronger clones if there is one randomizer."""
-        return ("clones", "local") if self.mechanism.mixed else ("stronger-clones", "local")
+        """Stronger clones."""
+        return ("stronger-clones", "local")
 
     def attack_bound(self, dummies: int) -> str | None:
         """It may be kRR on three values, so any bound on it must cover the attack on kRR."""
@@ -62,11 +47,11 @@ class GenericPairs(LocalPairs[Generic]):
         those γ. It is an upper bound nevertheless. With s = μ/ω and s' = μ'/ω in [γ, γE], both of mean 1:
         E[s²] ≤ γ + γE − γ²E ≤ E, from (s − γ)(γE − s) ≥ 0 and since the middle is at most (1+E)²/(4E); and
         E[ss'] ≥ 2γ − γ² ≥ (2E − 1)/E² ≥ 1/E², from (s − γ)(s' − γ) ≥ 0.
+
+        A formula made of these bounds Lemma 5.3's expectation for every common randomizer, kRR on two values among
+        them. For that one the expectation is the divergence of the stronger-clone pair, so the formula covers places,
+        too (accounting-clones.md, "Other bounds for places").
         """
-        if self.mechanism.mixed:
-            raise OutsideConditions(
-                f"{self.described()} has no common blanket: places may differ; drop mixed, or ask for clones"
-            )
         ratio = self.mechanism.likelihood_ratio
         above, below = around(power)
         squared = ratio * (above**2 + 1) - 2 * below / ratio**2
@@ -75,7 +60,7 @@ class GenericPairs(LocalPairs[Generic]):
         )
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms of the clone pair."""
+        """Yield atoms of the stronger-clone pair."""
         yield from spread_atoms(self._walk(part), log_tail)
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
@@ -85,8 +70,6 @@ class GenericPairs(LocalPairs[Generic]):
     def _walk(self, part: Part) -> Walk:
         # Dummies count as clients (docs/explanation/accounting-crowds.md): each must be a report of some random input.
         ratio, people = self.mechanism.likelihood_ratio, part.reports + part.dummies
-        if self.mechanism.mixed:
-            return clone_walk(people, ratio)
         return blanket_walk(people, 2, 2 / (ratio + 1))
 
     def attacking_points(self, part: Part) -> SumPoints | None:

@@ -35,7 +35,7 @@ class SequencePairs(LocalPairs[Sequence]):
         return
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms of the clone pair."""
+        """Yield atoms of the stronger-clone pair."""
         yield from self._generic.dominating_atoms(part, log_tail)
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:

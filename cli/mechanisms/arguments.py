@@ -43,7 +43,6 @@ ROW_KEYS = (
     "gamma",
     "truthful",
     "other",
-    "mixed",
     "noise",
     "reports",
     "dummies",
@@ -68,7 +67,6 @@ class Description:
     categories: int | None = None
     local_epsilon: float | None = None
     gamma: str | Fraction | None = None
-    mixed: bool = False
     truthful: str | Fraction | None = None
     other: str | Fraction | None = None
     sigma: float | None = None
@@ -84,7 +82,7 @@ NOISE_TEXT = re.compile(rf"([a-z]+):([0-9]{{1,20}}(?:\.[0-9]{{1,40}}|/{GAMMA_DEN
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "krr": ("categories", "local_epsilon", "gamma", "noise"),
-    "generic": ("local_epsilon", "mixed"),
+    "generic": ("local_epsilon",),
     "rappor": ("categories", "local_epsilon", "truthful", "other"),
     "laplace": ("local_epsilon",),
     "gaussian": ("sigma",),
@@ -212,17 +210,15 @@ def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Loca
 
 def _read_plain(said: Description, spell: Callable[[str], str]) -> Mechanism:
     _refuse_new(said, spell)
-    local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
+    local, gamma, categories = (spell(name) for name in ("local_epsilon", "gamma", "categories"))
     if (said.local_epsilon is None) == (said.gamma is None):
         raise AccountingError(f"give exactly one of {local} and {gamma}; each follows from the other")
     if said.mechanism == "generic":
         if said.local_epsilon is None or said.categories is not None:
             raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
-        return Generic(said.local_epsilon, said.mixed)
+        return Generic(said.local_epsilon)
     if said.categories is None:
         raise AccountingError(f"krr needs {categories}")
-    if said.mixed:
-        raise AccountingError(f"krr takes no {mixed}; only generic does")
     if said.gamma is not None:
         return KRR(said.categories, _read_gamma(said.gamma, gamma))
     return KRR.from_local_epsilon(said.categories, said.local_epsilon or 0.0)
@@ -353,15 +349,11 @@ def _read_row(row: Any, beside: Path) -> Part:
 
 
 def _said(row: Mapping[str, Any], beside: Path) -> Description:
-    mixed = row.get("mixed", False)
-    if not isinstance(mixed, bool):
-        raise AccountingError(f"mixed is {as_written(mixed)}; give true or false")
     return Description(
         str(row.get("mechanism", LAW)),
         _whole(row, "categories") if "categories" in row else None,
         _local(row),
         _gamma(row),
-        mixed,
         _exact(row, "truthful"),
         _exact(row, "other"),
         law=beside / row["law"] if isinstance(row.get("law"), str) else row.get("law"),

@@ -213,8 +213,7 @@ def _title(question: SweepQuestion, variable: Variable) -> str:
     parts += [f"{sign} = {value}" for sign, value in exact.items() if value is not None]
     parts += [f"{question.dummies} dummies"] if question.dummies else []
     parts += [f"honest share {question.honest_share:g}"] if question.honest_share < 1 else []
-    name = said.mechanism + (", mixed" if said.mixed else "")
-    return f"central ε over {KINDS[variable].sign}: {name}" + "".join(f", {part}" for part in parts)
+    return f"central ε over {KINDS[variable].sign}: {said.mechanism}" + "".join(f", {part}" for part in parts)
 
 
 def shown_power(value: float) -> str:

@@ -76,10 +76,9 @@ def plan_2() -> PlotPlan:
     """Plan Fig. 2."""
     x = _values(2.0)
     curves = [CurvePlan(f"(6.1), T = {rounds}", "upper", x, partial(half_clones_delta, rounds)) for rounds in ROUNDS]
-    curves += [CurvePlan("clones, T = 1", "upper", x, partial(_composed, Generic(4.0, mixed=True), 1))]
+    curves += [CurvePlan("clones, T = 1", "upper", x, _clones)]
     curves += [
-        CurvePlan(f"stronger clones, T = {rounds}", "upper", x, partial(_composed, COMMON, rounds), True)
-        for rounds in ROUNDS
+        CurvePlan(f"stronger clones, T = {rounds}", "upper", x, partial(_composed, rounds), True) for rounds in ROUNDS
     ]
     title = "Any randomizer over rounds, after koskela-2021, Fig. 2: n = 10⁴, ε₀ = 4"
     return PlotPlan(title, CAPTION_2, (_panel(title, curves),))
@@ -108,8 +107,12 @@ def half_clones_delta(rounds: int, epsilon: float) -> float:
     return composed_delta([(half_clones_grid(), rounds)], epsilon)
 
 
-def _composed(mechanism: Generic, rounds: int, epsilon: float) -> float:
-    return delta_of(Part(mechanism, COMMON_REPORTS, rounds), epsilon).delta_upper
+def _clones(epsilon: float) -> float:
+    return CATALOGUE["clones"].delta(COMMON, COMMON_REPORTS, epsilon)[1]
+
+
+def _composed(rounds: int, epsilon: float) -> float:
+    return delta_of(Part(COMMON, COMMON_REPORTS, rounds), epsilon).delta_upper
 
 
 @lru_cache(maxsize=1)

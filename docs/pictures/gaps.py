@@ -40,11 +40,10 @@ MECHANISMS: Mapping[str, AnyMechanism] = MappingProxyType(
         "Laplace noise, ε₀ = 1": Laplace(1.0),
         "Laplace noise, ε₀ = 4": Laplace(4.0),
         "Gaussian noise, σ = 1": Gaussian(1.0),
-        "any common one, ε₀ = 0.1": Generic(0.1),
-        "any common one, ε₀ = ¼": Generic(0.25),
-        "any common one, ε₀ = 1": Generic(1.0),
-        "any common one, ε₀ = 4": Generic(4.0),
-        "any, places differ, ε₀ = 1": Generic(1.0, mixed=True),
+        "any randomizer, ε₀ = 0.1": Generic(0.1),
+        "any randomizer, ε₀ = ¼": Generic(0.25),
+        "any randomizer, ε₀ = 1": Generic(1.0),
+        "any randomizer, ε₀ = 4": Generic(4.0),
     }
 )
 """Every row: its words and its mechanism."""

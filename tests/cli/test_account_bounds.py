@@ -79,7 +79,6 @@ def test_clients_with_randomizers_of_their_own_count_only_their_like() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (("--same", "20", "--mixed"), 2, "--same"),
         (("--same", "10001"), 2, "same is 10001"),
         (("--order", "1"), 2, "order is 1.0; give a number above 1"),
         (("--categories", "4"), 2, "generic takes"),
@@ -95,7 +94,7 @@ def test_what_cannot_be_asked_is_said(words: tuple[str, ...], status: int, says:
 def test_help_has_an_example() -> None:
     out = hubbub("--help").out
     assert "Example:\n    hubbub account bounds" in out
-    for flag in ("--mechanism", "--honest-share", "--dummies", "--rounds", "--same", "--order", "--mixed", "--json"):
+    for flag in ("--mechanism", "--honest-share", "--dummies", "--rounds", "--same", "--order", "--json"):
         assert flag in out
 
 

@@ -82,11 +82,7 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
             "give at most truthful",
         ),
         (("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--other", "1/2"), "krr takes no --other"),
-        (
-            ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--mixed"),
-            "krr takes no --mixed; only generic does",
-        ),
-        (("--mechanism", "krr", "--local-epsilon", "1", "--mixed"), "krr needs --categories\n"),
+        (("--mechanism", "krr", "--local-epsilon", "1"), "krr needs --categories\n"),
         (("--mechanism", "gaussian", "--sigma", "1", "--rounds", "2"), "ask for one round"),
         (("--mechanism", "laplace", "--local-epsilon", "1", "--sampling-rate", "0.1"), "subsampling is proven for kRR"),
         (

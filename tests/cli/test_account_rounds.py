@@ -74,13 +74,22 @@ def test_delta_over_rounds_inverts_epsilon_over_rounds() -> None:
 @pytest.mark.slow
 def test_a_bound_over_rounds_composes_its_own_pair() -> None:
     rounds = ("--delta", "1e-6", "--rounds", "3")
-    found = {bound: account("epsilon", *CROWD, *rounds, "--bound", bound) for bound in ("blanket", "clones", "local")}
+    found = {
+        bound: account("epsilon", *CROWD, *rounds, "--bound", bound)
+        for bound in ("blanket", "stronger-clones", "local")
+    }
     upper = {bound: answer["epsilon_upper"] for bound, answer in found.items()}
     assert upper["blanket"] == compose([Part(SIXTEEN, 10_000, 3)], 1e-6).epsilon_upper
-    assert upper["clones"] == compose([Part(Generic(4.0, True), 10_000, 3)], 1e-6).epsilon_upper
-    assert upper["blanket"] < upper["clones"] < 2 < upper["local"] <= 12
+    assert upper["stronger-clones"] == compose([Part(Generic(4.0), 10_000, 3)], 1e-6).epsilon_upper
+    assert upper["blanket"] < upper["stronger-clones"] < 2 < upper["local"] <= 12
     assert {answer["epsilon_lower"] for answer in found.values()} == {found["blanket"]["epsilon_lower"]}
-    assert "Thm B.1" in found["clones"]["source"].split("pair: ")[1]
+    assert "stronger-clone pair" in found["stronger-clones"]["source"].split("pair: ")[1]
+
+
+def test_the_clones_are_not_composed_as_a_tighter_pair_covers_the_same() -> None:
+    ran = hubbub("account", "epsilon", *CROWD, "--delta", "1e-6", "--rounds", "3", "--bound", "clones", "--json")
+    assert ran.status == 1
+    assert "bound 'clones' is not composed by its pair; ask for 'best'" in ran.json["error"]
 
 
 def test_an_attack_is_no_upper_bound_over_rounds_either() -> None:
@@ -120,19 +129,6 @@ def test_dummies_help_and_take_the_known_attack_away() -> None:
     aided = account("epsilon", *CROWD, "--delta", "1e-6", "--dummies", "500")
     assert aided["epsilon_upper"] < 0.99 * plain["epsilon_upper"]
     assert aided["epsilon_lower"] is None
-
-
-def test_mixed_places_are_less_private_than_a_common_randomizer() -> None:
-    crowd = ("--mechanism", "generic", "--local-epsilon", "1", "--reports", "100000", "--delta", "1e-6")
-    common, mixed = account("epsilon", *crowd), account("epsilon", *crowd, "--mixed")
-    assert (common["bound"], mixed["bound"]) == ("stronger-clones", "clones")
-    assert common["epsilon_lower"] < common["epsilon_upper"] < mixed["epsilon_upper"]
-
-
-def test_help_says_what_mixed_does_not_cover() -> None:
-    text = " ".join(hubbub("account", "epsilon", "--help").out.split())
-    assert "each place of the batch" in text
-    assert "does not cover clients that bring their own" in text
 
 
 def test_rdp_is_a_bracket() -> None:
@@ -265,7 +261,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         (("--honest-share", "1.5"), "honest_share"),
         (("--honest-share", "0.00001"), "leaves nobody"),
         (("--dummies", "-1"), "dummies"),
-        (("--mixed",), "takes no --mixed; only generic does"),
     ],
 )
 def test_bad_use_over_rounds_says_what_is_wrong(words: tuple[str, ...], says: str) -> None:

@@ -787,13 +787,13 @@ def _targets() -> list[Target]:
     part = Part(KRR.from_numerator(3, HALF), 20)
     entries = (
         LedgerEntry("usage", 0, "theme", part).canonical().encode(),
-        LedgerEntry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
+        LedgerEntry("usage", 1, "theme", Part(Generic(0.5), 20)).canonical().encode(),
         LedgerEntry("usage", 2, "theme", Part(RAPPOR.from_numerators(3, HALF, HALF // 2), 20)).canonical().encode(),
     )
     rounds = (
         b'[{"mechanism":"krr","categories":16,"local_epsilon":4,"reports":10000,"rounds":12}]',
         b'[{"mechanism":"krr","categories":2,"gamma":"2147483648/4294967296","reports":7,"dummies":3}]',
-        b'[{"mechanism":"generic","local_epsilon":0.5,"mixed":true,"reports":50000}]',
+        b'[{"mechanism":"generic","local_epsilon":0.5,"reports":50000}]',
     )
     values = (b"{}", b"[]", b'{"a":[1.5,null,true,"x"]}')
     signatures = (SignatureError,)

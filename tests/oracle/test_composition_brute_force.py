@@ -52,13 +52,6 @@ def two_rr_pair(reports: int, ones: int, gamma: Fraction) -> Pair:
     return pair_of(others, one, zero)
 
 
-def clone_pair(reports: int, ratio: Fraction) -> Pair:
-    """feldman-2022, Thm B.1, as printed: C ~ B(n−1, 1/E), A ~ B(C, ½), Δ ~ Bern(E/(E+1))."""
-    other = {(0, 0): 1 - 1 / ratio, (1, 0): 1 / (2 * ratio), (0, 1): 1 / (2 * ratio)}
-    high, low = ratio / (ratio + 1), 1 / (ratio + 1)
-    return pair_of(summed(other, reports - 1), {(1, 0): high, (0, 1): low}, {(0, 1): high, (1, 0): low})
-
-
 def subsampled_pair(reports: int, clients: int, categories: int, gamma: Fraction) -> Pair:
     """View of a batch of `reports` of `clients`, truthful others taken out: with the victim, or without."""
     share, rest, q = gamma / categories, categories - 2, Fraction(reports, clients)
@@ -129,13 +122,6 @@ def test_two_queries_of_different_mechanisms_cover_exact_delta() -> None:
     first, second = KRR(3, Fraction(1, 3)), KRR(5, Fraction(1, 2))
     outcomes = product([blanket_pair(4, 3, first.gamma), blanket_pair(4, 5, second.gamma)])
     assert_covers([Part(first, 4), Part(second, 4)], outcomes, 2e-3)
-
-
-@pytest.mark.slow
-def test_clone_rounds_cover_exact_delta() -> None:
-    mechanism = Generic(1.0, mixed=True)
-    outcomes = product([clone_pair(5, Fraction(2718281, 10**6))] * 2)
-    assert_covers([Part(mechanism, 5, 2)], outcomes, 2e-3)
 
 
 @pytest.mark.slow

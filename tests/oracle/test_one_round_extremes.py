@@ -30,7 +30,7 @@ def test_upper_bound_covers_a_sum_that_hardly_ever_moves(bound: str, epsilon_loc
     ratio = Fraction(exp_decimal(epsilon_local))
     moves = 2 / (ratio + 1) if bound == "stronger-clones" else 1 / ratio
     alone = max(Fraction(0), 1 - (reports - 1) * moves) * (ratio - 1) / (ratio + 1)
-    lower, upper = BOUNDS[bound].delta(Generic(epsilon_local, bound == "clones"), reports, 0.0)
+    lower, upper = BOUNDS[bound].delta(Generic(epsilon_local), reports, 0.0)
     assert alone * (1 - Fraction(1, 10**30)) <= Fraction(upper)
     assert lower <= upper
 

@@ -204,7 +204,7 @@ def test_koskelas_clones_are_6_1_and_above_the_clones(local: float, reports: int
         exact = float(half_clones_delta(local, reports, epsilon))
         low, high = BOUNDS["koskela-clones"].delta(Generic(local), reports, epsilon)
         assert low <= exact <= high <= exact * (1 + 1e-9)
-        assert BOUNDS["clones"].delta(Generic(local, mixed=True), reports, epsilon)[1] <= high * (1 + 1e-9)
+        assert BOUNDS["clones"].delta(Generic(local), reports, epsilon)[1] <= high * (1 + 1e-9)
 
 
 COMPOSED: list[RAPPOR | Laplace] = [

@@ -26,7 +26,6 @@ from hubbub.cli.commands.account.options import (
     LocalEpsilon,
     MechanismName,
     MechanismOption,
-    Mixed,
     Noise,
     Other,
     QueryKind,
@@ -82,7 +81,6 @@ def epsilon(
     truthful: Truthful = None,
     other: Other = None,
     sigma: Sigma = None,
-    mixed: Mixed = False,
     noise: Noise = None,
     rounds: Rounds = 1,
     sampling_rate: SamplingRate = None,
@@ -104,7 +102,7 @@ def epsilon(
     with failures(as_json), option_values():
         from hubbub.cli.mechanisms.arguments import epsilon_of
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         found = epsilon_of(part, delta, bound)
@@ -124,7 +122,6 @@ def delta(
     truthful: Truthful = None,
     other: Other = None,
     sigma: Sigma = None,
-    mixed: Mixed = False,
     noise: Noise = None,
     rounds: Rounds = 1,
     sampling_rate: SamplingRate = None,
@@ -142,7 +139,7 @@ def delta(
     with failures(as_json), option_values():
         from hubbub.cli.mechanisms.arguments import delta_of
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
@@ -160,7 +157,6 @@ def rdp(
     truthful: Truthful = None,
     other: Other = None,
     sigma: Sigma = None,
-    mixed: Mixed = False,
     noise: Noise = None,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
@@ -176,7 +172,7 @@ def rdp(
         from hubbub.accountant.bounds.best_bounds import local_epsilon as local_epsilon_of
         from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
@@ -209,8 +205,8 @@ def compose(
     these, an object has law: the name of a file as --law takes it, or the content of such a file.
 
     An object also has reports: the fewest reports that any of its rounds may have, fixed beforehand. It may have rounds
-    (1 by default), dummies, mixed (generic only), noise (krr only, as --noise of `account epsilon` takes it) and
-    sampling_rate (then reports is the number of clients).
+    (1 by default), dummies, noise (krr only, as --noise of `account epsilon` takes it) and sampling_rate (then
+    reports is the number of clients).
 
     Examples: hubbub account compose ROUNDS.json --delta 1e-6;
     hubbub account compose --law FILE.json --reports 10000 --rounds 12 --delta 1e-6
@@ -354,7 +350,6 @@ def _mechanism(
     categories: int | None,
     local_epsilon: float | None,
     gamma: str | None,
-    mixed: bool,
     more: tuple[str | None, str | None, float | None, Path | None, str | None],
 ) -> AnyMechanism:
     from hubbub.cli.mechanisms.arguments import Description, read_mechanism
@@ -362,7 +357,7 @@ def _mechanism(
 
     name = named(mechanism, more[3])
     try:
-        return read_mechanism(Description(name, categories, local_epsilon, gamma, mixed, *more))
+        return read_mechanism(Description(name, categories, local_epsilon, gamma, *more))
     except AccountingError as error:
         raise UsageError(str(error)) from error
 

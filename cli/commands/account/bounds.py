@@ -19,7 +19,6 @@ from hubbub.cli.commands.account.options import (
     Law,
     LocalEpsilon,
     MechanismOption,
-    Mixed,
     Noise,
     Other,
     Reports,
@@ -63,7 +62,6 @@ def bounds(
     truthful: Truthful = None,
     other: Other = None,
     sigma: Sigma = None,
-    mixed: Mixed = False,
     noise: Noise = None,
     rounds: Rounds = 1,
     honest_share: HonestShare = 1.0,
@@ -87,10 +85,8 @@ def bounds(
 
         started = time.perf_counter()
         name = named(mechanism, law)
-        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, sigma, law, noise)
+        said = Description(name, categories, local_epsilon, gamma, truthful, other, sigma, law, noise)
         known = _mechanism(said)
-        if same is not None and mixed:
-            raise UsageError("--same is for clients with own randomizers, --mixed for places of the batch; give one")
         if sampling_rate is not None and (dummies or order is not None or same is not None):
             raise UsageError("--sampling-rate excludes --dummies, --order and --same; leave them out")
         part = hiding_part(known, reports, honest_share, rounds, dummies, same)

@@ -61,7 +61,7 @@ MechanismOption = Annotated[
     MechanismName | None,
     typer.Option(
         "--mechanism",
-        help="krr: k-ary randomized response. generic: any randomizer, the same for all. rappor: one-time unary "
+        help="krr: k-ary randomized response. generic: any randomizer, or one for each place of the shuffled batch. rappor: one-time unary "
         "encoding. laplace, gaussian: noise on an answer from an interval. gaussian has no local ε, so it works for "
         "one round only.",
     ),
@@ -107,14 +107,6 @@ SamplingRate = Annotated[
         "--sampling-rate",
         help="krr: each of --reports clients takes part in a round with this probability (as 0.1 or 1/10), "
         "independently and in secret (Poisson sampling). [default: 1]",
-    ),
-]
-Mixed = Annotated[
-    bool,
-    typer.Option(
-        "--mixed",
-        help="generic: answers are shuffled first, and each place of the batch may apply a different randomizer. It "
-        "does not cover clients that bring their own: they hide only among reports of the same randomizer.",
     ),
 ]
 Reports = Annotated[int, typer.Option("--reports", help="Reports in the batch, n.")]

@@ -17,7 +17,6 @@ from hubbub.cli.commands.account.options import (
     HonestShare,
     LocalEpsilon,
     MechanismName,
-    Mixed,
     Noise,
     Other,
     Rounds,
@@ -76,7 +75,6 @@ def plot(
     truthful: Truthful = None,
     other: Other = None,
     sigma: Sigma = None,
-    mixed: Mixed = False,
     noise: Noise = None,
     rounds: Rounds = 1,
     honest_share: HonestShare = 1.0,
@@ -95,9 +93,7 @@ def plot(
         from hubbub.cli.mechanisms.arguments import Description
         from hubbub.cli.plots.sweep import SweepQuestion
 
-        said = Description(
-            mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma, noise=noise
-        )
+        said = Description(mechanism.value, categories, local_epsilon, gamma, truthful, other, sigma, noise=noise)
         question = SweepQuestion(said, reports, delta, rounds, honest_share, dummies)
         along = Range(over, first, last, points, _scale(axis))
         _draw_bounds(question, along, bound or (), out, as_json)

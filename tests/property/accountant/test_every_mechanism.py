@@ -51,7 +51,6 @@ EVERY: tuple[AnyMechanism, ...] = (
     KRR(2, TENTH),
     KRR(5, TENTH),
     Generic(1.5),
-    Generic(1.5, mixed=True),
     RAPPOR.from_local_epsilon(4, 2.0),
     Laplace(1.5),
     Gaussian(1.0),

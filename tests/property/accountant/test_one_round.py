@@ -189,7 +189,6 @@ def test_every_bound_refuses_impossible_numbers(name: str) -> None:
         ("blanket", Generic(1.0)),
         ("2rr", KRR(3, Fraction(1, 2))),
         ("2rr", Generic(1.0)),
-        ("stronger-clones", Generic(1.0, mixed=True)),
     ],
 )
 def test_a_bound_outside_its_conditions_is_an_error(name: str, mechanism: Mechanism) -> None:

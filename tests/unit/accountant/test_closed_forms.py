@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic, Laplace, LocalMechanism, Mechanism
+from hubbub.accountant.mechanisms import KRR, Gaussian, Generic, Laplace, LocalMechanism, Mechanism
 from support.source_tree import ROOT
 
 VECTORS: dict[str, Any] = json.loads((ROOT / "tests" / "vectors" / "accountant.json").read_text())
@@ -111,15 +111,15 @@ EDGES: list[tuple[str, tuple[Mechanism, int, float], tuple[Mechanism, int, float
         (Generic(1.0), int(CROWD * (E + 1) / E / 2), 1e-6),
         "8 ln",
     ),
-    ("feldman-closed", (Generic(1.0), 10**6, 1e-6), (Generic(1.0, mixed=True), 10**6, 1e-6), "common"),
-    ("clones-closed", (Generic(1.0, mixed=True), 10**6, 1e-6), (Generic(6.0), 10**4, 1e-6), "16 ln"),
+    ("feldman-closed", (Generic(1.0), 10**6, 1e-6), (Gaussian(1.0), 10**6, 1e-6), "a local ε"),
+    ("clones-closed", (Generic(1.0), 10**6, 1e-6), (Generic(6.0), 10**4, 1e-6), "16 ln"),
     ("balle-closed", (SMALL_GAMMA, 81250, 1e-6), (SMALL_GAMMA, 81249, 1e-6), "at most 1"),
     ("balle-closed", (SMALL_GAMMA, 10801, 0.5), (SMALL_GAMMA, 10800, 0.5), "at most 1"),
     ("balle-closed", (SMALL_GAMMA, 10**6, 1e-6), (Generic(1.0), 10**6, 1e-6), "kRR"),
     ("balle-generic", (Generic(1.0), 10**4, 1e-6), (Generic(1.0), 10, 1e-6), "and no ε below"),
-    ("balle-hoeffding", (Generic(1.0), 10**4, 1e-6), (Generic(1.0, mixed=True), 10**4, 1e-6), "common"),
+    ("balle-hoeffding", (Generic(1.0), 10**4, 1e-6), (Gaussian(1.0), 10**4, 1e-6), "a local ε"),
     ("balle-bennett", (KRR(3, Fraction(1, 2)), 10**4, 1e-6), (KRR(3, Fraction(1, 2)), 5, 1e-6), "and no ε below"),
-    ("girgis-upper-1", (Generic(1.0), 10**4, 1e-6), (Generic(1.0, mixed=True), 10**4, 1e-6), "common"),
+    ("girgis-upper-1", (Generic(1.0), 10**4, 1e-6), (Gaussian(1.0), 10**4, 1e-6), "a local ε"),
 ]
 
 

@@ -103,7 +103,7 @@ def test_a_refusal_joins_like_rounds(ledger: Ledger) -> None:
 
 @pytest.mark.slow
 def test_records_come_back_as_they_were(ledger: Ledger) -> None:
-    generic = Part(Generic(0.3, mixed=True), 5000, dummies=7)
+    generic = Part(Generic(0.3), 5000, dummies=7)
     charged = ledger.charge([entry(1), entry(1, "other", generic), entry(2, part=replace(PART, clients=20000))])
     assert Ledger.from_records("flights", 1.0, 1e-6, charged.records()) == charged
 

@@ -65,10 +65,7 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
         (KRR(16, Fraction(1, 4)), KRR_FORM),
         (RAPPOR.from_numerators(3, 3 * 2**30, 2**30), UNARY_FORM),
         (Hashed.from_numerator(4096, 256, 2**30), HASHED_FORM),
-        (
-            Generic(0.5, mixed=True),
-            {"mechanism": "generic", "epsilon_local_hex": "0x1.0000000000000p-1", "mixed": True},
-        ),
+        (Generic(0.5), {"mechanism": "generic", "epsilon_local_hex": "0x1.0000000000000p-1"}),
         (
             Finite(
                 ((HALF, QUARTER, QUARTER), (QUARTER, QUARTER, HALF)),

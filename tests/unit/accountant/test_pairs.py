@@ -21,7 +21,7 @@ SETTINGS = [
     Part(KRR.from_local_epsilon(10**6, 5.0), 10**12),
     Part(KRR.from_local_epsilon(2, 1.0), 3000),
     Part(Generic(0.5), 10**9),
-    Part(Generic(20.0, mixed=True), 10**6),
+    Part(Generic(20.0), 10**6),
     Part(KRR.from_local_epsilon(3, 1.0), 500, dummies=200),
     Part(KRR.from_local_epsilon(3, 1.0), 500, clients=2000),
     Part(KRR.from_local_epsilon(16, 2.0), 10**10, dummies=10**10),

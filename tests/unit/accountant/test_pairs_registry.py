@@ -31,7 +31,6 @@ ONE_EACH: tuple[AnyMechanism, ...] = (
     KRR(2, Fraction(1, 4)),
     KRR(3, Fraction(1, 4)),
     Generic(1.0),
-    Generic(1.0, mixed=True),
     Laplace(1.0),
     RAPPOR(3, Fraction(3, 4), Fraction(1, 4)),
     Hashed(3, 2, Fraction(1, 4)),
