@@ -61,9 +61,9 @@ MechanismOption = Annotated[
     MechanismName | None,
     typer.Option(
         "--mechanism",
-        help="krr: k-ary randomized response. generic: any randomizer, or one for each place of the shuffled batch. rappor: one-time unary "
-        "encoding. laplace, gaussian: noise on an answer from an interval. gaussian has no local ε, so it works for "
-        "one round only.",
+        help="krr: k-ary randomized response. generic: any randomizer, or one for each place of the shuffled batch. "
+        "rappor: one-time unary encoding. laplace, gaussian: noise on an answer from an interval. gaussian has no "
+        "local ε, so it works for one round only.",
     ),
 ]
 Law = Annotated[
