@@ -167,7 +167,7 @@ def rounds_file(folder: Path, rows: Any) -> Path:
 ROWS = [
     {"mechanism": "krr", "categories": 16, "local_epsilon": 4, "reports": 10000, "rounds": 5},
     {"mechanism": "krr", "categories": 4, "gamma": "1073741824/4294967296", "reports": 10000},
-    {"mechanism": "generic", "local_epsilon": 0.5, "mixed": True, "reports": 20000, "rounds": 2},
+    {"mechanism": "generic", "local_epsilon": 0.5, "reports": 20000, "rounds": 2},
 ]
 
 
@@ -177,7 +177,7 @@ def test_different_rounds_compose(tmp_path: Path) -> None:
     parts = [
         Part(SIXTEEN, 10_000, 5),
         Part(KRR.from_numerator(4, 2**30), 10_000),
-        Part(Generic(0.5, True), 20_000, 2),
+        Part(Generic(0.5), 20_000, 2),
     ]
     expected = compose(parts, 1e-6)
     assert set(found) == KEYS
@@ -205,7 +205,7 @@ WRONG_ROWS = [
     ({"mechanism": "krr", "categories": 4, "gamma": "1/3", "reports": 9}, "gamma is '1/3'"),
     ({"mechanism": "generic", "local_epsilon": -1, "reports": 9}, "local_epsilon is -1"),
     ({"mechanism": "generic", "local_epsilon": 10**400, "reports": 9}, "local_epsilon is 1000"),
-    ({"mechanism": "generic", "local_epsilon": 1, "mixed": 1, "reports": 9}, "mixed is 1"),
+    ({"mechanism": "generic", "local_epsilon": 1, "mixed": True, "reports": 9}, "'mixed' is unknown"),
     ({"mechanism": "generic", "local_epsilon": 1, "reports": 0}, "reports is 0"),
     ({"mechanism": "generic", "local_epsilon": 1, "reports": True}, "reports is true"),
     ({"mechanism": "generic", "local_epsilon": 1, "reports": 9, "rounds": 0}, "rounds is 0"),

@@ -56,7 +56,7 @@ def test_krr_rounds_lie_between_the_library_s_ends(categories: int, rounds: int,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
-    [Part(KRR.from_local_epsilon(4, 2.0), 1000, 20), Part(Generic(1.0), 500, 20), Part(Generic(3.0, True), 5000, 2)],
+    [Part(KRR.from_local_epsilon(4, 2.0), 1000, 20), Part(Generic(1.0), 500, 20), Part(Generic(3.0), 5000, 2)],
 )
 def test_a_part_handed_over_composes_to_the_same_epsilon(part: Part) -> None:
     ours = compose([part], 1e-6).epsilon_upper

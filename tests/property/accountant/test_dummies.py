@@ -22,7 +22,7 @@ from hubbub.accountant.mechanisms import LocalMechanism
 
 mechanisms = st.one_of(
     st.builds(KRR.from_local_epsilon, st.sampled_from([2, 3, 16, 1000]), st.floats(0.1, 8.0)),
-    st.builds(Generic, st.floats(0.1, 6.0), st.booleans()),
+    st.builds(Generic, st.floats(0.1, 6.0)),
     st.builds(RAPPOR.from_local_epsilon, st.sampled_from([2, 4, 50]), st.floats(0.1, 6.0)),
 )
 people = st.integers(2, 20_000)

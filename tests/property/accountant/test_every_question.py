@@ -39,7 +39,7 @@ local = st.one_of(st.floats(-20, 1.6).map(lambda power: 10**power), st.sampled_f
 krr = st.builds(KRR, categories, gammas)
 private = st.one_of(
     krr,
-    st.builds(Generic, local, st.booleans()),
+    st.builds(Generic, local),
     st.builds(RAPPOR.from_local_epsilon, categories, local),
     st.builds(Laplace, local),
     st.builds(Hashed, st.sampled_from([3, 16, 2**20]), st.just(256), gammas),

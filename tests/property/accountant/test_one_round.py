@@ -25,7 +25,7 @@ small = st.floats(-15.0, -0.05).map(lambda exponent: 10**exponent)
 mechanisms = st.one_of(
     st.builds(KRR.from_local_epsilon, st.sampled_from([2, 3, 4, 16, 1000, 10**6]), local),
     st.builds(KRR.from_numerator, st.sampled_from([2, 3, 20, 10**6]), st.integers(1, 2**32)),
-    st.builds(Generic, local, st.booleans()),
+    st.builds(Generic, local),
     st.builds(RAPPOR.from_local_epsilon, st.sampled_from([2, 3, 50, 10**6]), local),
 )
 quick = settings(deadline=None, max_examples=15)

@@ -47,7 +47,7 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
         st.integers(2, 9),
         st.tuples(NUMERATOR, NUMERATOR),
     ),
-    st.builds(Generic, LOCAL, st.booleans()),
+    st.builds(Generic, LOCAL),
     st.builds(Laplace, LOCAL),
     st.builds(Hashed.from_numerator, st.integers(3, 2**20), st.integers(1, 2**12), st.integers(1, 2**32)),
     st.builds(
@@ -135,7 +135,7 @@ def test_gaussian_noise_has_no_form() -> None:
         (UNARY_FORM, {"truthful": [2**32, 2**32]}),
         (UNARY_FORM, {"other": [0, 2**32]}),
         (UNARY_FORM, {"mechanism": "krr"}),
-        (Generic(0.5).content(), {"mixed": 1}),
+        (Generic(0.5).content(), {"mixed": True}),
         (Generic(0.5).content(), {"epsilon_local_hex": "0x1p-1"}),
         (Generic(0.5).content(), {"epsilon_local_hex": "0x1p99999"}),
         (Generic(0.5).content(), {"epsilon_local_hex": "half"}),
