@@ -23,7 +23,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.convolution import ROUNDING, TiltedLaw, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.mechanisms import WithNoise
-from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
+from hubbub.accountant.numbers import DELTA_LEAST, EPSILON_MOST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import (
     ROUNDS_LIMIT,
     Part,
@@ -204,6 +204,8 @@ def _attacked_beyond(way: Sequence[Part], delta: float, epsilon: float) -> bool:
 
     An attack is found in milliseconds, and a pair with its grid takes a hundred times as long.
     """
+    if epsilon > EPSILON_MOST:
+        return False
     alone = (part for part in way if not (part.sampled or isinstance(part.mechanism, WithNoise)))
     found = (delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies).delta_lower for part in alone)
     return any(lower is not None and lower > delta for lower in found)

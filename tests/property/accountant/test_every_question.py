@@ -168,8 +168,14 @@ def test_renyi_divergences_are_bracketed_wherever_they_are_asked(
         ([Part(KRR(3, Fraction(3, 10)), 50, 10, sampling_rate=Fraction(4, 5))], 1e-6),
         ([Part(KRR(2, ALL_BUT_ONE), 115), Part(KRR(2, ALL_BUT_ONE), 1)], 0.5),
         ([Part(Laplace(1e-9), 10**6, 3)], 0.1),
+        ([Part(Generic(1.0), 1, 100, dummies=1), Part(KRR(2, Fraction(1, 2**32)), 1, 10)], 0.1),
     ],
-    ids=["more truthful people than there are", "losses that are all 0", "a curve of one point"],
+    ids=[
+        "more truthful people than there are",
+        "losses that are all 0",
+        "a curve of one point",
+        "an ε above every ε that one round is asked at",
+    ],
 )
 def test_what_arithmetic_once_refused_is_composed(several: list[Part], delta: float) -> None:
     composed(several, delta, 0.3)
