@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -15,9 +14,7 @@ from hubbub.accountant.losses.attack_curves import attack_curves_grid
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.mechanisms import RAPPOR, AnyMechanism, Finite, Generic, Laplace, exp_decimal
 from hubbub.accountant.pairs import Part, attack_grid, local_pairs
-
-Law = tuple[Fraction, ...]
-View = dict[tuple[int, ...], Fraction]
+from support.exact_batches import View, batch_view
 
 LOPSIDED = Finite(
     (
@@ -38,19 +35,6 @@ POWERS = np.exp(np.linspace(-3.5, 3.5, 141))
 """Values of e^ε, of both signs of ε."""
 
 
-@cache
-def view(laws: tuple[Law, ...]) -> View:
-    """The exact law of how often each report is in a shuffled batch."""
-    found: View = {(0,) * len(laws[0]): Fraction(1)}
-    for law in laws:
-        after: View = {}
-        for (counts, mass), (report, p) in product(found.items(), enumerate(law)):
-            now = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
-            after[now] = after.get(now, Fraction(0)) + mass * p
-        found = after
-    return found
-
-
 def views(points: SumPoints, people: int) -> tuple[View, View]:
     """The batch with each of the victim's two laws among others of law ω, from the points (μ/ω, μ'/ω, ω)."""
     masses = [Fraction(mass) for mass in points.masses]
@@ -59,7 +43,7 @@ def views(points: SumPoints, people: int) -> tuple[View, View]:
         for side in (points.firsts, points.seconds)
     )
     others = (tuple(masses),) * (people - 1)
-    return view((*others, first)), view((*others, second))
+    return batch_view((*others, first)), batch_view((*others, second))
 
 
 def hockey_sticks(p: View, q: View) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

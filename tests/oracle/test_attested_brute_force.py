@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
 
 import pytest
 
@@ -14,9 +13,9 @@ from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism, exp_decimal
 from hubbub.accountant.numbers import honest_reports
+from support.exact_batches import batch_view
 
 Row = tuple[Fraction, ...]
-View = dict[tuple[int, ...], Fraction]
 
 REPORTS, MINIMUM, DELTA = 4, 2, 0.05
 
@@ -50,19 +49,6 @@ _ROWS = [RAPPOR_2.law(x) for x in range(2)]
 MECHANISMS["unary"] = (RAPPOR_2, _ROWS, tuple(sum(column) / 2 for column in zip(*_ROWS, strict=True)))
 
 
-@cache
-def view(rows: tuple[Row, ...]) -> View:
-    """The exact law of how often each output is in a shuffled batch."""
-    found: View = {(0,) * len(rows[0]): Fraction(1)}
-    for row in rows:
-        after: View = {}
-        for (counts, mass), (output, chance) in itertools.product(found.items(), enumerate(row)):
-            now = (*counts[:output], counts[output] + 1, *counts[output + 1 :])
-            after[now] = after.get(now, Fraction(0)) + mass * chance
-        found = after
-    return found
-
-
 def exact_delta(name: str, people: int, dummies: int, epsilon: float, rounds: int = 1) -> Fraction:
     """The largest divergence of so many equal rounds, over all data sets and both inputs of the victim."""
     _, rows, dummy = MECHANISMS[name]
@@ -70,7 +56,7 @@ def exact_delta(name: str, people: int, dummies: int, epsilon: float, rounds: in
     for others in itertools.combinations_with_replacement(rows, people - 1):
         hiding = (*others, *[dummy] * dummies)
         for one, another in itertools.permutations(rows, 2):
-            p, q = view((*hiding, one)), view((*hiding, another))
+            p, q = batch_view((*hiding, one)), batch_view((*hiding, another))
             total = Fraction(0)
             for places in itertools.product(p, repeat=rounds):
                 first, second = Fraction(1), Fraction(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import combinations_with_replacement, product
 
 import pytest
@@ -15,9 +14,9 @@ from hubbub.accountant.composition import compose_delta
 from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import rdp_upper
+from support.exact_batches import View, batch_view
 
 Row = tuple[Fraction, ...]
-View = dict[tuple[int, ...], Fraction]
 PairOfViews = tuple[View, View]
 
 
@@ -33,19 +32,6 @@ def random_law(seed: int, inputs: int, outputs: int, spread: int) -> Finite:
     return Finite(tuple(rows), None, neighbours, rows[0])
 
 
-@cache
-def histogram(rows: tuple[Row, ...]) -> View:
-    """The exact law of how often each output is in a shuffled batch."""
-    found: View = {(0,) * len(rows[0]): Fraction(1)}
-    for row in rows:
-        after: View = {}
-        for (counts, mass), (output, chance) in product(found.items(), enumerate(row)):
-            now = (*counts[:output], counts[output] + 1, *counts[output + 1 :])
-            after[now] = after.get(now, Fraction(0)) + mass * chance
-        found = after
-    return found
-
-
 def views(mechanism: Finite, people: int, dummies: int = 0) -> list[PairOfViews]:
     """Both views of every two neighbours among every choice of the others' inputs."""
     hidden = (mechanism.dummy,) * dummies if mechanism.dummy else ()
@@ -53,7 +39,7 @@ def views(mechanism: Finite, people: int, dummies: int = 0) -> list[PairOfViews]
     for others in combinations_with_replacement(mechanism.law, people - 1):
         for x, other in mechanism.neighbouring:
             batch = (*others, *hidden)
-            found.append((histogram((*batch, mechanism.law[x])), histogram((*batch, mechanism.law[other]))))
+            found.append((batch_view((*batch, mechanism.law[x])), batch_view((*batch, mechanism.law[other]))))
     return found
 
 

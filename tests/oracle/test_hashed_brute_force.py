@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import lru_cache
 
 import pytest
 
@@ -16,9 +15,7 @@ from hubbub.accountant.composition import compose_delta
 from hubbub.accountant.mechanisms import Hashed
 from hubbub.accountant.mechanisms.exact import exp_decimal
 from hubbub.accountant.pairs import Part
-
-Law = tuple[Fraction, ...]
-View = dict[tuple[int, ...], Fraction]
+from support.exact_batches import Law, View, batch_view
 
 APART = ((0, 1), (1, 2), (2, 0))
 """Hashes of three answers in two rows: no two collide anywhere."""
@@ -35,25 +32,12 @@ SHARES = (0.0, 0.3, 0.7, 0.95)
 """Of the local ε: where the divergence is looked at."""
 
 
-@lru_cache(maxsize=4096)
-def view(laws: tuple[Law, ...]) -> View:
-    """The exact law of how often each report is in a shuffled batch."""
-    found: View = {(0,) * len(laws[0]): Fraction(1)}
-    for law in laws:
-        after: View = {}
-        for (counts, mass), (report, p) in itertools.product(found.items(), enumerate(law)):
-            now = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
-            after[now] = after.get(now, Fraction(0)) + mass * p
-        found = after
-    return found
-
-
 def views(mechanism: Hashed, family: tuple[tuple[int, ...], ...], people: int, dummies: int) -> list[tuple[View, View]]:
     """What is seen with one answer of the victim and with another, over all data sets of the others."""
     laws = [mechanism.law(places) for places in family]
     uniform = (Fraction(1, mechanism.cells * mechanism.rows),) * (mechanism.cells * mechanism.rows)
     return [
-        (view((*others, *[uniform] * dummies, one)), view((*others, *[uniform] * dummies, another)))
+        (batch_view((*others, *[uniform] * dummies, one)), batch_view((*others, *[uniform] * dummies, another)))
         for others in itertools.combinations_with_replacement(laws, people - 1)
         for one, another in itertools.permutations(laws, 2)
     ]

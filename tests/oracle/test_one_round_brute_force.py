@@ -13,9 +13,7 @@ from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.data_sets import FEW, data_sets
 from hubbub.accountant.divergence.sums import attack_sum
 from hubbub.accountant.mechanisms import KRR, Generic, exp_decimal
-
-Law = tuple[Fraction, ...]
-View = dict[tuple[int, ...], Fraction]
+from support.exact_batches import Law, View, add_report, batch_view
 
 
 def power(epsilon: float) -> Fraction:
@@ -27,23 +25,6 @@ def divergence(first: View, second: View, epsilon: float) -> Fraction:
     return sum(
         (max(Fraction(0), mass - factor * second.get(at, Fraction(0))) for at, mass in first.items()), Fraction(0)
     )
-
-
-def add_report(view: View, law: Law) -> View:
-    grown: View = {}
-    for counts, mass in view.items():
-        for symbol, chance in enumerate(law):
-            if chance:
-                at = (*counts[:symbol], counts[symbol] + 1, *counts[symbol + 1 :])
-                grown[at] = grown.get(at, Fraction(0)) + mass * chance
-    return grown
-
-
-def histogram_view(laws: list[Law]) -> View:
-    view: View = {(0,) * len(laws[0]): Fraction(1)}
-    for law in laws:
-        view = add_report(view, law)
-    return view
 
 
 def multinomial(counts: tuple[int, ...], law: Law) -> Fraction:
@@ -92,7 +73,7 @@ def attack_delta(mechanism: KRR, reports: int, epsilon: float) -> Fraction:
     first = (truthful, p, 1 - p - truthful)
 
     def with_others(held: int) -> Fraction:
-        view = histogram_view([second] * held + [third] * (reports - 1 - held))
+        view = batch_view((second,) * held + (third,) * (reports - 1 - held))
         return divergence(add_report(view, second), add_report(view, first), epsilon)
 
     return max(with_others(held) for held in range(reports))
@@ -154,7 +135,7 @@ def test_no_attack_passes_the_worst_assignment_of_all_others(reports: int, epsil
     laws = [mechanism.law(value) for value in range(4)]
     worst = Fraction(0)
     for others in combinations_with_replacement(range(4), reports - 1):
-        view = histogram_view([laws[value] for value in others])
+        view = batch_view(tuple(laws[value] for value in others))
         worst = max(worst, divergence(add_report(view, laws[0]), add_report(view, laws[1]), epsilon))
     lower, _ = BOUNDS["krr-lower"].delta(mechanism, reports, epsilon)
     blanket_lower, blanket_upper = BOUNDS["blanket"].delta(mechanism, reports, epsilon)
@@ -239,8 +220,8 @@ def test_krr_truth_lies_in_the_bracket(reports: int, epsilon: float) -> None:
     laws = [mechanism.law(x) for x in range(3)]
     truth = max(
         divergence(
-            histogram_view([laws[a], *(laws[x] for x in inputs)]),
-            histogram_view([laws[b], *(laws[x] for x in inputs)]),
+            batch_view((laws[a], *(laws[x] for x in inputs))),
+            batch_view((laws[b], *(laws[x] for x in inputs))),
             epsilon,
         )
         for inputs in combinations_with_replacement(range(3), reports - 1)
@@ -285,7 +266,7 @@ def assert_covered(rows: list[Law], reports: int) -> None:
     for epsilon in (0.0, 0.3 * local, 0.7 * local):
         limit = Fraction(BOUNDS["stronger-clones"].delta(Generic(local), reports, epsilon)[1])
         for inputs in combinations_with_replacement(range(len(rows)), reports - 1):
-            view = histogram_view([rows[x] for x in inputs])
+            view = batch_view(tuple(rows[x] for x in inputs))
             for a, b in product(range(len(rows)), repeat=2):
                 assert divergence(add_report(view, rows[a]), add_report(view, rows[b]), epsilon) <= limit
 
@@ -306,7 +287,7 @@ def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_l
     if reports < 4:
         assert_covered(rows, reports)
     else:
-        view = histogram_view([rows[2]] * (reports - 1))
+        view = batch_view((rows[2],) * (reports - 1))
         limit = BOUNDS["stronger-clones"].delta(Generic(epsilon_local * (1 + 1e-12)), reports, 0.3)[1]
         assert divergence(add_report(view, rows[0]), add_report(view, rows[1]), 0.3) <= Fraction(limit)
 

@@ -12,20 +12,7 @@ from hubbub.accountant.composition import compose_delta
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.accountant.mechanisms.exact import exp_decimal
 from hubbub.accountant.pairs import Part
-
-View = dict[tuple[int, ...], Fraction]
-
-
-def view(laws: list[tuple[Fraction, ...]]) -> View:
-    """The exact law of how often each report is in a shuffled batch."""
-    found: View = {(0,) * len(laws[0]): Fraction(1)}
-    for law in laws:
-        after: View = {}
-        for (counts, mass), (report, p) in itertools.product(found.items(), enumerate(law)):
-            now = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
-            after[now] = after.get(now, Fraction(0)) + mass * p
-        found = after
-    return found
+from support.exact_batches import batch_view
 
 
 def exact_delta(mechanism: RAPPOR, people: int, dummies: int, epsilon: float) -> Fraction:
@@ -36,7 +23,7 @@ def exact_delta(mechanism: RAPPOR, people: int, dummies: int, epsilon: float) ->
     for others in itertools.combinations_with_replacement(laws, people - 1):
         hiding = [*others, *[dummy] * dummies]
         for one, another in itertools.permutations(laws, 2):
-            p, q = view([*hiding, one]), view([*hiding, another])
+            p, q = batch_view((*hiding, one)), batch_view((*hiding, another))
             worst = max(worst, sum((max(Fraction(0), p[at] - power * q[at]) for at in p), Fraction(0)))
     return worst
 
