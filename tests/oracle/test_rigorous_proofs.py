@@ -76,6 +76,7 @@ def test_a_million_reports_are_proven_to_one_per_cent_in_epsilon(
     assert found.looser == 0 or categories == 2
 
 
+@pytest.mark.slow(only=["16-500-2000"])
 @pytest.mark.parametrize(("categories", "reports", "dummies"), [(2, 40, 9), (3, 300, 50), (16, 500, 2000)])
 def test_dummies_are_proven_too(categories: int, reports: int, dummies: int) -> None:
     mechanism = drawn(categories, 3.0)

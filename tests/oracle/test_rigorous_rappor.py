@@ -94,6 +94,7 @@ def test_beyond_the_local_epsilon_there_is_nothing_to_sum() -> None:
     assert float(rappor_delta(TWO, 10, Fraction(3), Fraction(1, 10**6), 6).upper) == 0.0
 
 
+@pytest.mark.slow
 def test_rounds_of_unary_encoding_compose_in_balls() -> None:
     part = Part(TWO, 100, rounds=2)
     assert prove_composed([part], 2.4, 1e-6).route == "composition"

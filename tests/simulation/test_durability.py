@@ -209,6 +209,7 @@ def test_after_a_power_cut_at_any_sync_everything_promised_is_there(
     assert checked(*traced, folder, check) >= least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "check", "least"), PARTIES, ids=IDS)
 def test_whatever_part_of_the_unsynced_a_power_cut_leaves_everything_promised_is_there(
     traced: Trace, folder: str, check: Any, least: int

@@ -96,6 +96,7 @@ def test_no_list_of_operations_makes_services_and_model_disagree(happening: list
     assert run(happening).shuffler.reached["after COMMIT"] > 0
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_from_the_same_seed() -> None:
     assert outcome(replay(5, 60)) == outcome(replay(5, 60))
     assert outcome(replay(5, 60)) != outcome(replay(6, 60))

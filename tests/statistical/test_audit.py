@@ -175,12 +175,14 @@ def broken_law(mechanism: KRR, name: str, x: int) -> Law:
     return tuple(1 - kept if y == x else kept / (mechanism.categories - 1) for y in range(mechanism.categories))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS, ids=["k=4, n=20", "k=2, n=30", "k=4, n=100"])
 def test_no_attack_on_real_reports_passes_what_is_certified(setting: Setting) -> None:
     shown = audited(setting, randomize, setting.mechanism.law(setting.other), seed=20)
     assert shown <= setting.certified
 
 
+@pytest.mark.slow
 def test_the_attack_is_a_good_one() -> None:
     """It shows two thirds of what is certified, with probability `POWER`: an audit that sees nothing proves nothing."""
     setting = SETTINGS[0]

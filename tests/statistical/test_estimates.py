@@ -109,6 +109,7 @@ def test_a_category_that_nobody_holds_is_unbiased_and_covered() -> None:
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.1
 
 
+@pytest.mark.slow
 def test_how_many_answered_is_unbiased_and_covered() -> None:
     for histogram, total in ((OPTIONAL_HISTOGRAM, OPTIONAL_SUM), (OPTIONAL_UNARY_HISTOGRAM, OPTIONAL_UNARY_SUM)):
         found = [number(result, "answered") for result in histograms(histogram, 1)]
@@ -129,6 +130,7 @@ TOTAL = sum(value * size for value, size in DELAYS.items())
 TRUTHS = {"sum": TOTAL, "mean": TOTAL / sum(DELAYS.values())}
 
 
+@pytest.mark.slow(only=["sum-all answer"])
 @pytest.mark.parametrize(
     "query",
     [SUM, OPTIONAL_SUM, UNARY_SUM, OPTIONAL_UNARY_SUM],
@@ -145,6 +147,7 @@ def test_sums_and_means_are_unbiased_and_covered(query: Query, statistic: str) -
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
 
 
+@pytest.mark.slow(only=["sum"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_reports_of_another_randomizer_are_noticed(statistic: str) -> None:
     """Power: reports made with a γ that is a fifth larger are not unbiased for the truth."""
@@ -184,6 +187,7 @@ def test_counts_with_dummies_are_unbiased_and_covered(query: Query) -> None:
     assert abs(z_score(answered, 1000 - CARRIERS[3])) < Z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [OPTIONAL_SUM, OPTIONAL_UNARY_SUM], ids=["krr", "unary"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, statistic: str) -> None:
@@ -195,6 +199,7 @@ def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, stat
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [HISTOGRAM, UNARY_HISTOGRAM], ids=["krr", "unary"])
 def test_dummies_that_are_not_subtracted_are_noticed(query: Query) -> None:
     """Power: estimates that take dummies for people are off."""

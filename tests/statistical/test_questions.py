@@ -87,6 +87,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_distribution_is_unbiased_has_the_errors_it_states_and_covers(case: str) -> None:
     query, people = CASES[case]
@@ -109,6 +110,7 @@ def test_a_distribution_is_unbiased_has_the_errors_it_states_and_covers(case: st
     assert np.mean(quantiles) > least_share(BATCHES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_report_that_is_kept_a_tenth_less_often_is_seen(case: str) -> None:
     """Power: the means of a wrong law are far beyond Z, and the bands fail more often than they may."""
@@ -127,6 +129,7 @@ def wrong(query: Query, people: Sequence[People], batches: int = BATCHES) -> lis
     return [query.estimates(Tally(counts, valid), 0) for counts in simulated(query, mixed, batches, seed=2)]
 
 
+@pytest.mark.slow
 def test_one_interval_each_is_too_few_for_all_at_once() -> None:
     """Power: the rows' own 95 % intervals hold all at once far less often than the band, so the test would see it."""
     truth, found = SESSION.truth(ANSWERS), published(DISTRIBUTION, PEOPLE, BATCHES, seed=1)
@@ -256,6 +259,7 @@ def false_share(estimates: Estimates) -> float:
     return sum(SITE_TRUTH[row.key] == 0 for row in told) / max(len(told), 1)
 
 
+@pytest.mark.slow
 def test_at_most_the_stated_share_of_discoveries_is_false_and_what_is_there_is_found() -> None:
     """The mean false share of 600 batches passes within Z of its own standard errors above 10 %."""
     found = published(TOP, SITE_PEOPLE, BATCHES, seed=6)
@@ -267,6 +271,7 @@ def test_at_most_the_stated_share_of_discoveries_is_false_and_what_is_there_is_f
     assert np.mean([all_cover(each, SITE_TRUTH) for each in found]) > least_share(BATCHES)
 
 
+@pytest.mark.slow
 def test_a_test_at_five_per_cent_a_site_would_be_seen() -> None:
     """Power: of each site alone at 5 %, the false share would be far above 10 %."""
     found = published(Query(Histogram("site", SITES), TOP.randomizer), SITE_PEOPLE, 200, seed=6)

@@ -65,6 +65,7 @@ def side_by_side(mechanism: LocalMechanism, reports: int, delta: float) -> list[
     return [name for name, holds in checks.items() if not holds]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, st.integers(0, 10**6), deltas)
 def test_more_reports_never_hurt_a_formula(

@@ -194,6 +194,7 @@ def test_gaussian_noise_too_small_to_hide_anyone_is_told_apart() -> None:
     assert 1 - 1e-9 < found.delta_lower <= found.delta_upper <= 1
 
 
+@pytest.mark.slow
 def test_gaussian_noise_that_hides_everything_is_answered_in_little_memory() -> None:
     found = delta_bracket(Gaussian(1e6), 2, 30.0)
     assert 0 < found.delta_upper < 1e-300

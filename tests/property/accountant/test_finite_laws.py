@@ -36,6 +36,7 @@ def test_the_ends_are_in_order_and_more_people_hide_better(mechanism: Finite, re
     assert read_mechanism(mechanism.content()) == mechanism
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(laws(), st.integers(1, 10**5), st.data())
 def test_joining_two_outputs_or_leaving_an_input_out_never_costs_more(

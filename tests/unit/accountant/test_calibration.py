@@ -94,6 +94,7 @@ def test_dishonest_reports_do_not_hide_anyone() -> None:
     assert shared.mse > whole.mse
 
 
+@pytest.mark.slow
 def test_dummies_allow_less_noise_in_each_report() -> None:
     plain = calibrate_histogram(4, 1.0, 1e-6, 2_000)
     helped = calibrate_histogram(4, 1.0, 1e-6, 2_000, dummies=100)
@@ -151,6 +152,7 @@ def test_impossible_queries_are_refused() -> None:
         question_for("histogram", 1, False, "krr")
 
 
+@pytest.mark.slow
 def test_reports_for_an_error_are_enough_and_hardly_more() -> None:
     design = histogram_design(8)
     needed = reports_for_error(design, 1.0, 1e-6, 0.005)

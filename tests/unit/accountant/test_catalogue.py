@@ -31,6 +31,7 @@ def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
         assert "'best'" not in (each.why_not or "")
 
 
+@pytest.mark.slow(only=["kRR with 2 categories and local \\u03b5 1"])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
 def test_exactly_the_certified_bound_is_chosen(mechanism: Mechanism) -> None:
     bracket = epsilon_bracket(mechanism, 10_000, 1e-6)

@@ -74,6 +74,7 @@ def test_dummies_beside_unary_reports_hold_too() -> None:
     check_statement(terms, [("a", UNARY)], content)
 
 
+@pytest.mark.slow(only=["truthful-lie0"])
 @pytest.mark.parametrize(
     ("member", "lie"),
     [

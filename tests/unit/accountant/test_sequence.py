@@ -114,6 +114,7 @@ def test_delta_and_epsilon_are_charged_alike_and_an_attack_is_not() -> None:
     assert attack == plain
 
 
+@pytest.mark.slow(only=["4-400"])
 @pytest.mark.parametrize(("levels", "people"), [(2, 40), (3, 60), (4, 400)])
 def test_certified_delta_covers_who_is_in_a_small_level(levels: int, people: int) -> None:
     """Brute force over how many share one's level: the mean of what each number certifies, at its worst, is at most δ.
@@ -332,6 +333,7 @@ def answered(law: Law, rounds: tuple[int, ...]) -> Law:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda horizon: Vector.best(horizon, 1.5), lambda horizon: Sampled(horizon, 2**34)])
 def test_it_covers_every_data_set_of_a_level_also_of_who_misses_rounds(make: Callable[[Horizon], Any]) -> None:
     """Brute force, level 0 of three periods: two steady others hide a victim, whichever rounds the victim answers.
