@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.thoroughness import TIMES
+from support.thoroughness import EXHAUSTIVE, TIMES
 
 pytest_plugins = ["support.cost"]
 
@@ -47,8 +47,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left.discard(case)
             if (case in cases) != (how == "only"):
                 item.own_markers.remove(mark)
+    if any("::" in each for each in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("exhaustive") and not EXHAUSTIVE]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
     # Where cases were asked for by name, others are not there.
-    if not any("::" in each for each in config.args) and (gone := {test: left for test, left in named.items() if left}):
+    if gone := {test: left for test, left in named.items() if left}:
         raise pytest.UsageError(f"slow names cases that are not there: {gone}")
 
 
