@@ -13,7 +13,7 @@ SPREAD = -n $(WORKERS) --dist worksteal
 # Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs hooks clean
+.PHONY: help demo demo-cluster check test costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,8 +30,10 @@ check: lint types  ## Linter, type checker and the tests that import what change
 test: lint types  ## Linter, type checker and all tests but the slow ones; ALL=1 for these too, in one session.
 	$(RUN) -m pytest $(SPREAD) $(if $(ALL),,-m "not slow") tests
 
-test-slow: $(VENV)/.installed  ## The tests that take a second of CPU or more.
-	$(RUN) -m pytest $(SPREAD) -m slow tests
+costs: $(VENV)/.installed  ## Measure what tests cost (COSTS=tests/unit), and write which are slow to tests/costs.txt.
+	mkdir -p build && rm -f build/costs
+	-$(RUN) -m pytest $(SPREAD) --cost build/costs $(or $(COSTS),tests)
+	$(RUN) tests/loop/costs.py build/costs
 
 exhaustive: lint types  ## All of it whole, property tests with ten times the examples: before a release. Hours.
 	HUBBUB_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests

@@ -34,27 +34,14 @@ settings.load_profile("steady")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have `slow(only=[…])` mean those cases of a test, and `slow(fast=[…])` all its other ones."""
+    """Leave out exhaustive tests in a usual run, but those that are asked for by name."""
     _widen({item.function for item in items if isinstance(item, pytest.Function)})
-    named: dict[str, set[str]] = {}
-    for item in items:
-        for mark in [mark for mark in item.own_markers if mark.name == "slow" and mark.kwargs]:
-            test, _, rest = item.nodeid.partition("[")
-            (how, cases), case = *mark.kwargs.items(), rest[:-1]
-            left = named.setdefault(test, set(cases))
-            left.discard(case)
-            if (case in cases) != (how == "only"):
-                item.own_markers.remove(mark)
-    if any("::" in each for each in config.args):
+    if EXHAUSTIVE or any("::" in each for each in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("exhaustive") and not EXHAUSTIVE]
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
-    # Where cases were asked for by name, others are not there.
-    if gone := {test: left for test, left in named.items() if left}:
-        raise pytest.UsageError(f"slow names cases that are not there: {gone}")
 
 
 def _widen(tests: set[Any]) -> None:

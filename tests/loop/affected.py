@@ -6,7 +6,7 @@ What changed against the base, HEAD where none is given, is looked up in the imp
 source. A test is chosen if it changed, if it lies where a changed module's tests lie, if it imports a changed module,
 also under a name that a package gives it, or if it names a changed file that is no module. Changed files of `tests/`
 are followed to every test that reaches them; changed modules of the package are not, as nearly all tests reach nearly
-all of them. Slow tests are left to `make test-slow`, and tests of whole programs that did not change to `make test`.
+all of them. Slow tests are left to `make test ALL=1`, and tests of whole programs that did not change to `make test`.
 """
 
 from __future__ import annotations

@@ -86,7 +86,6 @@ RATIO_SLACK = Z / math.sqrt(2 * BATCHES)
 """A deviation observed in so many batches is itself known to one part in √(2·BATCHES)."""
 
 
-@pytest.mark.slow(fast=["0-all answer", "1-unary", "2-optional unary"])
 @pytest.mark.parametrize(
     "query",
     [HISTOGRAM, OPTIONAL_HISTOGRAM, UNARY_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM],
@@ -109,7 +108,6 @@ def test_a_category_that_nobody_holds_is_unbiased_and_covered() -> None:
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.1
 
 
-@pytest.mark.slow
 def test_how_many_answered_is_unbiased_and_covered() -> None:
     for histogram, total in ((OPTIONAL_HISTOGRAM, OPTIONAL_SUM), (OPTIONAL_UNARY_HISTOGRAM, OPTIONAL_UNARY_SUM)):
         found = [number(result, "answered") for result in histograms(histogram, 1)]
@@ -130,7 +128,6 @@ TOTAL = sum(value * size for value, size in DELAYS.items())
 TRUTHS = {"sum": TOTAL, "mean": TOTAL / sum(DELAYS.values())}
 
 
-@pytest.mark.slow(only=["sum-all answer"])
 @pytest.mark.parametrize(
     "query",
     [SUM, OPTIONAL_SUM, UNARY_SUM, OPTIONAL_UNARY_SUM],
@@ -147,7 +144,6 @@ def test_sums_and_means_are_unbiased_and_covered(query: Query, statistic: str) -
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
 
 
-@pytest.mark.slow(only=["sum"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_reports_of_another_randomizer_are_noticed(statistic: str) -> None:
     """Power: reports made with a γ that is a fifth larger are not unbiased for the truth."""
@@ -173,7 +169,6 @@ def with_dummies(query: Query, groups: Sequence[People], seed: int) -> list[Esti
     return [estimate(query, found, valid, DUMMIES) for found in batches]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", [OPTIONAL_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM], ids=["krr", "unary"])
 def test_counts_with_dummies_are_unbiased_and_covered(query: Query) -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
@@ -187,7 +182,6 @@ def test_counts_with_dummies_are_unbiased_and_covered(query: Query) -> None:
     assert abs(z_score(answered, 1000 - CARRIERS[3])) < Z
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", [OPTIONAL_SUM, OPTIONAL_UNARY_SUM], ids=["krr", "unary"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, statistic: str) -> None:
@@ -199,7 +193,6 @@ def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, stat
     assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", [HISTOGRAM, UNARY_HISTOGRAM], ids=["krr", "unary"])
 def test_dummies_that_are_not_subtracted_are_noticed(query: Query) -> None:
     """Power: estimates that take dummies for people are off."""
@@ -209,7 +202,6 @@ def test_dummies_that_are_not_subtracted_are_noticed(query: Query) -> None:
     assert abs(z_score(found, CARRIERS[3])) > 2 * Z
 
 
-@pytest.mark.slow
 def test_counts_of_another_randomizer_are_noticed() -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
     unary = unary_query(UNARY_HISTOGRAM.question, 2**31, 2**29 * 11 // 10)

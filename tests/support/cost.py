@@ -1,7 +1,8 @@
 """The CPU seconds of its process and of all that it started, whoever waits for them.
 
 Wall time says more about who else uses a machine; CPU seconds say what a test asks of it. `--cost FILE` adds a line for
-each test, for each module that is collected, and for each process's collection as a whole.
+each test, for each module that is collected, and for each process's collection as a whole. `tests/costs.txt` has what
+was measured for slow tests: they are marked `slow` when they are collected.
 """
 
 from __future__ import annotations
@@ -12,6 +13,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+COSTS = Path(__file__).parents[1] / "costs.txt"
+"""A line for each slow test, or slow case of one: its CPU seconds, and its name. `make costs` writes it."""
+
+
+def recorded() -> dict[str, float]:
+    """CPU seconds of slow tests by their names, and of slow cases by theirs."""
+    lines = (line.partition(" ") for line in COSTS.read_text().splitlines())
+    return {name: float(seconds) for seconds, _, name in lines}
+
+
+def mark_slow(items: list[pytest.Item]) -> set[str]:
+    """Mark all tests that are recorded as slow; return the recorded names that none of these tests has."""
+    left = set(costs := recorded())
+    for item in items:
+        names = {item.nodeid, item.nodeid.partition("[")[0]} & costs.keys()
+        left -= names
+        if names:
+            item.add_marker("slow")
+    return left
 
 
 def spent() -> float:
@@ -64,6 +85,14 @@ class Cost:
         result = yield
         self._note(f"test {item.nodeid}", spent() - before)
         return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark slow tests; if all tests are collected, refuse recorded ones that are not there."""
+    gone = mark_slow(items)
+    if gone and config.args == ["tests"]:
+        raise pytest.UsageError(f"tests/costs.txt names tests that are not there, see `make costs`: {sorted(gone)}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ mechanisms = st.one_of(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=7, deadline=None)
 @given(
     mechanisms,

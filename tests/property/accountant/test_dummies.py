@@ -29,7 +29,6 @@ people = st.integers(2, 20_000)
 few = st.sampled_from([1, 2, 5, 40])
 
 
-@pytest.mark.slow
 def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     krr = KRR(16, Fraction(1, 20))
     without = compose([Part(krr, 10**4, 10)], 1e-6).epsilon_upper
@@ -38,7 +37,6 @@ def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     assert 0 <= found.numerical_slack <= 1
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(mechanisms, people, few)
 def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, reports: int, dummies: int) -> None:
@@ -51,7 +49,6 @@ def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, repo
     assert rdp_upper(mechanism, reports, 4.0, dummies) <= rdp_upper(mechanism, reports, 4.0)
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=4)
 @given(mechanisms, people, few, st.integers(2, 30))
 def test_rounds_are_never_worse_beside_dummies(
