@@ -24,9 +24,11 @@ from math import nextafter
 from flint import arb_poly
 
 from hubbub.accountant.bounds import epsilon_bracket, epsilon_upper
+from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.numbers import fraction_down, round_up_significant
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, precision, written
+from hubbub.accountant.rigorous.noise import noise_curve
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof, quiet
 from hubbub.accountant.rigorous.prove import LOOSER, prove, prove_local
 from hubbub.accountant.rigorous.routes import route_of
@@ -42,6 +44,12 @@ BATCHES_LIMIT = 1000
 
 _POINTS = 24
 """Grid steps up to the smallest one-round ε; twice as many are tried if these are not enough."""
+
+_NOISE_POINTS = 1024
+"""The same beside noise, whose curves cost little."""
+
+_PRODUCTS = 4_000
+"""Most grid steps up to the smallest one-round ε, of all batches together: products of so many masses take seconds."""
 
 _NEGLIGIBLE = Fraction(1, 10**6)
 """A curve ends at the first value that is at most this share of δ."""
@@ -73,6 +81,9 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
     summed = _basic(parts, epsilon, delta, progress)
     if summed is not None:
         return summed
+    found = _beside_noise(parts, epsilon, delta, progress)
+    if found is not None:
+        return found
     terms = 0
     for points in (_POINTS, 2 * _POINTS):
         composed = Composed(_step(parts, delta, points), target)
@@ -114,6 +125,27 @@ def _basic(parts: Sequence[Part], epsilon: float, delta: float, progress: Progre
     return Proof(written(epsilon), written(delta), written(epsilon), "basic composition", sum(p.terms for p in proofs))
 
 
+def _beside_noise(parts: Sequence[Part], epsilon: float, delta: float, progress: Progress) -> Proof | None:
+    """Prove it by the noise of all parts alone, on a grid as fine as their products permit; None if that is not enough.
+
+    Curves of noise cost little at many points (`noise_curve`). Few points would not do: beside noise a loss has few
+    values, and connecting points spreads each.
+    """
+    noises = [part.mechanism for part in parts if isinstance(part.mechanism, WithNoise)]
+    if len(noises) < len(parts):
+        return None
+    stated, target = written(epsilon), written(delta)
+    batches = sum(part.rounds for part in parts)
+    composed = Composed(_step(parts, delta, max(2 * _POINTS, min(_NOISE_POINTS, _PRODUCTS // batches))), target)
+    for part, mechanism in zip(parts, noises, strict=True):
+        progress(f"curve of the noise beside {mechanism.randomizer.kind}, {part.rounds} rounds")
+        composed.add_noise(mechanism, part.rounds)
+    for multiple in LOOSER:
+        if composed.at_most(stated * multiple):
+            return Proof(stated * multiple, target, stated, "composition", composed.terms)
+    return None
+
+
 def _step(parts: Sequence[Part], delta: float, points: int) -> Fraction:
     """Return a grid step for curves of this steepness; any step is safe."""
     least = min(
@@ -138,13 +170,21 @@ class Composed:
         Raises:
             NotProvenError: if its curve would take more than `budget` summands.
         """
-        curve = self._curve(part, budget, progress)
+        self._multiply(self._curve(part, budget, progress), part.rounds)
+
+    def add_noise(self, mechanism: WithNoise, rounds: int) -> None:
+        """Compose with so many rounds of `mechanism`, whose noise alone counts."""
+        curve = noise_curve(mechanism, self._step, self._target * _NEGLIGIBLE)
+        self.terms += len(curve)
+        self._multiply(curve, rounds)
+
+    def _multiply(self, curve: Sequence[arb], rounds: int) -> None:
         with precision(_BITS):
             masses = _masses(curve, self._step)
             total = sum(masses, arb(0)) + curve[-1]
-            self._masses = self._masses * arb_poly(masses) ** part.rounds
-            self._whole *= total**part.rounds
-            self._lowest -= (len(curve) - 1) * part.rounds
+            self._masses = self._masses * arb_poly(masses) ** rounds
+            self._whole *= total**rounds
+            self._lowest -= (len(curve) - 1) * rounds
 
     def _curve(self, part: Part, budget: int, progress: Progress) -> list[arb]:
         """Return upper ends of the part's δ at 0, step, 2·step, … until they are negligible."""

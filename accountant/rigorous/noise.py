@@ -8,8 +8,11 @@ counts with nearly one ratio are added up: if all ratios r_c of a class are r(1 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil, floor, log
+from operator import itemgetter
 
 from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
@@ -36,6 +39,52 @@ def noise_delta(mechanism: WithNoise, epsilon: Fraction) -> Enclosure:
         # Neither x nor x': that is told, and as likely under both, so it adds (1 − e^ε)₊ = 0 for ε ≥ 0.
         doubt = ball(8 * _ETA)
         return Enclosure((total - doubt).max(arb(0)), total + doubt, len(sums))
+
+
+def noise_curve(mechanism: WithNoise, step: Fraction, last: Fraction) -> list[arb]:
+    """Return upper ends of δ at 0, step, 2·step, … up to the first that is at most `last`.
+
+    A class counts at the points below the logarithm of its ratio. So each is laid at the last of these, and all are
+    summed from the largest down: a point costs one product, not one for each class. Floating point guesses the place,
+    and balls decide it; a class whose place they do not decide is compared with each point.
+    """
+    krr = mechanism.krr
+    own, flipped = krr.truthful, krr.other
+    most, laid = ceil(krr.epsilon_local / step) + 1, list[tuple[Fraction, Fraction, int]]()
+    undecided = list[tuple[arb, arb]]()
+    with precision(_BITS):
+        powers = [ball(place * step).exp() for place in range(most + 1)]
+        for first, second in _views(mechanism.noise, mechanism.one_moves):
+            p, q = own * first + flipped * second, own * second + flipped * first
+            if p > q:
+                place = _place(p, q, step, powers)
+                if place is None:
+                    undecided.append((ball(p), ball(q)))
+                else:
+                    laid.append((p, q, place))
+        laid.sort(key=itemgetter(2))
+        ends, p_sum, q_sum, doubt = list[arb](), Fraction(0), Fraction(0), ball(8 * _ETA)
+        for place in reversed(range(most + 1)):
+            while laid and laid[-1][2] >= place:
+                p, q, _ = laid.pop()
+                p_sum, q_sum = p_sum + p, q_sum + q
+            rest = sum(((p - powers[place] * q).max(arb(0)) for p, q in undecided), arb(0))
+            ends.append((ball(p_sum) - powers[place] * ball(q_sum) + rest + doubt).upper())
+        ends.reverse()
+        end = next((place for place, found in enumerate(ends) if bool(found <= ball(last))), most)
+    return ends[: end + 1]
+
+
+def _place(p: Fraction, q: Fraction, step: Fraction, powers: Sequence[arb]) -> int | None:
+    """Return the last of the points 0, step, … below ln(p/q) > 0; None if balls do not decide it."""
+    guess = floor((log(p) - log(q)) / step)
+    for place in (guess, guess - 1, guess + 1):
+        here = max(0, min(place, len(powers) - 1))
+        if bool(powers[here] * ball(q) < ball(p)) and (
+            here == len(powers) - 1 or bool(powers[here + 1] * ball(q) >= ball(p))
+        ):
+            return here
+    return None
 
 
 @lru_cache(maxsize=8)

@@ -11,9 +11,10 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.mechanisms import KRR, Hashed, NoiseLaw, TreeNodes, WithNoise
 from hubbub.accountant.numbers import round_up_significant
 from hubbub.accountant.pairs import Part
+from hubbub.accountant.rigorous import noise
 from hubbub.accountant.rigorous.balls import ball, precision, written
 from hubbub.accountant.rigorous.composition import prove_composed
-from hubbub.accountant.rigorous.noise import noise_delta
+from hubbub.accountant.rigorous.noise import noise_curve, noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError
 from hubbub.accountant.rigorous.prove import prove
 from support.noise_pairs import pair_of, product_divergence
@@ -45,6 +46,29 @@ def test_the_ball_has_the_exact_divergence_of_the_pair(mechanism: WithNoise) -> 
             assert bool(found.lower <= ball(truth))
             assert bool(found.upper >= ball(truth))
             assert bool(found.upper - found.lower <= ball(Fraction(1, 2**80)))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.noise.family + str(each.krr.categories))
+def test_a_curve_of_noise_is_above_the_exact_divergence_and_is_that_of_its_points(mechanism: WithNoise) -> None:
+    pair, step, last = pair_of(mechanism), Fraction(mechanism.epsilon_local) / 37, Fraction(1, 10**9)
+    curve = noise_curve(mechanism, step, last)
+    for place, upper in enumerate(curve):
+        truth = product_divergence([pair], place * step)
+        with precision(400):
+            # The divergence takes e^ε as a float.
+            assert bool(upper >= ball(truth) - ball(Fraction(1, 10**15)))
+            assert bool(abs(upper - noise_delta(mechanism, place * step).upper) <= ball(Fraction(1, 2**80)))
+            assert bool(upper <= ball(last)) == (place == len(curve) - 1)
+
+
+def test_a_class_whose_place_is_not_decided_counts_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if balls never decided: then each class is compared with each point."""
+    step, last = Fraction(1, 8), Fraction(1, 10**9)
+    decided = noise_curve(MECHANISMS[1], step, last)
+    monkeypatch.setattr(noise, "_place", lambda *_: None)
+    with precision(400):
+        for one, other in zip(decided, noise_curve(MECHANISMS[1], step, last), strict=True):
+            assert bool(abs(one - other) <= ball(Fraction(1, 2**80)))
 
 
 @pytest.mark.parametrize("delta", [0.3, 0.01, 1e-6])
@@ -110,3 +134,23 @@ def test_no_claim_below_the_exact_divergence_of_two_rounds_is_proven(
             continue
         assert product_divergence(pairs, proof.epsilon) <= written(delta)
         assert proof.epsilon >= Fraction(low)
+
+
+BITS = WithNoise(KRR.from_local_epsilon(2, 8.0), NoiseLaw("gaussian", 9 * 2**32, 36))
+SIXTEEN = WithNoise(KRR.from_local_epsilon(16, 8.0), NoiseLaw.of("geometric", Fraction(4, 5), 100))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param([Part(BITS, 1000, 8)], id="a number by eight digits"),
+        pytest.param([Part(SIXTEEN, 1000, 6), Part(BITS, 800, 6)], id="two queries over six rounds"),
+        pytest.param([Part(BITS, 500, 200)], id="two hundred rounds"),
+    ],
+)
+def test_many_parts_are_proven_nearly_as_stated(parts: list[Part]) -> None:
+    stated = round_up_significant(compose(parts, 1e-6).epsilon_upper)
+    proof = prove_composed(parts, stated, 1e-6)
+    looser = Fraction(1002, 1000) if sum(part.rounds for part in parts) < 100 else Fraction(101, 100)
+    assert written(stated) <= proof.epsilon <= written(stated) * looser
+    assert proof.route == "composition"
