@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random as Seeded
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from hubbub.accountant.mechanisms import TreeNodes  # noqa: E402
+from hubbub.accountant.certificate.terms import RoundCounts  # noqa: E402
+from hubbub.accountant.mechanisms import NoiseLaw, TreeNodes  # noqa: E402
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector  # noqa: E402
-from hubbub.analyzer.records import History, ReceivedBatch  # noqa: E402
+from hubbub.analyzer.records import History, ReceivedBatch, counted_of  # noqa: E402
 from hubbub.analyzer.results import results_of  # noqa: E402
 from hubbub.protos.messages import Committed  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord  # noqa: E402
 from hubbub.protos.records.release_chain import position_after  # noqa: E402
 from hubbub.protos.records.results import RoundId, RoundResults  # noqa: E402
+from hubbub.protos.records.sums import sums_of  # noqa: E402
 from hubbub.protos.rpc.results import write_results  # noqa: E402
 from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
 from hubbub.protos.task.task import Privacy, Schedule, Task  # noqa: E402
@@ -35,9 +37,11 @@ from hubbub.queries.longitudinal.question import Longitudinal  # noqa: E402
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector  # noqa: E402
 from hubbub.queries.longitudinal.tree import SendingNodes  # noqa: E402
 from hubbub.queries.query import Query  # noqa: E402
+from hubbub.queries.questions.bit import bits_of  # noqa: E402
 from hubbub.queries.questions.distribution import Distribution  # noqa: E402
 from hubbub.queries.questions.grouped import Grouped  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
+from hubbub.queries.questions.number import Number  # noqa: E402
 from hubbub.queries.questions.question import Question, Value, symbols_of  # noqa: E402
 from hubbub.queries.questions.top import Top  # noqa: E402
 from hubbub.queries.questions.variance import Variance  # noqa: E402
@@ -89,6 +93,7 @@ WORDS = ("tea", "coffee", "café", "水", "maté")
 SITES = tuple(f"site-{number}" for number in range(12))
 REGION = Histogram("region", ("north", "south"))
 THEME = Histogram("theme", ("light", "dark"))
+NOISE = (NoiseLaw("geometric", 2**31, 8), NoiseLaw("gaussian", 3 * 2**31, 9))
 
 KINDS: Mapping[str, Kind] = {
     "longitudinal-direct": _over_time("direct", SendingStates(2, EIGHTH, HORIZON)),
@@ -112,6 +117,14 @@ KINDS: Mapping[str, Kind] = {
         lambda device, _: {"region": REGION.categories[device % 2], "theme": THEME.categories[device % 5 > 0]},
     ),
     "variance": _krr(Variance("delay", -30.0, 180.0, "minutes", levels=7), lambda device, _: float(device)),
+    "noise": Kind(
+        Query(THEME, KRandomizedResponse(2, EIGHTH), NOISE[0]),
+        lambda device, _: THEME.categories[device % 5 > 0],
+    ),
+    "digits": Kind(
+        Query(bits_of(Number("stairs", 0.0, 10.0, "floors", digits=1))[0], KRandomizedResponse(2, EIGHTH), NOISE[1]),
+        lambda device, _: int(device % 3 == 0),
+    ),
     "top": _krr(Top("site", SITES, false_discovery_rate=0.1), lambda device, _: SITES[device % 4 // 2]),
 }
 
@@ -127,7 +140,7 @@ def task_of(name: str) -> Task:
 
 
 def reports_of(name: str) -> list[bytes]:
-    """What all devices send in each round, joined, from randomness that is the same in every run."""
+    """What all devices send in each round and the shuffler adds, joined; the randomness is the same in every run."""
     kind, random = KINDS[name], Seeded(name).randbytes
     memories: list[Memory | None] = [None] * DEVICES
     rounds = []
@@ -138,7 +151,8 @@ def reports_of(name: str) -> list[bytes]:
             encoded = kind.query.encode_at(kind.answer(device, number), moment, random)
             memories[device] = encoded.memory
             sent += kind.query.randomize(encoded.symbol, random)
-        rounds.append(sent)
+        added = kind.query.draw_noise(random)
+        rounds.append(sent + (kind.query.randomizer.reports_of(added) if added else b""))
     return rounds
 
 
@@ -150,24 +164,36 @@ def history_of(task: Task, rounds: list[bytes]) -> History:
 def _batch(task: Task, number: int, reports: bytes) -> ReceivedBatch:
     tally = task.queries[0].randomizer.tally(reports)
     record = BatchRecord(
-        *(BatchId(task.id, number, 0), tally.valid, bytes(32), bytes(32), "schedule"),
+        *(BatchId(task.id, number, 0), DEVICES, bytes(32), bytes(32), "schedule"),
+        dummies=tally.valid - DEVICES,
         admission=task.admission.mode.value,
         position=position_after(task.id, ()),
     )
-    document, committed = record.signed_by(PARTIES.shuffler), Committed(tally.valid, {})
+    document, committed = record.signed_by(PARTIES.shuffler), Committed(DEVICES, {})
     counted = tally.counts.astype("<i8").tobytes()
-    return ReceivedBatch(record.batch, document, tally.valid, 0, bytes(32), tally.valid, committed, counted)
+    return ReceivedBatch(record.batch, document, DEVICES, record.dummies, bytes(32), tally.valid, committed, counted)
 
 
 def published(task: Task, rounds: list[bytes], certificate: bytes) -> RoundResults:
     """What the analyzer publishes of the last round."""
     history = history_of(task, rounds)
-    return RoundResults(RoundId(task.id, task.name, len(rounds) - 1), results_of(task, history), certificate)
+    sums = sums_of(task, [counted_of(task, batch) for batch in history[-1][1]])
+    return RoundResults(RoundId(task.id, task.name, len(rounds) - 1), results_of(task, history), certificate, sums)
 
 
-def certificate_of(task: Task, rounds: int) -> bytes:
-    """The certificate of the last of so many rounds."""
-    return encode(content_of(task, PARTIES, [counts(task, number, DEVICES) for number in range(rounds)]), PARTIES)
+def counts_of(task: Task, rounds: list[bytes]) -> list[RoundCounts]:
+    """What certificates state of these rounds: how many devices reported, and what the shuffler added."""
+    history = []
+    for number, reports in enumerate(rounds):
+        noise = task.queries[0].randomizer.tally(reports).valid - DEVICES
+        stated = counts(task, number, DEVICES)
+        history.append(replace(stated, queries=(replace(stated.queries[0], noise=noise),)))
+    return history
+
+
+def certificate_of(task: Task, rounds: list[bytes]) -> bytes:
+    """The certificate of the last of these rounds."""
+    return encode(content_of(task, PARTIES, counts_of(task, rounds)), PARTIES)
 
 
 def keep(path: Path, content: bytes) -> None:
@@ -182,7 +208,7 @@ def keep(path: Path, content: bytes) -> None:
 def main() -> None:
     for name in KINDS:
         task, rounds = task_of(name), reports_of(name)
-        certificate = certificate_of(task, len(rounds))
+        certificate = certificate_of(task, rounds)
         document = signed(task, PARTIES).encode()
         SignedTask.decode(document)  # what nobody would run is no vector
         keep(FOLDER / name / "task.json", document)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 
+from hubbub.accountant.mechanisms.noise_law import FAMILIES
 from hubbub.client.session.trust import trusted_task
 from hubbub.deploy.operator.lookup import decoded
 from hubbub.protos.errors import HubbubError
@@ -20,7 +21,7 @@ from hubbub.protos.v1 import results_pb2
 from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-from hubbub.queries.registry import QUESTIONS
+from hubbub.queries.registry import PLANNED
 from hubbub.queries.texts.lookup import unpacked
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.samples import signed
@@ -53,8 +54,9 @@ def read(document: bytes) -> RoundResults:
 
 def test_every_kind_and_strategy_has_vectors_and_no_file_is_skipped() -> None:
     questions = [kind.query.question for kind in KINDS.values()]
-    assert {question.kind for question in questions} | IN_EVERY_DOCUMENT == set(QUESTIONS)
+    assert {question.kind for question in questions} | IN_EVERY_DOCUMENT == set(PLANNED)
     assert {getattr(question, "strategy", None) for question in questions} - {None} == set(SENDINGS)
+    assert {kind.query.noise.family for kind in KINDS.values() if kind.query.noise is not None} == set(FAMILIES)
     files = {"task.json", "certificate.json", "results.bin"}
     expected = {
         FOLDER / name / file

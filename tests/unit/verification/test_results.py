@@ -30,8 +30,8 @@ from hubbub.protos.task.task import Task
 from hubbub.verification.certificate import Pins, VerificationError
 from hubbub.verification.history import read_histories
 from hubbub.verification.results import NEARLY, RecomputedResults, _difference, one_round, read_results, recompute
-from support.certificates import content_of, counts, encode
-from vectors.make_kinds import DEVICES, KINDS, WORDS, history_of, published, reports_of, task_of
+from support.certificates import content_of, encode
+from vectors.make_kinds import DEVICES, KINDS, WORDS, counts_of, history_of, published, reports_of, task_of
 from vectors.make_signed import PARTIES
 
 each = pytest.mark.parametrize("name", KINDS)
@@ -40,9 +40,9 @@ each = pytest.mark.parametrize("name", KINDS)
 def certificate_of(task: Task, rounds: list[bytes]) -> bytes:
     """The certificate of the last round, which binds what was counted in it."""
     number, query = len(rounds) - 1, task.queries[0]
-    history = [counts(task, earlier, DEVICES) for earlier in range(len(rounds))]
+    history = counts_of(task, rounds)
     content = content_of(task, PARTIES, history)
-    counted = Counted(DEVICES, DEVICES, {}, query.randomizer.tally(rounds[-1]))
+    counted = Counted(DEVICES, DEVICES, {}, query.randomizer.tally(rounds[-1]), history[-1].queries[0].noise)
     content[DIGEST] = counts_digest(task, number, [counted]).hex()
     return encode(content, PARTIES)
 
@@ -70,9 +70,9 @@ def checked(found: list[dict[str, Any]]) -> list[RecomputedResults | Verificatio
 def test_results_of_every_kind_are_made_again_from_their_counts(name: str) -> None:
     results = results_of(name)
     found = checked(documents(results))
-    assert [each.queries for each in found if isinstance(each, RecomputedResults)] == [(KINDS[name].query.name,)] * len(
-        found
-    )
+    names = tuple(each.name for each in (*results[-1].queries, *results[-1].sums))
+    assert names == (KINDS[name].query.name, "stairs")[: 2 if name == "digits" else 1]
+    assert [each.queries for each in found if isinstance(each, RecomputedResults)] == [names] * len(found)
     assert all(isinstance(each, RecomputedResults) and not each.left for each in found)
     assert [read.certificate for read in map(_read, documents(results))] == [each.certificate for each in results]
 
