@@ -18,7 +18,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import Sealer
 from hubbub.protos.task.task import Task
-from hubbub.queries.errors import AnswerError
+from hubbub.queries.errors import AnswerError, shown
 from hubbub.queries.longitudinal.over_rounds import Encoded, Memory
 from hubbub.queries.questions.question import Value, listed
 from hubbub.queries.randomizers.sampling import Random
@@ -38,8 +38,8 @@ def encode_all(
         AnswerError: if an answer does not fit its question, or the task asks none of its name.
     """
     names = [asked.name for asked in task.asked]
-    if not set(answers) <= set(names):
-        raise AnswerError(f"an answer belongs to no query of task {task.name}; it asks {listed(names)}")
+    if unknown := sorted(set(answers) - set(names), key=str):
+        raise AnswerError(f"{shown(unknown[0])} is no query of task {task.name}; it asks {listed(names)}")
     return tuple(
         symbol
         for asked in task.asked

@@ -41,7 +41,7 @@ class ClientSettings(SettingsTable):
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the task")
     shuffler_key: File = Field(description="PEM public key of the shuffler, who must have countersigned it")
     state: File = Field(
-        description="file with this device's answers, its submissions that are not sent yet, and whether it opted out"
+        description="file with this device's randomized reports until they are sent, its credential, and any opt-out"
     )
     authority: File = Field(description="PEM certificate of the authority that issues the trusted TLS certificates")
     ticket: File | None = Field(

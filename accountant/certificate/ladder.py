@@ -114,7 +114,7 @@ def ladder_words(terms: Terms, mechanisms: Mapping[str, LocalMechanism], rounds:
         "epsilon_upper": _sentence(f"if {services} are honest", *needs, *fixed),
         **({AT_MINIMUM: _sentence(f"if {services} are honest", *needs, free)} if rounds > 1 else {}),
         IF_MINIMUM_VALID: _sentence(
-            f"if {shuffler} and {people} are honest", f"the analyzer may miscount, but {valid}", *needs, *came
+            f"if {shuffler} and {people} are honest, and {valid}", "the analyzer may miscount", *needs, *came
         ),
         ALONE: _sentence(f"if {shuffler} is honest", hidden),
         "epsilon_local": _sentence("if only the person's own device is honest", together),
@@ -159,7 +159,7 @@ def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
     if terms.assumed:
         needs.append("nobody checked who submitted, so that is assumed")
     if terms.shufflers > 1 and not _first_only(terms):
-        needs.append("those before the honest shuffler must pass on all reports, and the first must make none up")
+        needs.append("the shufflers before the honest one must pass on all reports, and the first must make none up")
     if any(isinstance(each, Sequence) for each in mechanisms.values()):
         needs.append("as many people must answer every round as the task states")
     return needs

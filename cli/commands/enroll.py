@@ -72,6 +72,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.protos.errors import UsageError
+        from hubbub.protos.identity.keys import load_public
 
         if sum(each is not None for each in (devices, names, renew)) > 1:
             raise UsageError("--devices, --names and --renew exclude each other; give one of them")
@@ -80,6 +81,11 @@ def command(
                 "--countersign signs existing tickets, and --renew makes new ones; run --renew, then --countersign"
             )
         signer = _signer(key)
+        if shuffler_key is not None and load_public(shuffler_key) == signer.public:
+            raise UsageError(
+                f"{key} and {shuffler_key} are keys of one identity; --key is that of the operator, who signs tickets, "
+                "and --shuffler-key that of the shuffler"
+            )
         if countersign:
             _countersign(file, signer, as_json)
             return

@@ -98,8 +98,8 @@ def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | No
         return None, None
     if certificate is None or key is None:
         raise UsageError(
-            f"task {task.name} admits devices by certificate; make a Device with its `certificate` and `key`, PEM "
-            "files. A fleet cannot show its devices' certificates"
+            f"task {task.name} admits devices by certificate; make a Device for each, with its `certificate` and "
+            "`key`, PEM files"
         )
     return checked_path(certificate, "certificate"), checked_path(key, "key")
 

@@ -148,6 +148,8 @@ def why_unusable(path: Path, error: BaseException) -> str:
             f"the state file {path} is damaged ({error}); move it away and give the device a new ticket: which rounds "
             "it answered, and what they cost, is then forgotten"
         )
+    if not path.parent.is_dir():
+        return f"cannot use the state file {path}: its folder does not exist; make the folder"
     return (
         f"cannot use the state file {path}: {error}; check that its folder exists and is writable, and that the disk "
         "has room and works; if the file itself is damaged, move it away and give the device a new ticket"
@@ -181,4 +183,4 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
     version, tables = connection.execute(query).fetchone()
     if version == 0 and tables:
-        raise StateError(f"{path} is not a file of this kind (state file); nothing was touched, name another file")
+        raise StateError(f"{path} is no state file of hubbub; nothing was touched: name another file")

@@ -102,10 +102,12 @@ class _ResultsPoll:
     async def once(self) -> RoundResults | None:
         """Return the results; None if one call waited for them in vain."""
         certified = [each for each in await list_results(self.settings) if self.wanted.matches(each)]
-        if certified:
-            which = max(_of_one_task(certified), key=lambda each: each.round)
-            return await fetch_results(self.settings, which.task_id, which.round, 0)
         statuses = await fetch_analyzer_statuses(self.settings)
+        if certified:
+            # Also a task without results yet may be the one that is meant.
+            _of_one_task([*certified, *(each.id for each in statuses if self.wanted.is_of_task(each.id))])
+            which = max(certified, key=lambda each: each.round)
+            return await fetch_results(self.settings, which.task_id, which.round, 0)
         awaited = _awaited(statuses, self.wanted)
         if awaited is not None and awaited not in [each.id for each in statuses]:
             await _check_known(self.settings, awaited)

@@ -108,6 +108,8 @@ class Ticket:
         Raises:
             SignatureError: if it is not a ticket in canonical form.
         """
+        if lines := document.count(b"\n"):
+            raise SignatureError(f"not a ticket: it has {lines + 1} lines; give one of them, that of this device")
         if len(document) > LONGEST_TICKET:
             raise SignatureError(
                 f"not a ticket: it has {len(document)} bytes, but a ticket has at most {LONGEST_TICKET}"

@@ -49,8 +49,8 @@ _WORDS = {
 
 _PRIVACY = "Made-up reports hide nobody: privacy counts on the share of reports that is honest."
 _ACCURACY = (
-    "Made-up reports can spoil the estimates. They weaken no ε that needs only an honest shuffler, as its noise hides "
-    "each person: admission protects accuracy."
+    "Made-up reports can spoil the estimates, and weaken an ε that needs everyone who answers to be honest. They "
+    "weaken none that needs only an honest shuffler: its noise hides each person."
 )
 """What made-up reports mean, without noise of the shuffler and with it. Certificates contain these texts, so they never
 change once a version is released: a better text needs a new form of certificate."""

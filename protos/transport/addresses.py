@@ -152,7 +152,7 @@ def parted(address: str) -> tuple[str, int]:
     """
     if "/" in address:
         raise HostError(
-            f"{address!r} is a URL or a path; give host:port, such as shuffler.example.org:7301, with nothing after it"
+            f"{address!r} is a URL or a path; give host:port or https://host:port, such as shuffler.example.org:7301"
         )
     host, _, port = address.rpartition(":")
     if not host or not _PORT.fullmatch(port) or int(port) > LARGEST_PORT:

@@ -122,6 +122,11 @@ def test_a_list_that_gives_no_files_is_refused(
 def test_words_that_do_not_go_together_are_refused(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
     ran = hubbub("enroll", tmp_path / "t", *keys[:2])
     assert (ran.status, "--shuffler-key" in ran.err) == (2, True)
+    public = tmp_path / "same.pub.pem"
+    Identity.load(Path(keys[1])).save_public(public)
+    ran = hubbub("enroll", tmp_path / "t", *keys[:2], "--shuffler-key", public)
+    assert (ran.status, "are keys of one identity" in ran.err) == (2, True)
+    assert not (tmp_path / "t").exists()
     ran = hubbub("enroll", tmp_path / "t", *keys, "--devices", "2", "--names", tmp_path / "x")
     assert (ran.status, "give one of them" in ran.err) == (2, True)
     ran = hubbub("enroll", tmp_path / "t", *keys, "--renew", tmp_path / "x", "--countersign")

@@ -49,7 +49,7 @@ def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_s
     heading = lines.index("  privacy of each person whose device is honest, in this round, at δ = 0.01:")
     rungs = [line.partition(" if ") for line in lines[heading + 1 : heading + 4]]
     assert [rung[0] for rung in rungs][2] == "    ε ≤ 4.44266"
-    assert rungs[1][2].startswith("the shuffler and everyone who answers are honest; the analyzer may miscount, but ")
+    assert rungs[1][2].startswith("the shuffler and everyone who answers are honest, and at least ")
 
 
 def test_results_by_themselves_hold_their_certificate(saved: Path) -> None:

@@ -33,8 +33,8 @@ PLAIN = KRR.from_numerator(4, 2**31)
 NOISY = WithNoise(PLAIN, NoiseLaw.of("geometric", Fraction(3, 5), 12))
 EVERYONE = "if the shuffler, the analyzer and everyone who answers are honest"
 MISCOUNT = (
-    "if the shuffler and everyone who answers are honest; the analyzer may miscount, but at least 1,000 reports of "
-    "each batch are valid"
+    "if the shuffler and everyone who answers are honest, and at least 1,000 reports of each batch are valid; the "
+    "analyzer may miscount"
 )
 LIARS = "if the shuffler is honest; everybody else may lie, the analyzer too"
 NOBODY = (
@@ -127,7 +127,7 @@ def test_people_who_must_answer_every_round_are_named() -> None:
 def test_a_chain_names_the_shufflers_that_must_be_honest() -> None:
     chain = replace(TERMS, shufflers=3)
     found = words(chain)
-    honest = "those before the honest shuffler must pass on all reports, and the first must make none up"
+    honest = "the shufflers before the honest one must pass on all reports, and the first must make none up"
     assert found["epsilon_upper"] == (
         f"if one of the 3 shufflers, the analyzer and everyone who answers are honest; {honest}"
     )

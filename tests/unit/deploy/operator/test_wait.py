@@ -46,7 +46,7 @@ class Analyzer:
 
     async def fetch_analyzer_statuses(self, _: Any) -> list[AnalyzerRoundStatus]:
         self.fail()
-        return self.statuses[0] if len(self.statuses) == 1 else self.statuses.pop(0)
+        return self.statuses[0] if len(self.statuses) == 1 else self.statuses.pop(0) if self.statuses else []
 
     async def fetch_results(self, _: Any, task: bytes, number: int, wait: float) -> RoundResults:
         self.fail()
@@ -145,6 +145,11 @@ async def test_several_tasks_have_to_be_told_apart(analyzer: Analyzer) -> None:
         await analyzer.ask(RoundFilter(), 0)
     results, _ = await analyzer.ask(RoundFilter(OTHER.hex()), 0)
     assert results.id.task_name == "other"
+    # A task without results yet may be the one that is meant.
+    analyzer.certified = [RoundId(USAGE, "usage", 0)]
+    analyzer.statuses = [[status(0, AnalysisStage.AWAITED, "waits", OTHER)]]
+    with pytest.raises(UsageError, match="--task"):
+        await analyzer.ask(RoundFilter(), 0)
 
 
 @pytest.mark.parametrize("answered", range(3), ids=["nothing", "the list", "the rounds"])

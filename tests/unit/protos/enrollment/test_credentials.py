@@ -111,8 +111,8 @@ def test_nothing_secret_is_printed() -> None:
 @pytest.mark.parametrize("noise", [False, True])
 def test_what_admission_means_for_privacy_is_said_in_words(noise: bool) -> None:
     means = (
-        "Made-up reports can spoil the estimates. They weaken no ε that needs only an honest shuffler, as its noise "
-        "hides each person: admission protects accuracy."
+        "Made-up reports can spoil the estimates, and weaken an ε that needs everyone who answers to be honest. They "
+        "weaken none that needs only an honest shuffler: its noise hides each person."
         if noise
         else "Made-up reports hide nobody: privacy counts on the share of reports that is honest."
     )

@@ -128,6 +128,12 @@ def test_a_ticket_that_is_too_long_is_not_parsed() -> None:
         Ticket.decode(b"[" * (LONGEST_TICKET + 1))
 
 
+def test_a_file_of_several_tickets_is_refused_with_how_many_it_has() -> None:
+    one, other = (ticket.encode() for ticket in new_tickets(2, SHUFFLER.public, 2_000_000_000, [OPERATOR]))
+    with pytest.raises(SignatureError, match="it has 2 lines; give one of them"):
+        Ticket.decode(one + b"\n" + other)
+
+
 def test_new_tickets_name_devices_of_their_own() -> None:
     tickets = new_tickets(50, SHUFFLER.public, 5, [OPERATOR, SECOND])
     assert len({ticket.device for ticket in tickets}) == 50
