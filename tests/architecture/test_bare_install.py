@@ -132,7 +132,6 @@ def cli(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Ins
     return install(wheel, tmp_path_factory.mktemp("cli") / "venv", "cli")
 
 
-@pytest.mark.slow
 def test_the_bare_install_is_what_the_client_needs(bare: Installed) -> None:
     assert bare.held >= {"cryptography", "grpcio", "protobuf"}
     brought_along = {"cffi", "pycparser", "typing-extensions"}
@@ -170,7 +169,6 @@ def installing(extra: str) -> str:
     return f"pip install 'hubbub[{extra}]', in a checkout pip install '.[{extra}]'"
 
 
-@pytest.mark.slow(fast=["demo", "account", "init"])
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_command_says_which_extra_it_needs(bare: Installed, name: str) -> None:
     done = bare.hubbub(name, *WORDS.get(name, ()))
@@ -179,7 +177,6 @@ def test_a_command_says_which_extra_it_needs(bare: Installed, name: str) -> None
     assert (done.returncode, done.stdout) == (1, "")
 
 
-@pytest.mark.slow(fast=["demo", "account"])
 @pytest.mark.parametrize("name", WORDS)
 def test_a_command_says_which_extra_it_needs_beside_the_command_line(cli: Installed, name: str) -> None:
     extra, words = NEEDS[name], WORDS[name]
@@ -210,7 +207,6 @@ def test_json_says_it_too(bare: Installed, cli: Installed) -> None:
         assert done.returncode == 1
 
 
-@pytest.mark.slow(fast=["", "demo", "account plot"])
 @pytest.mark.parametrize("name", ["", *NEEDS, "account epsilon", "account plot"])
 def test_help_needs_the_command_line_alone(cli: Installed, name: str) -> None:
     done = cli.hubbub(*name.split(), "--help")
@@ -218,7 +214,6 @@ def test_help_needs_the_command_line_alone(cli: Installed, name: str) -> None:
     assert "hubbub" in done.stdout
 
 
-@pytest.mark.slow
 def test_keys_and_folders_are_made_with_the_command_line_alone(cli: Installed, tmp_path: Path) -> None:
     authority = str(tmp_path / "deployment" / "operator")
     shuffler = ("--shuffler-key", f"{authority}/trust/shuffler.pub.pem")
@@ -232,7 +227,6 @@ def test_keys_and_folders_are_made_with_the_command_line_alone(cli: Installed, t
         assert made.returncode == 0, made.stderr
 
 
-@pytest.mark.slow
 async def test_a_device_submits_with_the_bare_install_and_with_the_command_line(
     bare: Installed, cli: Installed, tmp_path: Path
 ) -> None:

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).parent
 
 LONGEST = {"device": (206, 44), "shuffler": (187, 47), "together": (370, 79)}
@@ -33,13 +31,11 @@ print([entry.function for entry in recorder.entries])
 """
 
 
-@pytest.mark.slow
 def test_a_function_counts_when_it_begins_and_imports_do_not() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(HERE)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['wait_until']"
 
 
-@pytest.mark.slow
 def test_one_submission_goes_no_longer_way() -> None:
     done = subprocess.run(
         [sys.executable, str(HERE / "calls.py"), "--json"], capture_output=True, text=True, check=True

@@ -13,7 +13,6 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "vectors" / "accountant.json
 KRR = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--reports", "10000")
 
 
-@pytest.mark.slow
 def test_epsilon_brackets_the_reference_value() -> None:
     ran = hubbub("account", "epsilon", *KRR, "--delta", "1e-6", "--json")
     assert ran.status == 0
@@ -68,7 +67,6 @@ def test_calibrate_histogram_meets_its_target() -> None:
     assert 0.999 < ran.json["epsilon_upper"] <= 1
 
 
-@pytest.mark.slow
 def test_calibrate_says_the_exact_probabilities_of_each_randomizer() -> None:
     words = ("account", "calibrate", "--query", "histogram", "--categories", "16", "--epsilon", "1", "--delta", "1e-6")
     crowd = (*words, "--reports", "20000", "--json")

@@ -31,7 +31,6 @@ def rows(*words: str) -> list[dict[str, Any]]:
     return list(ran.json["bounds"])
 
 
-@pytest.mark.slow
 def test_json_lists_every_bound_with_what_it_gives() -> None:
     found = rows(*CROWD)
     assert [row["bound"] for row in found] == list(CATALOGUE)
@@ -42,7 +41,6 @@ def test_json_lists_every_bound_with_what_it_gives() -> None:
     assert chosen[0]["epsilon_upper"] == epsilon_bracket(KRR.from_local_epsilon(16, 4.0), 10_000, 1e-6).epsilon_upper
 
 
-@pytest.mark.slow
 def test_table_for_people_groups_marks_and_explains() -> None:
     out = hubbub(*CROWD).out
     headings = [line for line in out.splitlines() if line and line[0] not in " *"]
@@ -59,7 +57,6 @@ def test_table_for_people_groups_marks_and_explains() -> None:
     assert out.rstrip().endswith("* used by a certificate")
 
 
-@pytest.mark.slow
 def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")
     assert {row["composition"] for row in found} == {None, "losses", "rdp", "advanced", "basic"}
@@ -69,7 +66,6 @@ def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     assert "girgis-lower" in hubbub(*UNKNOWN).out.split("do not apply")[1]
 
 
-@pytest.mark.slow
 def test_clients_with_randomizers_of_their_own_count_only_their_like() -> None:
     assert rows(*UNKNOWN, "--same", "2000") == rows(*UNKNOWN[:4], "--reports", "2000", "--delta", "1e-6")
     dishonest = hubbub(*UNKNOWN, "--same", "2000", "--honest-share", "0.9", "--json")
@@ -98,7 +94,6 @@ def test_help_has_an_example() -> None:
         assert flag in out
 
 
-@pytest.mark.slow
 def test_a_sampling_rate_shows_the_exact_pair_beside_what_is_not_proven() -> None:
     words = ("--mechanism", "krr", "--categories", "3", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-3")
     found = {row["bound"]: row for row in rows(*words, "--sampling-rate", "1/2")}

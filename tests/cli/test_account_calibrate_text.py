@@ -21,7 +21,6 @@ def reaches(found: dict[str, Any], at_none: float, at_many: float) -> bool:
     return any(each["0"] <= at_none and each["100000"] <= at_many for each in errors)
 
 
-@pytest.mark.slow
 def test_a_million_texts_of_a_million_people_have_the_errors_that_are_promised() -> None:
     found = asked("--categories", "1000000", "--reports", "1000000")
     assert reaches(found, 8.1, 330)
@@ -36,7 +35,6 @@ def test_a_million_texts_of_a_million_people_have_the_errors_that_are_promised()
     assert found["chosen"]["standard_error_largest"] == min(largest)
 
 
-@pytest.mark.slow
 def test_a_cap_on_the_local_epsilon_is_kept() -> None:
     found = asked("--reports", "1000000", "--local-epsilon-cap", "8")
     applying = [each for each in found["candidates"] if each["applies"]]
@@ -45,7 +43,6 @@ def test_a_cap_on_the_local_epsilon_is_kept() -> None:
     assert {each["randomizer"] for each in applying} == {"hashed"}
 
 
-@pytest.mark.slow
 def test_dummies_stand_beside_none() -> None:
     found = asked("--reports", "1000000", "--dummies", "2800000")
     assert {each["dummies"] for each in found["candidates"]} == {0, 2_800_000}

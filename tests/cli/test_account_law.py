@@ -52,7 +52,6 @@ def test_epsilon_and_delta_are_those_of_the_law(tmp_path: Path) -> None:
     assert beside["epsilon_upper"] == epsilon_bracket(LAW, 1000, 1e-6, dummies=500).epsilon_upper
 
 
-@pytest.mark.slow
 def test_rounds_are_composed_by_a_flag_and_by_a_file(tmp_path: Path) -> None:
     path = written(tmp_path, CONTENT)
     rows = [
@@ -69,7 +68,6 @@ def test_rounds_are_composed_by_a_flag_and_by_a_file(tmp_path: Path) -> None:
     assert "a law needs no mechanism" in hubbub("account", "compose", listed, "--delta", "1e-6").err
 
 
-@pytest.mark.slow
 def test_the_table_of_bounds_says_which_hold(tmp_path: Path) -> None:
     path = written(tmp_path, {**CONTENT, "neighbours": [[0, 1]]})
     found = {each["bound"]: each for each in answer("bounds", "--law", path, *ASKED)["bounds"]}

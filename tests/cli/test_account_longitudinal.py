@@ -20,7 +20,6 @@ MEMBERS = {
 }
 
 
-@pytest.mark.slow
 def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
     ran = hubbub(*ASKED, "--reports", "10000", "--steady-share", "0.9", "--json")
     assert ran.status == 0
@@ -34,7 +33,6 @@ def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
     assert ran.json["theorem_6"]["largest_error"] == pytest.approx(4.0830 * 3**1.5 * (1e4 * 3.17805) ** 0.5, rel=1e-3)
 
 
-@pytest.mark.slow
 def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
     ran = hubbub(*ASKED, "--reports", "10000", "--epsilon-local", "2")
     assert ran.status == 0
@@ -44,7 +42,6 @@ def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
         assert strategy in ran.out
 
 
-@pytest.mark.slow
 def test_noise_is_shown_and_refused_of_what_takes_none() -> None:
     ran = hubbub(*ASKED, "--reports", "10000", "--noise", "always", "--json")
     rows = {row["strategy"]: row for row in ran.json["strategies"]}

@@ -41,7 +41,6 @@ def test_one_laplace_report_is_answered() -> None:
     assert "delta_upper" in ran.out
 
 
-@pytest.mark.slow
 def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
     row: dict[str, Any] = {"mechanism": "krr", "categories": 4, "local_epsilon": 1, "reports": 300, "rounds": 2}
     found = []
@@ -98,7 +97,6 @@ def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], says: str) -> N
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.slow
 def test_gaussian_noise_has_bounds_and_a_divergence_for_one_round() -> None:
     noise = ("--mechanism", "gaussian", "--sigma", "2", "--reports", "100")
     rdp = hubbub("account", "rdp", *noise, "--order", "3", "--json").json
@@ -143,7 +141,6 @@ def test_messages_show_no_python() -> None:
     assert "RAPPOR with" in ran.json["error"]
 
 
-@pytest.mark.slow
 def test_bounds_of_rappor_choose_the_blanket() -> None:
     ran = hubbub("account", "bounds", *RAPPOR, *BITS, "--delta", "1e-6", "--json")
     chosen = [each["bound"] for each in ran.json["bounds"] if each["chosen"]]

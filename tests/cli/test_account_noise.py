@@ -74,7 +74,6 @@ def test_a_bound_may_be_chosen() -> None:
     assert people["epsilon_upper"] < 0.5 < noise["epsilon_upper"]
 
 
-@pytest.mark.slow
 def test_over_rounds_the_chosen_bound_is_noise_alone() -> None:
     """The ends of this law have too much mass for three rounds, so the people's bound is the smaller one."""
     words = (*KRR_16, *NOISE, "--reports", "1000000", *AT, "--rounds", "3")
@@ -86,7 +85,6 @@ def test_over_rounds_the_chosen_bound_is_noise_alone() -> None:
     assert [name for name, row in rows.items() if row["chosen"]] == [("blanket", "losses")]
 
 
-@pytest.mark.slow
 def test_rows_of_a_file_take_noise(tmp_path: Path) -> None:
     rows = [
         {"mechanism": "krr", "categories": 16, "local_epsilon": 8, "noise": "gaussian:428.3:133", "reports": 50},
@@ -191,7 +189,6 @@ def test_what_no_theorem_covers_is_refused() -> None:
     assert "subsampling is proven for kRR without dummies" in sampled.err
 
 
-@pytest.mark.slow
 def test_the_table_of_bounds_has_both_of_noise() -> None:
     for words, why in ((MANY, "one honest report"), ((*KRR_16, "--reports", "100"), "needs noise of the shuffler")):
         rows = {row["bound"]: row for row in answer("bounds", *words, *AT)["bounds"]}
@@ -214,7 +211,6 @@ def test_two_symbols_have_one_coordinate_and_an_attack_that_reaches_the_bound() 
     assert 0.999 < found["epsilon_lower"] <= found["epsilon_upper"] < 1
 
 
-@pytest.mark.slow
 def test_dummies_beside_noise_count_for_the_people_alone() -> None:
     plain, more = answer("epsilon", *MANY, *AT), answer("epsilon", *MANY, *AT, "--dummies", "100")
     assert (more["epsilon_upper"], more["bound"]) == (plain["epsilon_upper"], "noise")

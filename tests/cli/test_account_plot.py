@@ -20,7 +20,6 @@ def test_help_has_an_example() -> None:
     assert "Example:\n    hubbub account plot --mechanism krr" in ran.out
 
 
-@pytest.mark.slow
 def test_an_svg_and_its_points_in_one_run(tmp_path: Path) -> None:
     out = tmp_path / "bounds.svg"
     ran = hubbub("account", "plot", *KRR, *OVER, "--out", out, "--json")
@@ -37,7 +36,6 @@ def test_an_svg_and_its_points_in_one_run(tmp_path: Path) -> None:
     assert "central ε (nats)" in words
 
 
-@pytest.mark.slow
 def test_a_png_by_its_ending_and_a_line_for_each_curve(tmp_path: Path) -> None:
     out = tmp_path / "bounds.png"
     ran = hubbub("account", "plot", *KRR, *OVER, "--bound", "best", "--bound", "clones", "--out", out)

@@ -52,7 +52,6 @@ def account(*words: str | Path) -> dict[str, Any]:
     return dict(ran.json)
 
 
-@pytest.mark.slow
 def test_rounds_are_composed() -> None:
     found = account("epsilon", *CROWD, "--delta", "1e-6", "--rounds", "100")
     expected = compose([Part(SIXTEEN, 10_000, 100)], 1e-6)
@@ -63,7 +62,6 @@ def test_rounds_are_composed() -> None:
     assert found["bound"] == "composition"
 
 
-@pytest.mark.slow
 def test_delta_over_rounds_inverts_epsilon_over_rounds() -> None:
     there = account("epsilon", *CROWD, "--delta", "1e-6", "--rounds", "3")
     back = account("delta", *CROWD, "--epsilon", str(there["epsilon_upper"]), "--rounds", "3")
@@ -71,7 +69,6 @@ def test_delta_over_rounds_inverts_epsilon_over_rounds() -> None:
     assert 0.99e-6 < back["delta_upper"] <= 1.0001e-6
 
 
-@pytest.mark.slow
 def test_a_bound_over_rounds_composes_its_own_pair() -> None:
     rounds = ("--delta", "1e-6", "--rounds", "3")
     found = {
@@ -98,7 +95,6 @@ def test_an_attack_is_no_upper_bound_over_rounds_either() -> None:
     assert "bound is 'krr-lower'; choose an upper bound" in ran.json["error"]
 
 
-@pytest.mark.slow
 def test_the_blanket_pair_of_two_categories_is_the_stronger_clone_pair() -> None:
     pair = ("--mechanism", "krr", "--categories", "2", "--local-epsilon", "1", "--reports", "1000")
     rounds = ("--epsilon", "0.3", "--rounds", "4")
@@ -123,7 +119,6 @@ def test_the_dishonest_are_rounded_up() -> None:
         assert shared["delta_upper"] == alone["delta_upper"]
 
 
-@pytest.mark.slow
 def test_dummies_help_and_take_the_known_attack_away() -> None:
     plain = account("epsilon", *CROWD, "--delta", "1e-6")
     aided = account("epsilon", *CROWD, "--delta", "1e-6", "--dummies", "500")
@@ -171,7 +166,6 @@ ROWS = [
 ]
 
 
-@pytest.mark.slow
 def test_different_rounds_compose(tmp_path: Path) -> None:
     found = account("compose", rounds_file(tmp_path, ROWS), "--delta", "1e-6")
     parts = [

@@ -74,7 +74,6 @@ def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixtu
     assert "task kiosks asks a question over 2 connected rounds" in error_of([str(task)], capsys)
 
 
-@pytest.mark.slow
 def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
     """150 rounds at confidence 0.9999995: a right system is accused with probability 5e-7 at most."""
     words = ("--rounds", "150", "--under-minimum", "0", "--confidence", "0.9999995")

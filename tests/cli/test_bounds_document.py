@@ -26,7 +26,6 @@ def test_one_round_answers_are_what_is_printed(command: str, lines: str) -> None
     assert missing(command, lines) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("command", "lines"), [each for each in ANSWERS if "--rounds" in each[0]])
 def test_answers_over_rounds_are_what_is_printed(command: str, lines: str) -> None:
     assert len(said(lines)) >= 5

@@ -18,8 +18,6 @@ from hubbub.protos.task.admission import Mode
 from support.cli import hubbub
 from support.ended import started_program
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -263,7 +263,6 @@ async def test_a_task_that_promises_too_little_privacy_is_not_answered(client: C
     assert "ask the operator for a task that promises more privacy, or raise the limit" in refused.err
 
 
-@pytest.mark.slow
 async def test_a_certificate_is_learned_or_refused(client: Client) -> None:
     path = client.folder / "certificate.json"
     path.write_bytes(encode(content_of(client.task, client.parties, [counts(client.task, 0, 50)]), client.parties))

@@ -41,7 +41,6 @@ def written(folder: Path, cap: int = 40, noise: str = "always") -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_plan_shows_the_sum_then_its_digits_and_what_is_given_up(tmp_path: Path) -> None:
     ran = hubbub("plan", written(tmp_path), "--no-compare")
     assert ran.status == 0, ran.err
@@ -53,7 +52,6 @@ def test_plan_shows_the_sum_then_its_digits_and_what_is_given_up(tmp_path: Path)
     assert [each["name"] for each in document["queries"]] == document["sums"][0]["digits"] == rows[1:]
 
 
-@pytest.mark.slow(only=["8-always-leave the digits out"])
 @pytest.mark.parametrize(
     ("cap", "noise", "message"),
     [
@@ -67,14 +65,12 @@ def test_plan_refuses_digits_that_are_worth_nothing(tmp_path: Path, cap: int, no
     assert message in ran.err
 
 
-@pytest.mark.slow
 def test_noise_that_is_left_out_is_not_that_of_digits() -> None:
     """Digits keep their noise where that of other queries would cost rounds."""
     planned = replace(plan(read_draft(TASK.format(cap=40, noise="auto"))), noise_needs=9.0)
     assert _auto_words(planned).startswith("noise = auto: no noise but that of digits, as fewer rounds would fit")
 
 
-@pytest.mark.slow
 def test_simulate_shows_the_sum_alone(tmp_path: Path) -> None:
     data = tmp_path / "data.csv"
     data.write_text("delay\n" + "\n".join(str(place % 61) for place in range(1200)) + "\n")

@@ -141,7 +141,6 @@ DRAFT = Draft(
 )
 
 
-@pytest.mark.slow
 async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revocation(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         folder = pipeline.folder.of("operator")
@@ -206,7 +205,6 @@ async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
     return {answer.reason for answer in answers if isinstance(answer, Refusal)}
 
 
-@pytest.mark.slow
 async def test_an_open_task_takes_whoever_comes_and_everything_says_that_its_numbers_are_assumed(
     tmp_path: Path,
 ) -> None:

@@ -107,7 +107,6 @@ def steers_nothing(ran: Ran) -> None:
         assert [line for line in text.split("\n") if not line.isprintable()] == []
 
 
-@pytest.mark.slow
 async def test_no_text_of_a_service_steers_the_operators_terminal_or_spreadsheet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,7 +133,6 @@ def test_a_failure_leaves_what_was_there_before(tmp_path: Path, there: str, monk
     assert list(tmp_path.rglob("*")) == ([] if there == "nothing" else [tmp_path / "a", root])
 
 
-@pytest.mark.slow
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("kept")
     for words in (("init", tmp_path), ("demo", "--devices", "100", "--out", tmp_path)):
@@ -172,7 +171,6 @@ def test_what_is_to_be_kept_of_a_failure_is_kept(tmp_path: Path) -> None:
         assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == left
 
 
-@pytest.mark.slow
 def test_a_draft_that_cannot_be_planned_leaves_no_pipeline_behind(tmp_path: Path) -> None:
     async def run(draft: Draft) -> None:
         async with LocalPipeline(draft, tmp_path / "pipeline"):

@@ -174,7 +174,6 @@ async def running(commands: list[list[str]], logs: Path) -> AsyncIterator[Callab
         await asyncio.gather(*(service.kill() for service in services), *starts, return_exceptions=True)
 
 
-@pytest.mark.slow
 async def test_the_cluster_runs_as_init_says(
     tmp_path: Path, server: OwnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

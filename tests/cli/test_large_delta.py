@@ -43,7 +43,6 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
     assert 'large_delta = "…"' in ran.err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("delta", "says"),
     [
@@ -68,7 +67,6 @@ def test_plan_tells_what_delta_means_and_the_most_of_a_round(tmp_path: Path, del
 TASK = sample_task(PARTIES, privacy=LARGE)
 
 
-@pytest.mark.slow
 def test_verify_warns_of_a_large_delta(tmp_path: Path) -> None:
     """A certificate of δ = 0.9 held as ε ≤ 0 without a word."""
     path = tmp_path / "certificate.json"
@@ -132,7 +130,6 @@ def test_plan_says_where_a_full_round_is_promised_nothing(tmp_path: Path, most: 
     assert (says in hubbub("plan", path).out) is bool(too_weak)
 
 
-@pytest.mark.slow
 def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path) -> None:
     """At 20 reports its ε says something, at these it does not."""
     krr = krr_query(Histogram("on", ("no", "yes")), HALF)

@@ -16,8 +16,6 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from support.cli import hubbub
 
-pytestmark = pytest.mark.slow
-
 ONE = ("--rate", "100", "--seconds", "1")
 
 

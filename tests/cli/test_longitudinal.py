@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
@@ -28,8 +27,6 @@ from hubbub.queries.questions.top import Top
 from support.cli import Ran
 from support.patience import PATIENCE
 from support.samples import FEW
-
-pytestmark = pytest.mark.slow
 
 DEVICES = 110
 GROUPED = Grouped("session", (Histogram("region", ("north", "south")),), Distribution("session", (0.0, 5.0, 60.0)))

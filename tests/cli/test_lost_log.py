@@ -15,7 +15,6 @@ from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
 
 
-@pytest.mark.slow
 async def test_a_killed_service_whose_log_is_deleted_starts_only_once_that_is_accepted(tmp_path: Path) -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
     draft = Draft("kiosks", schedule, 100, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))

@@ -196,26 +196,9 @@ RUN_SOMETHING = {"demo", "load", "shuffler", "analyzer"}
 """Commands that start processes or serve, where what they are given is in order: not run with usual values here."""
 
 
-SLOW = {"account bounds", "account longitudinal", "account plot"}
-"""Commands that compute for seconds whatever they are asked."""
-
-TRIED = [pytest.param(leaf, marks=[pytest.mark.slow] if leaf.name in SLOW else [], id=leaf.name) for leaf in LEAVES]
+TRIED = [pytest.param(leaf, id=leaf.name) for leaf in LEAVES]
 
 
-@pytest.mark.slow(
-    only=[
-        "demo",
-        "init",
-        "plan",
-        "load",
-        "simulate",
-        "account epsilon",
-        "account delta",
-        "account rdp",
-        "account compose",
-        "account calibrate",
-    ]
-)
 @pytest.mark.parametrize("leaf", TRIED)
 def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert here
@@ -269,7 +252,6 @@ def test_what_cannot_be_printed_is_a_failure_that_says_so(
         assert messages.getvalue() == expected
 
 
-@pytest.mark.slow(only=["account longitudinal-0"])
 @pytest.mark.parametrize("columns", ["0", "1", "40"])
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_narrow_terminals_and_poor_encodings_get_their_text(
@@ -314,7 +296,6 @@ ODD_STARTS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(only=["no surroundings"])
 @pytest.mark.parametrize("name", ODD_STARTS)
 def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: Path) -> None:
     script, status, says = ODD_STARTS[name]
@@ -354,7 +335,6 @@ def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-@pytest.mark.slow
 def test_a_fault_is_one_line_and_shows_its_traceback_where_that_is_asked_for(here: Path) -> None:
     script = "import hubbub.planning.plan as p, sys\ndef plan(_): raise KeyError('gone')\np.plan = plan\n"
     script += "from hubbub.cli.main import main\nsys.argv[1:] = ['plan', 'task.toml', '--json']\nmain()"

@@ -21,7 +21,6 @@ def test_the_table_is_read() -> None:
     assert len(ROWS) == 6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("periods", "changes", "reports", "cap", "strategy", "without", "beside"), ROWS)
 def test_errors_are_those_that_planning_finds(
     periods: str, changes: str, reports: str, cap: str, strategy: str, without: str, beside: str
@@ -33,7 +32,6 @@ def test_errors_are_those_that_planning_finds(
         assert found.standard_error_mean == pytest.approx(float(stated), rel=2e-3)
 
 
-@pytest.mark.slow
 def test_the_largest_errors_of_a_tree_are_those_that_are_stated() -> None:
     (stated,) = re.findall(r"at most ([\d.]+) with noise, and (\d+) without", " ".join(PAGE.split()))
     goal = Goal.over_all(1.0, 1e-6, 10**6, None)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
 from support import pages
 from support.source_tree import ROOT
 
 
-@pytest.mark.slow
 def test_commands_of_planning_by_error_print_what_the_page_shows(tmp_path: Path) -> None:
     script = pages.steps("howto/plan-by-error")
     assert len(script) > 6
@@ -20,7 +17,6 @@ def test_commands_of_planning_by_error_print_what_the_page_shows(tmp_path: Path)
         assert pages.unlike(step.shown, out, exactly=True) == [], out
 
 
-@pytest.mark.slow
 def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
     """All but the proof, which takes most of a minute: tests of `--rigorous` are elsewhere."""
     shutil.copytree(ROOT / "docs" / "examples" / "trips", tmp_path, dirs_exist_ok=True)
@@ -38,7 +34,6 @@ def test_the_program_for_other_clients_opens_the_vector(tmp_path: Path) -> None:
     assert printed == step.shown == "True\nTrue\n"
 
 
-@pytest.mark.slow
 def test_a_randomizer_is_contributed_as_the_page_says(tmp_path: Path) -> None:
     """In a copy of the sources, which Python finds before those that are installed."""
     for folder in (each.parent for each in ROOT.glob("*/__init__.py")):

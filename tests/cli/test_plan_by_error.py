@@ -42,7 +42,6 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_plan_by_error_says_what_was_solved_and_what_stayed(task: Path) -> None:
     ran = hubbub("plan", task, "--error", "carrier=30")
     assert ran.status == 0, ran.err
@@ -54,7 +53,6 @@ def test_plan_by_error_says_what_was_solved_and_what_stayed(task: Path) -> None:
     assert "no error is stated for other queries" not in ran.out
 
 
-@pytest.mark.slow
 def test_plan_by_error_says_what_becomes_of_the_queries_without_a_stated_error(task: Path) -> None:
     task.write_text(TASK + '[[query]]\nname = "delay"\nkind = "sum"\nlower = 0\nupper = 60\n')
     words = ("plan", task, "--error", "carrier=40", "--no-compare")
@@ -68,7 +66,6 @@ def test_plan_by_error_says_what_becomes_of_the_queries_without_a_stated_error(t
     assert document["by_error"]["unstated"] == {"delay": delay["expected_standard_error"]}
 
 
-@pytest.mark.slow
 def test_plan_by_error_in_json_and_in_the_task_that_is_written(task: Path, deployment: Path) -> None:
     task.write_text(TASK + "error = 9\n")
     out, keys = task.with_suffix(".json"), deployment / "operator" / "trust"
@@ -85,13 +82,11 @@ def test_plan_by_error_in_json_and_in_the_task_that_is_written(task: Path, deplo
     assert [each["epsilon"] for each in ran.json["errors_by_epsilon"] if not each["planned"]] == [0.25, 0.5, 1, 2, 4, 8]
 
 
-@pytest.mark.slow
 def test_a_drafts_own_error_is_planned_for(task: Path) -> None:
     task.write_text(TASK + "error = 20\n")
     assert hubbub("plan", task, "--no-compare", "--json").json["by_error"]["stated"] == {"carrier": 20.0}
 
 
-@pytest.mark.slow
 def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: Path) -> None:
     picture = tmp_path / "errors.svg"
     ran = hubbub("plan", task, "--error", "30", "--picture", picture, "--no-compare")
@@ -132,7 +127,6 @@ def test_what_cannot_be_planned_by_error_is_named(task: Path, words: tuple[str, 
     assert says in ran.err
 
 
-@pytest.mark.slow
 def test_plan_shows_what_else_might_be_added_and_who_must_be_honest(task: Path) -> None:
     ran = hubbub("plan", task)
     assert ran.status == 0, ran.err
@@ -143,7 +137,6 @@ def test_plan_shows_what_else_might_be_added_and_who_must_be_honest(task: Path) 
     assert "10 (own)" not in hubbub("plan", task, "--no-compare").out
 
 
-@pytest.mark.slow
 def test_plan_and_calibrate_compare_by_the_same_numbers(task: Path) -> None:
     task.write_text(TASK.replace("epsilon = 2", "epsilon = 1"))
     planned = hubbub("plan", task, "--compare", "--json").json["alternatives"]["carrier"]
@@ -164,7 +157,6 @@ def test_calibrate_compares_for_one_randomizer_only() -> None:
     assert "--compare is for one randomizer; name it with --randomizer" in ran.err
 
 
-@pytest.mark.slow
 def test_simulate_shows_the_same_alternatives(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("theme\n" + "light\ndark\n" * 100)
     words = ("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr", "--epsilon", "4")

@@ -24,7 +24,6 @@ def server() -> Iterator[OwnServer]:
     server.close()
 
 
-@pytest.mark.slow
 async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
     tmp_path: Path, server: OwnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

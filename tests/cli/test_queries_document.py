@@ -34,7 +34,6 @@ def count_variance(count: float, true: float, other: float) -> float:
     return spread / (true - other) ** 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("command", "lines"), ANSWERS, ids=[command for command, _ in ANSWERS])
 def test_answers_are_what_is_printed(command: str, lines: str) -> None:
     assert said(lines)

@@ -74,7 +74,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_a_plan_says_which_statistic_each_error_is_of(task: Path) -> None:
     ran = hubbub("plan", task, "--json")
     assert ran.status == 0, ran.err
@@ -88,7 +87,6 @@ def test_a_plan_says_which_statistic_each_error_is_of(task: Path) -> None:
     assert ran.json["queries"][2]["levels"] is not None
 
 
-@pytest.mark.slow
 def test_each_is_simulated_on_the_columns_of_its_parts(task: Path, data: Path) -> None:
     ran = hubbub("simulate", task, "--data", data, "--column", "region=area", "--json")
     assert ran.status == 0, ran.err
@@ -106,7 +104,6 @@ def test_each_is_simulated_on_the_columns_of_its_parts(task: Path, data: Path) -
     assert all(abs(error) < 8 for error in errors if error is not None)
 
 
-@pytest.mark.slow
 def test_a_column_of_a_part_that_is_missing_is_named(task: Path, data: Path) -> None:
     ran = hubbub("simulate", task, "--data", data)
     assert ran.status == 1

@@ -21,7 +21,6 @@ RUN = {
 """Pages whose blocks are one script, in an empty folder, with some of what it prints."""
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(2 * PATIENCE)
 @pytest.mark.parametrize("page", RUN)
 def test_pages_for_newcomers_run_as_they_stand(tmp_path: Path, page: str) -> None:

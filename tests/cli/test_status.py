@@ -23,8 +23,6 @@ from hubbub.queries.questions.histogram import Histogram
 from support.cli import Ran, hubbub
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 DRAFT = Draft(
     "kiosks",
     Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),

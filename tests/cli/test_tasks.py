@@ -31,7 +31,6 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_init_gives_each_party_only_what_it_may_know(deployment: Path) -> None:
     for party, roles in TRUST.items():
         trusted = {path.name for path in (deployment / party / "trust").iterdir()}
@@ -75,7 +74,6 @@ def test_plan_refuses_a_task_that_is_over(deployment: Path, tmp_path: Path) -> N
     assert not (tmp_path / "task.json").exists()
 
 
-@pytest.mark.slow
 def test_plan_says_what_to_expect(deployment: Path) -> None:
     ran = hubbub("plan", deployment / "operator/task.toml", "--json")
     assert ran.status == 0
@@ -92,7 +90,6 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     assert ran.json["flood"]["shield"] is None
 
 
-@pytest.mark.slow
 def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None:
     task = deployment / "operator/task.toml"
     ran = hubbub("plan", task, "--capacity", "1e8", "--core-hour", "0.04")
@@ -127,7 +124,6 @@ def test_a_draft_away_from_the_public_keys_is_refused_before_it_is_planned(deplo
     assert not (tmp_path / "task.json").exists()
 
 
-@pytest.mark.slow
 def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
@@ -143,7 +139,6 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
-@pytest.mark.slow
 def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
     printed = hubbub("plan", deployment / "operator/task.toml").out
     for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
@@ -155,7 +150,6 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
     assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
 
 
-@pytest.mark.slow
 def test_plan_counts_the_hops_in_trust_and_says_that_each_shuffler_adds_noise(tmp_path: Path) -> None:
     assert hubbub("init", "chain", "--hops", "3", folder=tmp_path).status == 0
     printed = hubbub("plan", tmp_path / "chain/operator/task.toml").out
@@ -166,7 +160,6 @@ def test_plan_counts_the_hops_in_trust_and_says_that_each_shuffler_adds_noise(tm
     assert "noise: its ε holds if one of the 3 shufflers is honest; everybody else may lie" in printed
 
 
-@pytest.mark.slow
 def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     assert text.count("\n[[query]]") == 2
@@ -186,7 +179,6 @@ def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_p
         assert kind in table
 
 
-@pytest.mark.slow
 def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     assert "epsilon_total = 6.0" in text
@@ -209,7 +201,6 @@ def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: 
     assert "not even the first would be released" in found["0.9"].err
 
 
-@pytest.mark.slow
 def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
@@ -269,7 +260,6 @@ def test_wrong_task_is_refused_with_its_line(deployment: Path, tmp_path: Path, o
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.slow
 def test_task_with_useless_estimates_is_refused_with_the_minimum_that_would_do(
     tmp_path: Path, deployment: Path
 ) -> None:
@@ -286,7 +276,6 @@ def test_task_with_useless_estimates_is_refused_with_the_minimum_that_would_do(
     assert hubbub("plan", task).status == 0
 
 
-@pytest.mark.slow
 def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> None:
     rows = ["theme,minutes", *(f"{('dark', 'light')[row % 2]},{row % 100 if row % 3 else ''}" for row in range(3000))]
     (tmp_path / "usage.csv").write_text("\n".join(rows))
@@ -301,7 +290,6 @@ def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> N
     assert ran.json["privacy"]["round_total"]["epsilon_upper"] <= 1
 
 
-@pytest.mark.slow
 def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
     (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
@@ -317,7 +305,6 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
 PRIVATE = ("--epsilon", "2", "--epsilon-local", "4")
 
 
-@pytest.mark.slow
 def test_simulate_names_the_randomizers_there_are(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("theme\nlight\ndark\n")
     ran = hubbub("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,rappor")
@@ -392,7 +379,6 @@ def _pins(folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_verify_holds_with_all_signers_pinned(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
     ran = hubbub("verify", path, *_pins(path.parent), "--json")
@@ -493,7 +479,6 @@ SAVING = {
 }
 
 
-@pytest.mark.slow(fast=["sign"])
 @pytest.mark.parametrize("name", SAVING)
 def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
     name: str, deployment: Path, tmp_path: Path
@@ -514,7 +499,6 @@ def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
     assert not list(folder.glob(".hubbub-*"))
 
 
-@pytest.mark.slow
 def test_a_reader_that_leaves_is_not_a_certificate_that_does_not_hold(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
     words = [sys.executable, "-m", "hubbub.cli.main", "verify", str(path)]

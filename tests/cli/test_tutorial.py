@@ -14,7 +14,6 @@ from support.source_tree import ROOT
 PAGE = ROOT / "docs" / "tutorial.md"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(2 * PATIENCE)
 def test_the_tutorial_runs_to_the_letter(tmp_path: Path) -> None:
     """All but the installation, which this environment stands for."""

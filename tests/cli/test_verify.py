@@ -11,8 +11,6 @@ import pytest
 
 from support.cli import hubbub
 
-pytestmark = pytest.mark.slow
-
 WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.cli.main import main\nmain()"
 
 

@@ -13,8 +13,6 @@ from support.certificates import content_of, counts, encode
 from support.cli import hubbub
 from support.samples import QUERIES, Parties, sample_task
 
-pytestmark = pytest.mark.slow
-
 PARTIES = Parties.generate()
 TASK = sample_task(PARTIES, minimum_reports=100, queries=QUERIES[:1], admission=OPEN)
 ROUNDS = [counts(TASK, number, 120 + number) for number in range(3)]

@@ -40,7 +40,6 @@ def changed(saved: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_said(saved: Path) -> None:
     ran = hubbub("verify", saved / "certificate.json", saved / "results.json", "--task", TASK.id.hex())
     assert ran.status == 0, ran.err

@@ -532,14 +532,12 @@ def a_life() -> Story[AnalyzerStore]:
     return Story(steps, describe, [key.private, *(each for batch in batches for each in batch.envelopes)])
 
 
-@pytest.mark.slow
 async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_kills(implementation, tmp_path, a_life()) > 60
 
 
-@pytest.mark.slow
 async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothing_else(
     implementation: Kind, tmp_path: Path
 ) -> None:

@@ -565,21 +565,18 @@ async def describe_enrollment(store: ShufflerStore) -> Any:
     return await store.masters(), await store.redeemed(), await store.revoked()
 
 
-@pytest.mark.slow
 async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_kills(implementation, tmp_path, a_life()) > 60
 
 
-@pytest.mark.slow
 async def test_killed_while_devices_enroll_or_keys_are_turned_over_it_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_kills(implementation, tmp_path, an_enrollment()) > 20
 
 
-@pytest.mark.slow
 async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothing_else(
     implementation: Kind, tmp_path: Path
 ) -> None:

@@ -20,8 +20,6 @@ from support.cli import hubbub
 from support.deployment_files import SERVICES, Unit, command_of
 from support.virtual_hosts import Host, NoNamespaces, in_namespaces, on_loopback
 
-pytestmark = pytest.mark.slow
-
 CHAIN = ("shuffler", "hop-2", "analyzer")
 NAMES = (*CHAIN, "outside")
 DEVICES = 120

@@ -132,7 +132,6 @@ def test_the_proxys_folder_holds_no_secret_but_its_own_key(made: Folder) -> None
     assert files["tls/proxy.pem.key"].stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.slow
 def test_a_new_certificate_is_for_the_hosts_of_the_old_one(made: Folder, tmp_path: Path) -> None:
     ran = hubbub("certificate", "proxy", "--authority", made.of("operator"), "--out", tmp_path / "new", "--json")
     assert ran.json["hosts"][0] == "shuffler.example.org"

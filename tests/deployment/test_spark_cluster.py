@@ -70,7 +70,6 @@ def cluster(tmp_path: Path) -> Iterator[SparkSettings]:
             )
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_a_cluster_that_knows_the_secret_mixes_and_opens(cluster: SparkSettings, tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ def test_a_target_accepts_what_it_begins_from(target: Target) -> None:
     assert all(target.run(seed) for seed in target.seeds)
 
 
-@pytest.mark.slow(only=["hop record", "message answer", "reports hashed"])
 @pytest.mark.parametrize("name", TARGETS)
 def test_only_documented_errors_come_out_and_only_one_form_is_accepted(name: str) -> None:
     target = TARGETS[name]
@@ -157,7 +156,6 @@ def test_no_vector_is_skipped() -> None:
     assert {vector["target"] for vector in VECTORS["vectors"]} <= set(TARGETS)
 
 
-@pytest.mark.slow
 def test_the_search_starts_as_make_starts_it() -> None:
     """The folder of a script comes first on Python's path, so a module there must not have the name of Python's own."""
     script = str(Path(__file__).with_name("search.py"))

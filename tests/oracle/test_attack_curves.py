@@ -72,7 +72,6 @@ def test_both_curves_of_the_grid_are_below_the_data_sets_own(mechanism: AnyMecha
     assert np.all(found >= 0.95 * np.minimum(*ways) - 1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("people", [1, 2])
 @pytest.mark.parametrize("mechanism", ATTACKED[2:], ids=repr)
 def test_two_rounds_of_the_attack_are_below_two_real_batches(mechanism: AnyMechanism, people: int) -> None:
@@ -93,7 +92,6 @@ def test_two_rounds_of_the_attack_are_below_two_real_batches(mechanism: AnyMecha
         assert 0.9 * float(min(truths)) - 2e-3 <= found.delta_lower <= max(truths) <= found.delta_upper
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("local", [0.4, 2.0])
 def test_laplace_noise_in_cells_is_below_two_reports_in_cells(local: float) -> None:
     mechanism = Laplace(local)

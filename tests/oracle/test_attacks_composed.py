@@ -42,7 +42,6 @@ def composed(rounds: list[tuple[Law, Law]], epsilon: float) -> tuple[float, floa
     return ends[0], ends[1]
 
 
-@pytest.mark.slow(only=["2.0"])
 @pytest.mark.parametrize("epsilon_local", [0.5, 2.0])
 def test_binary_rounds_cover_others_who_hold_something_else_each_round(epsilon_local: float) -> None:
     reports, rounds = 40, 4

@@ -106,7 +106,6 @@ def assert_covers(parts: list[Part], outcomes: list[tuple[Fraction, Fraction]], 
             assert compose(parts, float(exact)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "categories", "gamma", "rounds"),
     [(2, 3, "1/4", 2), (5, 3, "1/2", 2), (4, 3, "9/10", 3), (7, 4, "1/3", 2), (3, 10, "1/100", 3), (9, 3, "1/5", 2)],
@@ -117,21 +116,18 @@ def test_krr_rounds_cover_exact_delta(reports: int, categories: int, gamma: str,
     assert_covers([Part(mechanism, reports, rounds)], outcomes, 2e-3)
 
 
-@pytest.mark.slow
 def test_two_queries_of_different_mechanisms_cover_exact_delta() -> None:
     first, second = KRR(3, Fraction(1, 3)), KRR(5, Fraction(1, 2))
     outcomes = product([blanket_pair(4, 3, first.gamma), blanket_pair(4, 5, second.gamma)])
     assert_covers([Part(first, 4), Part(second, 4)], outcomes, 2e-3)
 
 
-@pytest.mark.slow
 def test_stronger_clone_rounds_cover_exact_delta() -> None:
     mechanism = Generic(1.5)
     outcomes = product([blanket_pair(8, 2, 2 / (Fraction(4481689, 10**6) + 1))] * 2)
     assert_covers([Part(mechanism, 8, 2)], outcomes, 2e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dummies", [1, 3])
 def test_dummies_cover_exact_delta(dummies: int) -> None:
     mechanism = KRR(3, Fraction(1, 3))
@@ -139,7 +135,6 @@ def test_dummies_cover_exact_delta(dummies: int) -> None:
     assert_covers([Part(mechanism, 4, 2, dummies)], outcomes, 2e-3)
 
 
-@pytest.mark.slow(only=["3"])
 @pytest.mark.parametrize("categories", [2, 3])
 def test_subsampled_rounds_cover_exact_delta(categories: int) -> None:
     mechanism = KRR(categories, Fraction(1, 2))
@@ -151,7 +146,6 @@ def test_subsampled_rounds_cover_exact_delta(categories: int) -> None:
         assert exact * (1 - Fraction(1, 10**12)) <= upper <= exact * Fraction(1.002) + Fraction(1, 10**15)
 
 
-@pytest.mark.slow(only=["9-1/5"])
 @pytest.mark.parametrize(("reports", "gamma"), [(2, "1/3"), (6, "1/2"), (9, "1/5")])
 def test_binary_rounds_cover_every_number_of_ones(reports: int, gamma: str) -> None:
     mechanism = KRR(2, Fraction(gamma))
@@ -175,7 +169,6 @@ def test_lower_end_stays_below_the_exact_blanket(categories: int) -> None:
         assert 0 < bracket.delta_lower <= exact_delta(outcomes, epsilon) * (1 + Fraction(1, 10**12))
 
 
-@pytest.mark.slow
 def test_lower_end_stays_below_the_exact_attack_and_near_it() -> None:
     gamma = Fraction(1, 3)
     third = {(0, 0): 1 - 2 * gamma / 4, (1, 0): gamma / 4, (0, 1): gamma / 4}
@@ -189,7 +182,6 @@ def test_lower_end_stays_below_the_exact_attack_and_near_it() -> None:
         assert exact * Fraction(98, 100) <= found <= exact * (1 + Fraction(1, 10**12))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("held", [0, 1, 2])
 def test_subsampled_rounds_cover_real_runs_of_three_values(held: int) -> None:
     """Everyone else holds one and the same value, in every round; the view is the histogram of the batch."""

@@ -36,7 +36,6 @@ def blanket_masses(reports: int, categories: int, gamma: float) -> tuple[dict, d
     return log_p, log_q
 
 
-@pytest.mark.slow(only=["3-200-1e-08"])
 @pytest.mark.parametrize(("categories", "rounds", "delta"), [(3, 10, 1e-6), (3, 200, 1e-8)])
 def test_krr_rounds_lie_between_the_library_s_ends(categories: int, rounds: int, delta: float) -> None:
     mechanism = KRR.from_local_epsilon(categories, 1.0)
@@ -53,7 +52,6 @@ def test_krr_rounds_lie_between_the_library_s_ends(categories: int, rounds: int,
     assert ends[0] <= ours <= ends[1] * 1.001
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [Part(KRR.from_local_epsilon(4, 2.0), 1000, 20), Part(Generic(1.0), 500, 20), Part(Generic(3.0), 5000, 2)],

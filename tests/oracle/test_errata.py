@@ -136,7 +136,6 @@ def test_renyi_lower_bounds_of_binary_response_do_not_hold_for_more_categories(c
             CATALOGUE[name].rdp(many, 10_000, 10)
 
 
-@pytest.mark.slow
 def test_converting_a_renyi_lower_bound_gives_no_lower_bound_on_epsilon() -> None:
     people, delta = 10_000, 1e-6
     below = CATALOGUE["girgis-lower"]

@@ -50,7 +50,6 @@ def worst(rounds: tuple[tuple[Pair, ...], ...], epsilon: float) -> Fraction:
 CASES = [(2, 3, 1.0), (3, 3, 0.5), (3, 2, 3.0), (4, 3, 2.0), (5, 2, 1.0), (8, 2, 0.2)]
 
 
-@pytest.mark.slow(fast=["2-3-1.0-0.0", "4-3-2.0-0.0", "8-2-0.2-0.8"])
 @pytest.mark.parametrize("share", [0.0, 0.15, 0.4, 0.8])
 @pytest.mark.parametrize(("reports", "rounds", "epsilon_local"), CASES)
 def test_rounds_cover_every_strategy_and_hardly_more(
@@ -111,7 +110,6 @@ def test_more_rounds_than_are_played_at_once_are_composed_of_those() -> None:
     assert [times for _, times in two_rr_rounds(mechanism, 10**5, 0, 10, 40.0)] == [10]
 
 
-@pytest.mark.slow(fast=["5-2-1.0-0-1024-32", "4-3-3.0-0-3-32", "6-2-0.4-1-2-1"])
 @pytest.mark.parametrize(("blocks", "groups"), [(1024, 32), (1024, 1), (3, 32), (2, 1)])
 @pytest.mark.parametrize(
     ("reports", "rounds", "epsilon_local", "dummies"), [(5, 2, 1.0, 0), (4, 3, 3.0, 0), (6, 2, 0.4, 1)]
@@ -139,7 +137,6 @@ def test_groups_of_blocks_cover_every_strategy(
             assert values[place] <= float(truth) * 1.03 + 1e-6
 
 
-@pytest.mark.slow(only=["1000-4.0-4.0995-4.07577"])
 @pytest.mark.parametrize(
     ("reports", "epsilon_local", "hull", "truth"),
     [(130, 1.0, 1.3056, 1.30160), (250, 1.0, 0.9033, 0.90122), (1000, 4.0, 4.0995, 4.07577)],
@@ -155,7 +152,6 @@ def test_composed_bounds_of_many_are_near_the_worst_strategy(
     assert found.epsilon_upper < hull
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_the_attack_stays_below(delta: float) -> None:
     for reports, epsilon_local, rounds in [

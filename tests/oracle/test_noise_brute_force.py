@@ -121,7 +121,6 @@ HASHES = [((0,), (1,)), ((0, 1), (1, 0)), ((0, 1), (1, 1))]
 """Hashes of two answers: in one row, apart in two rows, and alike in one of two rows."""
 
 
-@pytest.mark.slow(fast=["places0"])
 @pytest.mark.parametrize("places", HASHES)
 def test_no_upper_end_is_below_that_of_hashes(places: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     mechanism = WithNoise(Hashed.from_numerator(3, len(places[0]), 2**30), ONE)
@@ -142,7 +141,6 @@ def joined(first: View, second: View) -> list[tuple[Fraction, Fraction]]:
     return [(p, q) for p, q in found.values()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -227,7 +225,6 @@ def composed(first: Pair, seconds: list[Pair], epsilon: float) -> Fraction:
     )
 
 
-@pytest.mark.slow
 def test_the_second_round_may_be_chosen_by_what_the_first_showed() -> None:
     """Its answers, its others' reports, and a law that hides more than the one that is certified, in either part."""
     mechanism = WithNoise(KRR(3, Fraction(1, 10)), ONE)
@@ -244,7 +241,6 @@ def test_the_second_round_may_be_chosen_by_what_the_first_showed() -> None:
         assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noisy", [WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(3, Fraction(1, 5)), ONE)])
 @pytest.mark.parametrize("plain", [KRR(2, Fraction(1, 3)), KRR(3, Fraction(1, 4))])
 def test_noise_composes_with_a_plain_part_to_no_less_than_the_exact_divergence(noisy: WithNoise, plain: KRR) -> None:
@@ -268,7 +264,6 @@ def test_noise_composes_with_a_plain_part_to_no_less_than_the_exact_divergence(n
         assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "people"), [(WithNoise(KRR(2, Fraction(1, 3)), HALF), 3), (WithNoise(KRR(3, Fraction(1, 2)), ONE), 2)]
 )
@@ -288,7 +283,6 @@ def test_rounds_beside_honest_people_compose_to_no_less_than_the_exact_divergenc
         assert found.delta_lower is None or Fraction(float(found.delta_lower)) <= truth
 
 
-@pytest.mark.slow
 def test_parts_of_several_noise_queries_with_dummies_are_no_smaller_than_noise_alone() -> None:
     """The others may all be liars; uniform dummies are not counted beside noise, as its pair knows everybody else."""
     first, second = WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(2, Fraction(1, 4)), BELL)
@@ -343,7 +337,6 @@ def test_the_pair_by_its_definition_is_that_of_the_views() -> None:
     assert float(exact_pair_delta(wide, 0.4)) == pytest.approx(delta_bracket(wide, 1, 0.4).delta_upper, rel=1e-12)
 
 
-@pytest.mark.slow(fast=["2-law1"])
 @pytest.mark.parametrize("law", GRID)
 @pytest.mark.parametrize("categories", [2, 3])
 def test_no_end_on_a_grid_is_on_the_wrong_side_of_the_exact_pair(categories: int, law: NoiseLaw) -> None:

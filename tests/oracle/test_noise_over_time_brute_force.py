@@ -116,7 +116,6 @@ CASES = [
 ]
 
 
-@pytest.mark.slow(fast=["mechanism0", "mechanism1"])
 @pytest.mark.parametrize("mechanism", CASES)
 def test_units_beside_noise_cover_every_two_streams_if_everybody_else_is_known(mechanism: WithNoise) -> None:
     tree = mechanism.randomizer
@@ -134,7 +133,6 @@ def test_units_beside_noise_cover_every_two_streams_if_everybody_else_is_known(m
             assert compose(parts, float(worst)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
-@pytest.mark.slow(fast=["True-mechanism0"])
 @pytest.mark.parametrize("mechanism", [nodes(2, 1, 2**31, 2**31, ONE), nodes(2, 2, 2**31, EVEN, ONE)])
 @pytest.mark.parametrize("lying", [False, True])
 def test_units_cover_every_two_streams_beside_two_others_honest_or_not(mechanism: WithNoise, lying: bool) -> None:
@@ -190,7 +188,7 @@ def played(mechanism: WithNoise, epsilon: float) -> Fraction:
         nodes(2, 1, 2**25, 2**31, ONE),
         nodes(2, 2, 2**25, EVEN, ONE),
         nodes(3, 1, 2**30, 2**31, TWO),
-        pytest.param(nodes(3, 2, 2**28, EVEN, ONE), marks=pytest.mark.slow),
+        nodes(3, 2, 2**28, EVEN, ONE),
     ],
 )
 def test_units_cover_streams_that_react_to_what_was_published(mechanism: WithNoise) -> None:
@@ -210,7 +208,6 @@ def unit(odds: Fraction, law: NoiseLaw) -> Pair:
     return tuple((own * moved + other * stayed, own * stayed + other * moved) for moved, stayed in both)
 
 
-@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.integers(1, 2**32 - 1),

@@ -67,7 +67,6 @@ def test_a_statement_with_noise_holds_when_it_is_recomputed(mechanism: WithNoise
     check_statement(TERMS, queries, certificate(TERMS, queries, valid=valid))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("terms", [TERMS, replace(TERMS, horizon=3), replace(TERMS, honest_share=1.0)])
 def test_a_statement_of_several_queries_and_rounds_holds(terms: Terms) -> None:
     content = certificate(terms, SEVERAL, rounds=2)
@@ -108,7 +107,6 @@ def wrong_values(path: tuple[Any, ...], value: Any) -> list[Any]:
     return [value * (1.01 if path[-1] == "epsilon_lower" else 0.99), float("nan"), None]
 
 
-@pytest.mark.slow
 def test_every_changed_number_is_refused() -> None:
     content = certificate(TERMS, ONE)
     check_statement(TERMS, ONE, content)
@@ -133,7 +131,6 @@ def test_another_law_or_none_is_refused(law: NoiseLaw | None) -> None:
         check_statement(TERMS, [("noisy", other)], certificate(TERMS, ONE))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [TWO, THREE])
 def test_what_is_attested_holds_beside_liars_alone(mechanism: WithNoise) -> None:
     """Nobody else's report is valid: then the pair is what is seen, exactly so for two symbols."""
@@ -177,7 +174,6 @@ def test_a_charge_with_noise_is_read_as_it_was_written() -> None:
     assert json.loads(text)["mechanism"] == NOISY.content()
 
 
-@pytest.mark.slow
 def test_a_budget_pays_for_as_many_rounds_as_compose_within_it() -> None:
     terms = replace(TERMS, epsilon_total=3.0)
     found = forecast(terms, [NOISY], 12)
@@ -200,7 +196,6 @@ def test_the_renyi_divergence_is_that_of_the_exact_pair(mechanism: WithNoise, or
     assert truth <= rdp_upper(mechanism, 1, order) <= truth * (1 + 1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [TWO, THREE])
 def test_exported_losses_are_never_below_the_exact_divergence(mechanism: WithNoise) -> None:
     pair = pair_of(mechanism)

@@ -126,7 +126,6 @@ def test_attack_encloses_its_exact_value(reports: int, epsilon_local: float, eps
     assert_encloses(lower, upper, attack_delta(mechanism, reports, epsilon), 1e-9)
 
 
-@pytest.mark.slow(fast=["2-0.5-0.3", "4-2.0-0.9", "6-4.0-0.97"])
 @pytest.mark.parametrize(("epsilon_local", "share"), [(0.5, 0.3), (1.0, 0.6), (2.0, 0.9), (4.0, 0.97)])
 @pytest.mark.parametrize("reports", [2, 3, 4, 5, 6])
 def test_no_attack_passes_the_worst_assignment_of_all_others(reports: int, epsilon_local: float, share: float) -> None:
@@ -271,7 +270,6 @@ def assert_covered(rows: list[Law], reports: int) -> None:
                 assert divergence(add_report(view, rows[a]), add_report(view, rows[b]), epsilon) <= limit
 
 
-@pytest.mark.slow(only=["1.0-3", "3.0-3"])
 @pytest.mark.parametrize("reports", [2, 3, 4])
 @pytest.mark.parametrize("epsilon_local", [1.0, 3.0])
 def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_local: float, reports: int) -> None:
@@ -292,7 +290,6 @@ def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_l
         assert divergence(add_report(view, rows[0]), add_report(view, rows[1]), 0.3) <= Fraction(limit)
 
 
-@pytest.mark.slow(only=["8"])
 @pytest.mark.parametrize("seed", range(12))
 def test_stronger_clones_cover_random_randomizers(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -125,7 +125,6 @@ def test_no_two_answers_are_worse_than_the_ends(mechanism: Laplace | Gaussian, f
         assert np.all(curve(float(x), float(other)) <= worst * (1 + 1e-3) + 1e-9)
 
 
-@pytest.mark.slow(only=["Laplace(epsilon_local=0.5)-0.005", "Gaussian(sigma=3.0)-0.005"])
 @pytest.mark.parametrize(
     ("mechanism", "room"),
     [(Laplace(0.5), 5e-3), (Laplace(3.0), 5e-3), (Gaussian(3.0), 5e-3), (Gaussian(0.7), 0.07)],
@@ -212,10 +211,9 @@ COMPOSED: list[RAPPOR | Laplace] = [
     RAPPOR(2, Fraction(1, 2), Fraction(1, 8)),
     Laplace(1.5),
 ]
-SOME_SLOW = [*COMPOSED[:2], pytest.param(COMPOSED[2], marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("mechanism", SOME_SLOW, ids=repr)
+@pytest.mark.parametrize("mechanism", COMPOSED, ids=repr)
 @pytest.mark.parametrize("reports", [20, 5000])
 def test_losses_laid_from_curves_bracket_the_one_round_bound(mechanism: RAPPOR | Laplace, reports: int) -> None:
     above, below = dominating_grid(Part(mechanism, reports), 40.0), dominated_grid(Part(mechanism, reports), 40.0)
@@ -247,7 +245,7 @@ def test_two_rounds_of_rappor_cover_the_product_of_real_batches() -> None:
         assert found.delta_lower <= float(truth) <= found.delta_upper
 
 
-@pytest.mark.parametrize("mechanism", SOME_SLOW, ids=repr)
+@pytest.mark.parametrize("mechanism", COMPOSED, ids=repr)
 def test_renyi_divergences_are_ordered_and_below_the_local_one(mechanism: RAPPOR | Laplace) -> None:
     upper, lower = rdp_upper(mechanism, 3000, 2.0), rdp_lower(mechanism, 3000, 2.0)
     assert (lower or 0.0) <= upper <= rdp_upper(Generic(mechanism.epsilon_local), 3000, 2.0) * (1 + 1e-6)
@@ -283,14 +281,6 @@ def poisson_pair(mechanism: KRR, people: int, rate: Fraction) -> tuple[dict[tupl
     return sides
 
 
-@pytest.mark.slow(
-    fast=[
-        "KRR(categories=2, gamma=Fraction(1, 3))-rate0",
-        "KRR(categories=2, gamma=Fraction(1, 3))-rate1",
-        "KRR(categories=2, gamma=Fraction(1, 3))-rate2",
-        "KRR(categories=4, gamma=Fraction(1, 5))-rate2",
-    ]
-)
 @pytest.mark.parametrize("rate", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize(
     "mechanism", [KRR(3, Fraction(1, 2)), KRR(2, Fraction(1, 3)), KRR(4, Fraction(1, 5))], ids=repr
@@ -311,7 +301,6 @@ def test_poisson_sampling_is_the_listed_pair_and_covers_real_runs(mechanism: KRR
         assert found.delta_lower is None or found.delta_lower <= listed
 
 
-@pytest.mark.slow
 def test_two_rounds_of_poisson_sampling_cover_the_product() -> None:
     mechanism, rate = KRR(3, Fraction(1, 2)), Fraction(1, 2)
     first, second = poisson_pair(mechanism, 2, rate)
@@ -335,7 +324,6 @@ def test_the_rule_for_fixed_batches_is_false_for_poisson_sampling() -> None:
     assert reached > by_rule
 
 
-@pytest.mark.slow
 def test_taking_part_less_often_never_hurts() -> None:
     mechanism = KRR.from_local_epsilon(4, 2.0)
     rare, often = (
@@ -350,7 +338,6 @@ def test_taking_part_less_often_never_hurts() -> None:
 ANY: list[AnyMechanism] = [Laplace(2.0), RAPPOR.from_local_epsilon(6, 2.0), Gaussian(1.0)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ANY, ids=repr)
 def test_more_reports_and_a_larger_delta_never_hurt(mechanism: AnyMechanism) -> None:
     found = [BOUNDS["blanket"].epsilon(mechanism, n, 1e-6).upper for n in (50, 5000)]

@@ -167,7 +167,6 @@ def test_what_the_proof_reveals_has_the_divergence_that_the_proof_computes(repor
             assert divergence(seen[0], seen[1], power) <= revealed <= stronger_clones(reports, ratio, power)
 
 
-@pytest.mark.slow(fast=["3-2-2-10"])
 @pytest.mark.parametrize(
     ("ratio", "reports", "outputs", "draws"), [(3, 2, 2, 10), (4, 2, 3, 300), (2, 3, 2, 200), (5, 4, 2, 25)]
 )
@@ -258,7 +257,6 @@ def test_no_places_exceed_the_stronger_clones() -> None:
     assert worst > 0.99
 
 
-@pytest.mark.slow
 def test_no_places_exceed_the_stronger_clones_in_millions_of_cases() -> None:
     ratios = (Fraction(11, 10), Fraction(3, 2), Fraction(2), Fraction(4), Fraction(10), Fraction(50))
     cases, worst = worst_shares(4000, ratios, SHAPES)

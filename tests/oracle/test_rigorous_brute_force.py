@@ -93,7 +93,6 @@ def test_blanket_with_a_node_for_every_number_is_the_exact_value(
     assert_encloses(found, truth, Fraction(1, 10**20))
 
 
-@pytest.mark.slow(fast=["0.0-gamma0-2", "0.3-gamma1-5", "0.9-gamma2-8"])
 @pytest.mark.parametrize("nodes", [2, 3, 5, 8])
 @pytest.mark.parametrize("gamma", [Fraction(1, 9), Fraction(1, 2), 1 - Fraction(1, 2**32)])
 @pytest.mark.parametrize("epsilon_share", [0.0, 0.3, 0.9])

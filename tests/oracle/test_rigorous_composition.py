@@ -102,7 +102,6 @@ COMPOSED = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("parts", "delta"), COMPOSED)
 def test_what_the_fast_path_composes_is_proven_to_one_per_cent(parts: list[Part], delta: float) -> None:
     stated = round_up_significant(compose(tuple(parts), delta).epsilon_upper)
@@ -111,7 +110,6 @@ def test_what_the_fast_path_composes_is_proven_to_one_per_cent(parts: list[Part]
     assert found.route == "composition"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("parts", "delta"), COMPOSED[:1])
 def test_a_composed_epsilon_that_an_attack_exceeds_is_not_proven(parts: list[Part], delta: float) -> None:
     bracket = compose(tuple(parts), delta)

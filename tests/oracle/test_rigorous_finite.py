@@ -85,7 +85,6 @@ def test_local_epsilons_are_those_of_neighbours() -> None:
     assert refuted.value.refuted
 
 
-@pytest.mark.slow
 def test_rounds_of_different_neighbours_are_proven_together() -> None:
     parts = [Part(NEAR, 10**5, 3), Part(TERNARY, 10**5, 1), Part(KRR(3, Fraction(1, 2)), 1000, 1)]
     stated = round_up_significant(compose(parts, 1e-6).epsilon_upper)

@@ -47,7 +47,6 @@ def test_the_ball_has_the_exact_divergence_of_the_pair(mechanism: WithNoise) -> 
             assert bool(found.upper - found.lower <= ball(Fraction(1, 2**80)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.3, 0.01, 1e-6])
 @pytest.mark.parametrize("reports", [1, 40])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.noise.family + str(each.krr.categories))
@@ -84,7 +83,6 @@ def test_a_false_claim_about_two_symbols_is_refuted() -> None:
 TWICE = [(TWO, TWO), (TWO, WithNoise(KRR(3, Fraction(1, 10)), HALF)), (MECHANISMS[2], MECHANISMS[3])]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), TWICE)
 @pytest.mark.parametrize("delta", [0.02, 1e-4])
 def test_two_rounds_that_compose_are_proven(first: WithNoise, second: WithNoise, delta: float) -> None:
@@ -95,7 +93,6 @@ def test_two_rounds_that_compose_are_proven(first: WithNoise, second: WithNoise,
     assert product_divergence([pair_of(first), pair_of(second)], proof.epsilon) <= written(delta)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), TWICE)
 @pytest.mark.parametrize("delta", [0.02, 1e-4])
 def test_no_claim_below_the_exact_divergence_of_two_rounds_is_proven(

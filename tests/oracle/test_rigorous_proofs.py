@@ -51,7 +51,6 @@ SAMPLE = [
 ]
 
 
-@pytest.mark.slow(only=["3-8.0-500-0.2"])
 @pytest.mark.parametrize(("categories", "epsilon_local", "reports", "delta"), SAMPLE)
 def test_what_the_fast_path_certifies_is_proven_at_the_very_epsilon(
     categories: int, epsilon_local: float, reports: int, delta: float
@@ -62,7 +61,6 @@ def test_what_the_fast_path_certifies_is_proven_at_the_very_epsilon(
     assert (found.stated, found.epsilon, found.delta) == (written(stated), written(stated), written(delta))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("categories", "epsilon_local"), [(2, 4.0), (2, 0.5), (3, 1.0), (16, 4.0), (10**6, 4.0), (4, 12.0)]
 )
@@ -76,7 +74,6 @@ def test_a_million_reports_are_proven_to_one_per_cent_in_epsilon(
     assert found.looser == 0 or categories == 2
 
 
-@pytest.mark.slow(only=["16-500-2000"])
 @pytest.mark.parametrize(("categories", "reports", "dummies"), [(2, 40, 9), (3, 300, 50), (16, 500, 2000)])
 def test_dummies_are_proven_too(categories: int, reports: int, dummies: int) -> None:
     mechanism = drawn(categories, 3.0)
@@ -198,7 +195,6 @@ def test_a_local_epsilon_without_an_exact_ratio_is_not_proven_nor_refuted(mechan
         assert not refusal.value.refuted
 
 
-@pytest.mark.slow
 def test_every_claim_of_a_certificate_counts_every_mechanism() -> None:
     """The local ε of a round with kRR and unary encoding is that of both, and a smaller one is refuted."""
     terms = Terms(5.0, 1e-6, 20.0, 1.0, 10)

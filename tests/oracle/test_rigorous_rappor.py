@@ -72,7 +72,6 @@ def test_the_fast_delta_is_never_above_what_balls_bound(
         assert not bool(found.upper < ball(Fraction(lower)))
 
 
-@pytest.mark.slow(only=["RAPPOR(categories=20, truthful=Fraction(1, 2), other=Fraction(1, 16))-150-40"])
 @pytest.mark.parametrize(
     ("mechanism", "reports", "dummies"), [(TWO, 1_000, 0), (OPTIMIZED, 150, 40), (SYMMETRIC, 100, 0)], ids=repr
 )
@@ -94,7 +93,6 @@ def test_beyond_the_local_epsilon_there_is_nothing_to_sum() -> None:
     assert float(rappor_delta(TWO, 10, Fraction(3), Fraction(1, 10**6), 6).upper) == 0.0
 
 
-@pytest.mark.slow
 def test_rounds_of_unary_encoding_compose_in_balls() -> None:
     part = Part(TWO, 100, rounds=2)
     assert prove_composed([part], 2.4, 1e-6).route == "composition"

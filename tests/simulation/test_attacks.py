@@ -46,8 +46,6 @@ from support.planted_secrets import found_in
 from support.samples import FEW
 from support.source_tree import ROOT
 
-pytestmark = pytest.mark.slow
-
 PEOPLE = 20
 HOUR = 3600
 DEADLINE = 20.0

@@ -30,7 +30,7 @@ from support.attack_deployment import DEADLINE, MINIMUM, Attacked, task_of
 from support.queries import krr_query
 from support.raw_device import Visitor, keys_ready
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOP = "hop-2"
 THEME = krr_query(Histogram("theme", ("dark", "light")), 2**31)

@@ -42,7 +42,7 @@ from support.planted_secrets import found_in
 from support.queries import krr_query, unary_query
 from support.raw_device import Visitor, keys_ready, redeemed
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HALF = 2**31
 PLANTED = "planted-answer-heliotrope"

@@ -73,7 +73,7 @@ from support.restarted_service import (
     start_anew,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 RELEASED = ROUNDS - 1
 """Rounds that are released; the last one stays open."""

@@ -34,7 +34,6 @@ from support.metrics_scrape import fetch, scrape
 from support.patience import PATIENCE
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no memory is told here"),
 ]

@@ -36,8 +36,6 @@ from support.http2_frames import SUBMIT, connect
 from support.metrics_scrape import scrape
 from support.patience import PATIENCE, when_ready
 
-pytestmark = pytest.mark.slow
-
 ATTACKS = Path(__file__).parents[1] / "soak" / "attacks.py"
 ATTACKER = "127.0.0.2"
 SECONDS = 3.0

@@ -23,8 +23,6 @@ from support.cli import hubbub
 from support.metrics_scrape import scrape
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 __all__ = ["library"]
 
 POINTS = (

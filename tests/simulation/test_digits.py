@@ -10,8 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.operator.export import as_table
 from hubbub.protos.records.results import QueryState, RoundResults
@@ -24,8 +22,6 @@ from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.proof import CLAIMS_OF_QUERY, prove_certificate
 from hubbub.verification.results import RecomputedResults, as_file, read_results, recompute
 from support.fleets import fleet_of
-
-pytestmark = pytest.mark.slow
 
 DEVICES = 400
 DELAY = Number("delay", -30.0, 90.0, "minutes", digits=4)

@@ -201,7 +201,6 @@ def checked(events: list[disk.Event], task: bytes, folder: str, check: Any, rand
     return times
 
 
-@pytest.mark.slow(only=["shuffler"])
 @pytest.mark.parametrize(("folder", "check", "least"), PARTIES, ids=IDS)
 def test_after_a_power_cut_at_any_sync_everything_promised_is_there(
     traced: Trace, folder: str, check: Any, least: int
@@ -209,7 +208,6 @@ def test_after_a_power_cut_at_any_sync_everything_promised_is_there(
     assert checked(*traced, folder, check) >= least
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "check", "least"), PARTIES, ids=IDS)
 def test_whatever_part_of_the_unsynced_a_power_cut_leaves_everything_promised_is_there(
     traced: Trace, folder: str, check: Any, least: int
@@ -222,7 +220,6 @@ def careless(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return trace(library, tmp_path_factory.mktemp("careless"), CARELESS)
 
 
-@pytest.mark.slow(only=["shuffler"])
 @pytest.mark.parametrize(("folder", "check", "least"), PARTIES, ids=IDS)
 def test_a_power_cut_finds_out_a_store_that_does_not_sync_its_commits(
     careless: Trace, folder: str, check: Any, least: int

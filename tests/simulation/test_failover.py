@@ -30,8 +30,6 @@ from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
 
-pytestmark = pytest.mark.slow
-
 DEVICES = 100
 CALL_SECONDS = 30.0
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-import pytest
 from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_upper
@@ -38,8 +37,6 @@ from support.flooding import KNOWN, flood
 from support.patience import PATIENCE
 from support.queries import krr_query
 from support.samples import MOST, changed
-
-pytestmark = pytest.mark.slow
 
 ANSWERS = ("never", "once", "often")
 QUERIES, ROUNDS = 4, 26

@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
-
 from hubbub.client import Device
 from hubbub.deploy.init.folders import LOOPBACK
 from hubbub.deploy.init.frontends import add_frontend
@@ -23,8 +21,6 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
-
-pytestmark = pytest.mark.slow
 
 DEVICES = 60
 

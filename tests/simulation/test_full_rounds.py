@@ -7,8 +7,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
@@ -21,8 +19,6 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.samples import FEW
-
-pytestmark = pytest.mark.slow
 
 MOST = 30
 CALL_SECONDS = 30.0

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from hubbub.client import Device
 from hubbub.deploy.local.pipeline import Freeze, LocalPipeline
 from hubbub.deploy.pki.rotation.key import KeyRequest, location_of
@@ -158,7 +156,6 @@ class Operator:
             await self._load.more(1)
 
 
-@pytest.mark.slow
 async def test_every_kind_of_key_is_turned_over_under_load_and_every_acknowledged_answer_counts_once(
     tmp_path: Path,
 ) -> None:

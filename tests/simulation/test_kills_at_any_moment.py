@@ -31,8 +31,6 @@ from support.cli import hubbub
 from support.patience import PATIENCE, when_ready
 from support.postgres import OwnServer
 
-pytestmark = pytest.mark.slow
-
 DEVICES, AT_A_TIME = 80, 4
 CALL_SECONDS = 30.0
 AGAIN_SECONDS = 0.2

@@ -21,8 +21,6 @@ from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.fleets import fleet_of
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 DEVICES, ROUNDS = 240, 2
 STRATEGIES = ("direct", "vector", "tree")
 

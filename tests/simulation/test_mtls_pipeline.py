@@ -33,7 +33,6 @@ DRAFT = Draft(
 )
 
 
-@pytest.mark.slow
 async def test_each_certificate_counts_once_and_the_round_s_certificate_says_whose_word_it_is(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         for number in range(DEVICES):

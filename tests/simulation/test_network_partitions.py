@@ -30,8 +30,6 @@ from support.cli import hubbub
 from support.partitionable_links import Cable
 from support.postgres import OwnServer
 
-pytestmark = pytest.mark.slow
-
 SOCKET = ".s.PGSQL.5432"
 TIMEOUT_SECONDS = 280.0
 SECONDS = (0.3, 3.0, TAKEOVER_SECONDS + 3.0)

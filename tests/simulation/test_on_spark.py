@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
@@ -37,7 +35,6 @@ async def answered(pipeline: LocalPipeline) -> None:
             await device.submit({"theme": "dark"})
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 async def test_a_round_is_mixed_and_opened_on_spark_where_settings_say_so(tmp_path: Path) -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
@@ -55,7 +52,6 @@ async def test_a_round_is_mixed_and_opened_on_spark_where_settings_say_so(tmp_pa
             assert "Spark session" in (pipeline.logs / f"{role.value}.log").read_text()
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 async def test_noise_of_a_round_on_spark_is_counted_once_and_its_sum_is_certified(tmp_path: Path) -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")

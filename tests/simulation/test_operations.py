@@ -70,14 +70,12 @@ def test_without_faults_everyone_is_acknowledged_and_counted() -> None:
     assert (len(simulation.model.held[0]), simulation.model.answers) == (9, {"receipt": 9})
 
 
-@pytest.mark.slow(fast=["0"])
 @pytest.mark.parametrize("batch", range(8))
 def test_whatever_happens_services_and_model_agree(batch: int) -> None:
     runs = [replay(seed, 40) for seed in range(8 * batch, 8 * batch + 8)]
     assert sum(run.model.answers["receipt"] for run in runs) > 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("batch", spread(range(20), 5))
 def test_whatever_happens_for_long_services_and_model_agree(batch: int) -> None:
     runs = [replay(seed, 80) for seed in range(1000 + 50 * batch, 1050 + 50 * batch)]
@@ -89,14 +87,12 @@ def operations(draw: st.DrawFn) -> ops.Operation:
     return ops.draw(lambda limit: draw(st.integers(0, limit - 1)))
 
 
-@pytest.mark.slow
 @given(st.lists(operations(), min_size=5, max_size=40))
 @settings(max_examples=30)
 def test_no_list_of_operations_makes_services_and_model_disagree(happening: list[ops.Operation]) -> None:
     assert run(happening).shuffler.reached["after COMMIT"] > 0
 
 
-@pytest.mark.slow
 def test_a_run_is_the_same_from_the_same_seed() -> None:
     assert outcome(replay(5, 60)) == outcome(replay(5, 60))
     assert outcome(replay(5, 60)) != outcome(replay(6, 60))
@@ -121,7 +117,6 @@ def test_killed_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str
     assert len(simulation.model.held[0]) >= 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("party", "point"), PLACES)
 def test_killed_at_any_time_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str, point: str) -> None:
     # Services start before the first operation: what they come to until then is not counted.

@@ -14,8 +14,6 @@ import pytest
 
 from support.ended import started_program
 
-pytestmark = pytest.mark.slow
-
 PROGRAM = """
 import asyncio, json, sys, time
 from pathlib import Path

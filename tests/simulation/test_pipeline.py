@@ -29,8 +29,6 @@ from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 DEVICES = 600
 
 

@@ -25,8 +25,6 @@ from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 DEVICES = 120
 DRAFT = Draft(
     "usage",

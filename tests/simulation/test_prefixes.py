@@ -24,8 +24,6 @@ from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 ROUNDS = 3
 HELD = {"straße": 120, "cat": 80, "catamaran": 60, None: 40}
 DEVICES = sum(HELD.values())

@@ -31,8 +31,6 @@ from support.cli import Ran, hubbub
 from support.metrics_scrape import scrape
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 DEVICES = 150
 ROUNDS = 6
 

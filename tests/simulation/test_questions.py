@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.records.results import QueryState
 from hubbub.protos.task.task import Draft, Privacy, Schedule
@@ -21,8 +19,6 @@ from hubbub.queries.registry import QUESTIONS
 from hubbub.verification.certificate import Pins, verify
 from support.fleets import fleet_of
 from support.samples import FEW
-
-pytestmark = pytest.mark.slow
 
 DEVICES = 400
 QUESTIONS_ASKED = (

@@ -29,8 +29,6 @@ from hubbub.verification.certificate import Pins, verify
 from support.patience import PATIENCE
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 SEEN_FROM = "127.0.0.77"
 SOCKET_BYTES = socket.inet_aton(SEEN_FROM)
 DEVICES = 40

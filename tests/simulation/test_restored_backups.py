@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from simulation.test_processes import (
     DEVICES,
     data,
@@ -24,8 +23,6 @@ from hubbub.protos.messages import RoundState
 from hubbub.verification.certificate import Pins
 from hubbub.verification.history import read_histories
 from support.patience import PATIENCE
-
-pytestmark = pytest.mark.slow
 
 
 async def put_aside(running: LocalPipeline, role: Role, copy: Path) -> None:

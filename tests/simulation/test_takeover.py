@@ -130,7 +130,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication, "POLL_SECONDS", 0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("make", "each"), [(a_life, 5), (an_enrollment, 4)])
 async def test_whoever_followed_goes_on_wherever_the_leader_was_killed(tmp_path: Path, make, each: int) -> None:  # type: ignore[no-untyped-def]
     story = make()

@@ -21,8 +21,6 @@ from support.fleets import fleet_of
 from support.patience import PATIENCE
 from support.samples import FEW
 
-pytestmark = pytest.mark.slow
-
 DEVICES = 300
 HELD = {"straße": 150, "chrome": 100, None: 50}
 DRAFT = Draft(

@@ -9,8 +9,6 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
@@ -22,8 +20,6 @@ from support.fleets import fleet_of
 from support.metrics_scrape import scrape
 from support.patience import PATIENCE
 from support.samples import FEW
-
-pytestmark = pytest.mark.slow
 
 DEVICES = 80
 SERVICES = (Role.ANALYZER, Role.SHUFFLER)

@@ -29,8 +29,6 @@ from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
 
-pytestmark = pytest.mark.slow
-
 WORKERS, DEVICES, AT_A_TIME = 2, 80, 4
 CALL_SECONDS, TIMEOUT_SECONDS = 30.0, 150.0
 

@@ -28,7 +28,6 @@ def load() -> ModuleType:
 RUN = load()
 
 
-@pytest.mark.slow
 def test_a_short_soak_keeps_every_promise(tmp_path: Path) -> None:
     rounds: list[object] = []
     found = asyncio.run(asyncio.wait_for(RUN.soak(tmp_path / "pipeline", 5.0, 100.0, 1.5, rounds.append), 400))

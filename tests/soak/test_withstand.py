@@ -14,7 +14,6 @@ from soak.attacks import ATTACKS, main
 from soak.withstand import Withstood
 
 
-@pytest.mark.slow
 def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> None:
     found = asyncio.run(asyncio.wait_for(withstand.withstand("resets", tmp_path, 3.0, True), 100))
     assert found.counts["resets"] > 1000
@@ -31,7 +30,6 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
     assert found.attacker_cores > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),
     [

@@ -89,7 +89,6 @@ def published(gammas: tuple[int, ...], seed: int, apart: bool = False) -> tuple[
 TRUTH = sum(size * answer for size, answer in PEOPLE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("gammas", "seed"), [(GAMMAS, 11), (NOISY, 23)])
 def test_sums_and_means_are_unbiased_and_in_their_intervals(gammas: tuple[int, ...], seed: int) -> None:
     sums, means = published(gammas, seed)
@@ -101,7 +100,6 @@ def test_sums_and_means_are_unbiased_and_in_their_intervals(gammas: tuple[int, .
         assert 1 - RATIO_SLACK < error_ratio(found) < 1.15 + RATIO_SLACK
 
 
-@pytest.mark.slow
 def test_digits_that_were_rounded_apart_would_be_seen() -> None:
     """The power of the check above: without one draw for all digits, errors are far beyond those stated."""
     sums, _ = published(GAMMAS, 37, apart=True)

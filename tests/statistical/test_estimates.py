@@ -107,7 +107,6 @@ def covers(found: Sequence[Estimate], truth: float) -> bool:
     return LEAST < coverage(found, truth) < 0.95 + (0.95 - LEAST) + 0.005
 
 
-@pytest.mark.slow(fast=["0-all answer", "1-unary", "2-optional unary"])
 @pytest.mark.parametrize(
     "query",
     [HISTOGRAM, OPTIONAL_HISTOGRAM, UNARY_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM],
@@ -130,7 +129,6 @@ def test_a_category_that_nobody_holds_is_unbiased_and_covered() -> None:
     assert RATIOS[0] < error_ratio(found) < max(1.1, RATIOS[1])
 
 
-@pytest.mark.slow
 def test_how_many_answered_is_unbiased_and_covered() -> None:
     for histogram, total in ((OPTIONAL_HISTOGRAM, OPTIONAL_SUM), (OPTIONAL_UNARY_HISTOGRAM, OPTIONAL_UNARY_SUM)):
         found = [number(result, "answered") for result in histograms(histogram, 1)]
@@ -151,7 +149,6 @@ TOTAL = sum(value * size for value, size in DELAYS.items())
 TRUTHS = {"sum": TOTAL, "mean": TOTAL / sum(DELAYS.values())}
 
 
-@pytest.mark.slow(only=["sum-all answer"])
 @pytest.mark.parametrize(
     "query",
     [SUM, OPTIONAL_SUM, UNARY_SUM, OPTIONAL_UNARY_SUM],
@@ -168,7 +165,6 @@ def test_sums_and_means_are_unbiased_and_covered(query: Query, statistic: str) -
     assert RATIOS[0] < error_ratio(found) < max(1.15, RATIOS[1])
 
 
-@pytest.mark.slow(only=["sum"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_reports_of_another_randomizer_are_noticed(statistic: str) -> None:
     """Power: reports made with a γ that is a fifth larger are not unbiased for the truth."""
@@ -194,7 +190,6 @@ def with_dummies(query: Query, groups: Sequence[People], seed: int) -> list[Esti
     return [estimate(query, found, valid, DUMMIES) for found in batches]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", [OPTIONAL_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM], ids=["krr", "unary"])
 def test_counts_with_dummies_are_unbiased_and_covered(query: Query) -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
@@ -213,7 +208,6 @@ def sums_with_dummies(query: Query) -> list[Estimates]:
     return with_dummies(query, of_numbers(query), 6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", [OPTIONAL_SUM, OPTIONAL_UNARY_SUM], ids=["krr", "unary"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, statistic: str) -> None:
@@ -225,7 +219,6 @@ def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, stat
     assert RATIOS[0] < error_ratio(found) < max(1.15, RATIOS[1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", [HISTOGRAM, UNARY_HISTOGRAM], ids=["krr", "unary"])
 def test_dummies_that_are_not_subtracted_are_noticed(query: Query) -> None:
     """Power: estimates that take dummies for people are off."""
@@ -235,7 +228,6 @@ def test_dummies_that_are_not_subtracted_are_noticed(query: Query) -> None:
     assert abs(z_score(found, CARRIERS[3])) > 2 * Z
 
 
-@pytest.mark.slow
 def test_counts_of_another_randomizer_are_noticed() -> None:
     """Power: a γ that is a tenth larger is noticed, and bits that are flipped a tenth (usually a fifth) more often."""
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]

@@ -16,8 +16,6 @@ from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed, decode
 
-pytestmark = pytest.mark.slow
-
 Z = 4.9
 BATCHES = 400
 HELD = np.array([0, 0, 0, 30, 400])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pytest
 
 from hubbub.planning.simulate.compare import Pool
 from hubbub.queries.estimation.debiased import Debiased
@@ -22,8 +21,6 @@ from hubbub.queries.texts.alphabet import Alphabet
 from hubbub.queries.texts.heavy_hitters import find_heavy_hitters, steps_of
 from hubbub.queries.texts.text import DIGESTS, Text
 from support.prefix_batches import batches
-
-pytestmark = pytest.mark.slow
 
 Z = 4.9
 BATCHES = 24

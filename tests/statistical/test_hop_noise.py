@@ -75,7 +75,6 @@ async def right_guesses(folder: Path, hops: int) -> int:
     return right
 
 
-@pytest.mark.slow
 async def test_the_noise_of_one_honest_hop_hides_a_person_among_liars(tmp_path: Path) -> None:
     trials, chance = QUERIES * ROUNDS, chance_of_a_right_guess()
     assert chance == pytest.approx(0.63, abs=0.001)
@@ -84,7 +83,6 @@ async def test_the_noise_of_one_honest_hop_hides_a_person_among_liars(tmp_path: 
     assert least <= await right_guesses(tmp_path, 1) <= most
 
 
-@pytest.mark.slow
 async def test_a_hop_whose_draws_are_known_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Power: a hop that always draws the middle gives every person away."""
 

@@ -84,7 +84,6 @@ HELD = (1500, 300, 100, 50, 30, 10, 5, 3, 1, 1, *[0] * 10)
 KINDS = {"plain": (0, None), "dummies": (200, None), "noise": (0, CENTRAL)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bands_of_counts_cover_all_at_once(kind: str, expected: float) -> None:
@@ -98,7 +97,6 @@ def test_bands_of_counts_cover_all_at_once(kind: str, expected: float) -> None:
     assert all_covered(found, truth, "count")
 
 
-@pytest.mark.slow
 def test_bands_of_the_normal_law_do_not() -> None:
     """Power: the test notices intervals as they were, of 3.02 standard errors each."""
     query = Query(Histogram("c", NAMES), KRandomizedResponse(20, int(0.5 * 20 / 2000 * DENOMINATOR)))
@@ -108,7 +106,6 @@ def test_bands_of_the_normal_law_do_not() -> None:
     assert np.mean(away.max(axis=1) <= 3.02) < least_share(BATCHES)
 
 
-@pytest.mark.slow(fast=["krr-0"])
 @pytest.mark.parametrize("dummies", [0, 300])
 @pytest.mark.parametrize("kind", ["krr", "unary"])
 def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies: int) -> None:
@@ -128,7 +125,6 @@ def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies
     assert all(row.significant for each in found for row in each.rows[:2])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("answered", [5, 60, 900])
 def test_means_where_few_answer_are_covered_and_in_their_range(answered: int, expected: float) -> None:
@@ -161,7 +157,6 @@ def test_sums_where_few_reports_are_noise_are_covered(kind: str, place: int, exp
     assert all_covered(found, truth, "mean")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("optional", [False, True], ids=["all answer", "optional"])
 def test_shares_and_quantiles_are_covered_all_at_once(optional: bool, expected: float) -> None:

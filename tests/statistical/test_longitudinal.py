@@ -71,7 +71,6 @@ def batch_of(query: Query, reports: bytes, random: Any) -> Batch:
     return Batch(tally + query.randomizer.tally(query.randomizer.reports_of(drawn)), sum(drawn))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", NOISY)
 def test_noise_that_is_drawn_has_the_stated_error(way: str) -> None:
     """Nobody takes part: a count is the noise alone, in 4,000 draws of two rounds."""
@@ -89,7 +88,6 @@ def test_noise_that_is_drawn_has_the_stated_error(way: str) -> None:
     assert abs((values**2).mean() / error**2 - 1) < 5.5 * math.sqrt(2 / len(values))
 
 
-@pytest.mark.slow
 def test_noise_of_another_law_is_noticed() -> None:
     """Power: half as many again of the variance is off by fifteen of the errors above."""
     drawn = Query(Longitudinal("active", CHANGES, "tree", periods=PERIODS), SENDINGS["tree"], LAW)
@@ -116,7 +114,6 @@ def buffered() -> Any:
     return random
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("way", "noise"), [*((way, None) for way in SENDINGS), *((way, LAW) for way in NOISY)])
 def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str, noise: NoiseLaw | None) -> None:
     query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way], noise)

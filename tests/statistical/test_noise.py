@@ -87,7 +87,6 @@ def published(query: Query, held: tuple[int, ...], seed: int, shuffled: NoiseLaw
     ]
 
 
-@pytest.mark.slow(fast=["1-two"])
 @pytest.mark.parametrize(
     ("query", "held"),
     [(HISTOGRAM, CARRIERS), (YES_NO, (900, 100)), (IN_CHAIN, CARRIERS), (replace(YES_NO, shufflers=2), (900, 100))],
@@ -103,7 +102,6 @@ def test_counts_are_unbiased_and_covered(query: Query, held: tuple[int, ...], ca
     assert abs(error_ratio(found) - 1) < RATIO_SLACK
 
 
-@pytest.mark.slow(only=["sum", "mean"])
 @pytest.mark.parametrize("statistic", ["answered", "sum", "mean"])
 def test_sums_are_unbiased_and_covered(statistic: str) -> None:
     held = (100, 200, 400, 200, 100, 300)
@@ -118,7 +116,6 @@ def test_sums_are_unbiased_and_covered(statistic: str) -> None:
 VARIANCE = Query(Variance("delay", 0.0, 60.0, levels=4), KRandomizedResponse(6, GAMMA), BELL)
 
 
-@pytest.mark.slow
 def test_variances_are_unbiased_covered_and_no_less_exact_than_planned() -> None:
     """People are on the points of the grid, of which each is a quarter of a squared step from its number's square."""
     held = (100, 200, 400, 200, 100, 300)
@@ -142,7 +139,6 @@ def p_values(query: Query, held: tuple[int, ...], shuffled: NoiseLaw | None = No
     return np.array([row.p_value for row in rows])
 
 
-@pytest.mark.slow(fast=["geometric"])
 @pytest.mark.parametrize(
     "query", [HISTOGRAM, replace(HISTOGRAM, noise=BELL), IN_CHAIN], ids=["geometric", "gaussian", "chain"]
 )
@@ -154,7 +150,6 @@ def test_p_values_of_an_empty_category_are_as_rare_as_they_say(query: Query) -> 
         assert least_share(BATCHES, 0.4 * level) < len(reached) / BATCHES < most_share(BATCHES, level)
 
 
-@pytest.mark.slow
 def test_more_noise_than_the_query_states_is_noticed() -> None:
     """Power: of a shuffler that draws from a law of four times the variance."""
     found = p_values(HISTOGRAM, CARRIERS, NoiseLaw("gaussian", 31 * 2**32, 25))
@@ -220,7 +215,6 @@ def decoded(noise: NoiseLaw, stated: NoiseLaw | None) -> tuple[np.ndarray, np.nd
     return np.array([each.counts for each in found]) - np.array(HELD), np.array([each.variances for each in found])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noise", [NOISE, NARROW], ids=["geometric", "gaussian"])
 def test_decoded_counts_are_unbiased_and_their_errors_as_stated(noise: NoiseLaw) -> None:
     errors, variances = decoded(noise, noise)
@@ -229,14 +223,12 @@ def test_decoded_counts_are_unbiased_and_their_errors_as_stated(noise: NoiseLaw)
     assert np.all(np.abs(errors.var(axis=0) / stated - 1) < Z * np.sqrt(2 / SIZE))
 
 
-@pytest.mark.slow
 def test_noise_that_is_taken_for_uniform_dummies_is_noticed() -> None:
     """Power: the same batches as if 25 dummies a cell were uniform, whose variance is three times as large."""
     errors, variances = decoded(NOISE, None)
     assert np.all(errors.var(axis=0) / variances.mean(axis=0) < 1 - Z * np.sqrt(2 / SIZE))
 
 
-@pytest.mark.slow
 def test_bounds_of_hashed_counts_are_no_rarer_than_they_say() -> None:
     """Both those from the table, which find texts, and those from the law of the noise, of a listed answer."""
     asked = np.arange(len(HELD), dtype=np.uint64)

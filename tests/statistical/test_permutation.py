@@ -32,14 +32,12 @@ def orders(draws: int, size: int, draw: object = None) -> Counter[tuple[int, ...
     return Counter(tuple(permutation(size, source).tolist()) for _ in range(draws))
 
 
-@pytest.mark.slow(only=["5-60000"])
 @pytest.mark.parametrize(("size", "draws"), [(2, 20_000), (3, 20_000), (4, 40_000), (5, 60_000)])
 def test_all_orders_of_a_few_elements_are_equally_likely(size: int, draws: int) -> None:
     limit = chi2.isf(FALSE_ALARM, factorial(size) - 1)
     assert chi_square(orders(draws, size), size) < limit
 
 
-@pytest.mark.slow
 def test_all_orders_are_equally_likely_through_buckets(tmp_path: Path) -> None:
     """The same through files, with the permutation's own keys: 4 envelopes in up to 4 buckets."""
     column = np.arange(4, dtype=np.uint8).repeat(INNER_BYTES).reshape(4, INNER_BYTES)
@@ -50,7 +48,6 @@ def test_all_orders_are_equally_likely_through_buckets(tmp_path: Path) -> None:
     assert chi_square(counts, 4) < chi2.isf(FALSE_ALARM, 23)
 
 
-@pytest.mark.slow
 def test_orders_stay_uniform_when_ties_are_frequent() -> None:
     """Keys of 3 bits: of 4 of them, 59 % of the draws hold a tie and are drawn again."""
     wide = keystream()

@@ -104,7 +104,6 @@ def distributions(case: str) -> list[Estimates]:
     return published(query, people, BATCHES, seed=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_distribution_is_unbiased_has_the_errors_it_states_and_covers(case: str) -> None:
     truth, found = CASES[case][0].question.truth(ANSWERS), distributions(case)
@@ -125,7 +124,6 @@ def test_a_distribution_is_unbiased_has_the_errors_it_states_and_covers(case: st
     assert np.mean(quantiles) > least_share(BATCHES)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_report_that_is_kept_a_tenth_less_often_is_seen(case: str) -> None:
     """Power: the means of a wrong law are far beyond Z, and the bands fail more often than they may."""
@@ -144,7 +142,6 @@ def wrong(query: Query, people: Sequence[People], batches: int = BATCHES) -> lis
     return [query.estimates(Tally(counts, valid), 0) for counts in simulated(query, mixed, batches, seed=2)]
 
 
-@pytest.mark.slow
 def test_one_interval_each_is_too_few_for_all_at_once() -> None:
     """Power: the rows' own 95 % intervals hold all at once far less often than the band, so the test would see it."""
     truth, found = SESSION.truth(ANSWERS), distributions("krr")
@@ -178,7 +175,6 @@ GROUPED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", GROUPED)
 def test_groups_and_totals_are_unbiased_have_the_errors_they_state_and_cover(case: str) -> None:
     query, holders = GROUPED[case]
@@ -223,9 +219,7 @@ def rounded(query: Query, value: float) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.slow) if case == "by group" else case for case in VARIANCE]
-)
+@pytest.mark.parametrize("case", VARIANCE)
 def test_a_variance_is_unbiased_has_the_error_it_states_and_is_covered(case: str) -> None:
     query, silent = VARIANCE[case]
     people: list[People] = [(size, rounded(query, value)) for value, size in DELAYS.items()]
@@ -274,7 +268,6 @@ def false_share(estimates: Estimates) -> float:
     return sum(SITE_TRUTH[row.key] == 0 for row in told) / max(len(told), 1)
 
 
-@pytest.mark.slow
 def test_at_most_the_stated_share_of_discoveries_is_false_and_what_is_there_is_found() -> None:
     """The mean false share of all batches passes within Z of its own standard errors above 10 %."""
     found = published(TOP, SITE_PEOPLE, BATCHES, seed=6)
@@ -286,7 +279,6 @@ def test_at_most_the_stated_share_of_discoveries_is_false_and_what_is_there_is_f
     assert np.mean([all_cover(each, SITE_TRUTH) for each in found]) > least_share(BATCHES)
 
 
-@pytest.mark.slow
 def test_a_test_at_five_per_cent_a_site_would_be_seen() -> None:
     """Power: of each site alone at 5 %, the false share would be far above 10 %."""
     found = published(Query(Histogram("site", SITES), TOP.randomizer), SITE_PEOPLE, 200, seed=6)
@@ -297,7 +289,6 @@ def test_a_test_at_five_per_cent_a_site_would_be_seen() -> None:
     assert np.mean(single) > 0.15
 
 
-@pytest.mark.slow
 def test_a_histogram_hardly_ever_says_of_an_empty_category_that_it_is_held() -> None:
     """2.5 % of batches at most, within Z deviations; with people that the estimator does not know of, in most."""
     histogram = Query(Histogram("site", SITES), TOP.randomizer)

@@ -40,8 +40,6 @@ from support.flooding import flood
 from support.queries import krr_query
 from support.samples import MOST, changed
 
-pytestmark = pytest.mark.slow
-
 FALSE_ALARM = 1e-6
 """Largest probability that the right system is accused here."""
 

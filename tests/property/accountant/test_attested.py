@@ -42,7 +42,6 @@ def check(terms: Terms, queries: list[QueryCount], content: dict[str, object]) -
     check_statement(terms, [(query.name, query.mechanism) for query in queries], content)
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=usually(4, 8), derandomize=True)
 @given(certified())
 def test_fewer_valid_reports_never_cost_less_and_what_is_attested_hangs_on_none(
@@ -69,7 +68,6 @@ def test_fewer_valid_reports_never_cost_less_and_what_is_attested_hangs_on_none(
             assert told[IF_MINIMUM_VALID] == pytest.approx(minimum, rel=1e-3)
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=4, derandomize=True)
 @given(certified(), st.sampled_from([ALONE, IF_MINIMUM_VALID]), st.sampled_from(["round_total", "all_rounds"]))
 def test_a_smaller_number_is_refused(found: tuple[Terms, list[QueryCount]], member: str, where: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import isfinite
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +32,6 @@ def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) ->
         return None
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(6, 15), deadline=None)
 @given(usual, people, deltas)
 def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
@@ -42,7 +40,6 @@ def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
     assert side_by_side(mechanism, reports, delta) == []
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 10), deadline=None)
 @given(further, people, deltas)
 def test_the_same_of_laplace_noise_and_rappor(mechanism: LocalMechanism, reports: int, delta: float) -> None:
@@ -66,7 +63,6 @@ def side_by_side(mechanism: LocalMechanism, reports: int, delta: float) -> list[
     return [name for name, holds in checks.items() if not holds]
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(12, 25), deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, st.integers(0, 10**6), deltas)
 def test_more_reports_never_hurt_a_formula(
@@ -88,7 +84,6 @@ def test_a_larger_local_epsilon_never_helps_a_formula(
     assert high is None or low is None or low <= high * (1 + 1e-9)
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(12, 25), deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, deltas, st.floats(1, 100))
 def test_a_larger_delta_never_hurts_a_formula(

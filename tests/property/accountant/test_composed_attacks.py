@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +24,6 @@ mechanisms = st.one_of(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 7), deadline=None)
 @given(
     mechanisms,

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,6 @@ rounds = st.sampled_from([1, 2, 3, 17, 1000, 10**6])
 deltas = st.sampled_from([0.5, 1e-3, 1e-8, 1e-15])
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 6), deadline=None)
 @given(mechanisms, people, rounds, deltas)
 def test_a_bracket_is_finite_ordered_and_at_most_local(
@@ -33,7 +31,6 @@ def test_a_bracket_is_finite_ordered_and_at_most_local(
     assert bracket.epsilon_lower is None or bracket.epsilon_lower <= bracket.epsilon_upper
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 5), deadline=None)
 @given(mechanisms, people, st.sampled_from([1, 2, 30, 3000]), deltas)
 def test_more_rounds_never_cost_less(mechanism: Mechanism, reports: int, times: int, delta: float) -> None:
@@ -42,7 +39,6 @@ def test_more_rounds_never_cost_less(mechanism: Mechanism, reports: int, times: 
     assert more.epsilon_upper <= 2 * times * mechanism.epsilon_local * (1 + 1e-12)
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 5), deadline=None)
 @given(mechanisms, st.sampled_from([2, 60, 5000, 10**8]), st.sampled_from([2, 50]), deltas)
 def test_more_people_never_cost_more(mechanism: Mechanism, reports: int, times: int, delta: float) -> None:
@@ -50,7 +46,6 @@ def test_more_people_never_cost_more(mechanism: Mechanism, reports: int, times: 
     assert many.epsilon_lower is None or many.epsilon_lower <= few.epsilon_upper
 
 
-@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(mechanisms, mechanisms, st.sampled_from([2, 300, 10**6]), st.sampled_from([1e-4, 1e-9]))
 def test_a_second_query_adds_at_most_basic_composition(
@@ -63,7 +58,6 @@ def test_a_second_query_adds_at_most_basic_composition(
     assert lower is None or lower <= both.epsilon_upper * (1 + 1e-9)
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 5), deadline=None)
 @given(mechanisms, st.sampled_from([2, 300, 10**6]), st.sampled_from([2, 40]), st.floats(0.01, 0.9))
 def test_delta_and_epsilon_agree(mechanism: Mechanism, reports: int, times: int, share: float) -> None:
@@ -75,7 +69,6 @@ def test_delta_and_epsilon_agree(mechanism: Mechanism, reports: int, times: int,
         assert compose([part], found.delta_upper).epsilon_upper <= epsilon * 1.01 + 1e-9
 
 
-@pytest.mark.slow
 @settings(max_examples=usually(4, 6), deadline=None)
 @given(st.sampled_from([3, 20]), st.floats(0.1, 8), st.sampled_from([2, 60, 3000]), st.sampled_from([1, 100, 10**5]))
 def test_dummies_never_hurt(categories: int, local: float, reports: int, dummies: int) -> None:

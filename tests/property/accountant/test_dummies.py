@@ -30,7 +30,6 @@ people = st.integers(2, 20_000)
 few = st.sampled_from([1, 2, 5, 40])
 
 
-@pytest.mark.slow
 def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     krr = KRR(16, Fraction(1, 20))
     without = compose([Part(krr, 10**4, 10)], 1e-6).epsilon_upper
@@ -39,7 +38,6 @@ def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     assert 0 <= found.numerical_slack <= 1
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=usually(4, 10))
 @given(mechanisms, people, few)
 def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, reports: int, dummies: int) -> None:
@@ -52,7 +50,6 @@ def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, repo
     assert rdp_upper(mechanism, reports, 4.0, dummies) <= rdp_upper(mechanism, reports, 4.0)
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=usually(3, 4))
 @given(mechanisms, people, few, st.integers(2, 30))
 def test_rounds_are_never_worse_beside_dummies(

@@ -132,7 +132,6 @@ def numbers(answer: Any) -> Iterable[float]:
     return (answer,) if isinstance(answer, float) else ()
 
 
-@pytest.mark.slow(only=[*FUNCTIONS, *(name for name in QUESTIONS if name.endswith(".epsilon"))])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_mechanism_is_answered_or_refused(name: str) -> None:
     answered = 0

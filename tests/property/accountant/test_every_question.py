@@ -96,14 +96,12 @@ def composed(several: list[Part], delta: float, epsilon: float) -> None:
     delta_is_bracketed(compose_delta(several, epsilon))
 
 
-@pytest.mark.slow
 @extreme
 @given(st.one_of(private, noisy), reports, dummies, small, central)
 def test_one_round_is_bracketed(mechanism: AnyMechanism, people: int, added: int, delta: float, epsilon: float) -> None:
     one_round(mechanism, people, added, delta, epsilon)
 
 
-@pytest.mark.slow
 @extreme
 @given(st.lists(parts, min_size=1, max_size=2), small, central)
 def test_many_rounds_are_bracketed(several: list[Part], delta: float, epsilon: float) -> None:
@@ -116,7 +114,6 @@ def test_renyi_divergences_are_bracketed(mechanism: LocalMechanism, people: int,
     renyi(mechanism, people, added, order)
 
 
-@pytest.mark.slow
 @thorough
 @given(private, reports, dummies, small, central)
 def test_one_round_is_bracketed_wherever_it_is_asked(
@@ -125,7 +122,6 @@ def test_one_round_is_bracketed_wherever_it_is_asked(
     one_round(mechanism, people, added, delta, epsilon)
 
 
-@pytest.mark.slow
 @costly
 @given(noisy, reports, dummies, small, central)
 def test_one_round_of_gaussian_noise_is_bracketed_wherever_it_is_asked(
@@ -148,14 +144,12 @@ def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
 
 # In a usual run `test_many_rounds_are_bracketed` asks the same of fewer.
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @costly
 @given(st.lists(parts, min_size=1, max_size=3), small, central)
 def test_many_rounds_are_bracketed_wherever_they_are_asked(several: list[Part], delta: float, epsilon: float) -> None:
     composed(several, delta, epsilon)
 
 
-@pytest.mark.slow
 @thorough
 @given(private, reports, dummies, st.floats(-6, 6).map(lambda power: min(1 + 10**power, 1e6)))
 def test_renyi_divergences_are_bracketed_wherever_they_are_asked(
@@ -164,7 +158,6 @@ def test_renyi_divergences_are_bracketed_wherever_they_are_asked(
     renyi(mechanism, people, added, order)
 
 
-@pytest.mark.slow(only=["more truthful people than there are"])
 @pytest.mark.parametrize(
     ("several", "delta"),
     [
@@ -184,7 +177,6 @@ def test_what_arithmetic_once_refused_is_composed(several: list[Part], delta: fl
     composed(several, delta, 0.3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("people", "numerator"), [(2, 5), (2, 81), (7, 43), (50, 24), (50, 62)])
 def test_poisson_sampling_is_answered_at_every_rate(people: int, numerator: int) -> None:
     sampled = Part(KRR(3, Fraction(3, 10)), people, 10, sampling_rate=Fraction(numerator, 100))
@@ -197,7 +189,6 @@ def test_gaussian_noise_too_small_to_hide_anyone_is_told_apart() -> None:
     assert 1 - 1e-9 < found.delta_lower <= found.delta_upper <= 1
 
 
-@pytest.mark.slow
 def test_gaussian_noise_that_hides_everything_is_answered_in_little_memory() -> None:
     found = delta_bracket(Gaussian(1e6), 2, 30.0)
     assert 0 < found.delta_upper < 1e-300
@@ -209,7 +200,6 @@ def test_gaussian_noise_is_never_worse_than_one_report_alone() -> None:
     assert delta_bracket(Gaussian(0.3), 40, 8.0).delta_upper <= alone
 
 
-@pytest.mark.slow
 def test_a_local_epsilon_without_hope_is_answered_by_itself() -> None:
     found = epsilon_bracket(Laplace(40.0), 49, 1e-30, dummies=1)
     assert (found.epsilon_upper, found.bound) == (40.0, "local")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +25,6 @@ def laws(draw: st.DrawFn, inputs: int = 4, outputs: int = 6, most: int = 30) -> 
     return Finite(tuple(rows))
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=usually(10, 25))
 @given(laws(), st.integers(1, 10**7), st.floats(1e-12, 0.1))
 def test_the_ends_are_in_order_and_more_people_hide_better(mechanism: Finite, reports: int, delta: float) -> None:
@@ -37,7 +35,6 @@ def test_the_ends_are_in_order_and_more_people_hide_better(mechanism: Finite, re
     assert read_mechanism(mechanism.content()) == mechanism
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(laws(), st.integers(1, 10**5), st.data())
 def test_joining_two_outputs_or_leaving_an_input_out_never_costs_more(

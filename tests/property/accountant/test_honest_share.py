@@ -1,6 +1,5 @@
 """Fewer reports hide a person, and the certified ε does not fall."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from hubbub.accountant.numbers import honest_reports
 SHARES = st.integers(1, 100).map(lambda hundredths: hundredths / 100)
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(50, 5000), SHARES, SHARES)
 def test_a_lower_honest_share_never_helps(reports: int, one: float, other: float) -> None:

@@ -76,7 +76,6 @@ def test_epsilon_upper_is_confirmed_by_delta(mechanism: LocalMechanism, reports:
     assert delta_bracket(mechanism, reports, upper).delta_upper <= delta * (1 + 0.05)
 
 
-@pytest.mark.slow
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small, growth=st.floats(1.0, 100.0))
 def test_more_reports_never_hurt(mechanism: LocalMechanism, reports: int, delta: float, growth: float) -> None:
@@ -85,7 +84,6 @@ def test_more_reports_never_hurt(mechanism: LocalMechanism, reports: int, delta:
         assert not_above(epsilon_bracket(mechanism, more, delta), epsilon_bracket(mechanism, reports, delta))
 
 
-@pytest.mark.slow
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small, factor=st.floats(1.0, 1e4))
 def test_a_larger_delta_never_needs_a_larger_epsilon(
@@ -122,7 +120,6 @@ def test_more_categories_help_at_a_fixed_local_epsilon(
     assert not_above(epsilon_bracket(KRR.from_local_epsilon(categories + extra, epsilon_local), reports, delta), few)
 
 
-@pytest.mark.slow
 @quick
 @given(categories=st.integers(3, 1000), extra=st.integers(1, 1000), w=st.integers(1, 2**32), reports=many, delta=small)
 def test_more_categories_hurt_at_a_fixed_gamma(categories: int, extra: int, w: int, reports: int, delta: float) -> None:

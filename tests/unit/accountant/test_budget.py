@@ -35,7 +35,6 @@ def test_a_round_is_charged_at_the_honest_share_of_the_minimum_with_its_dummies(
     assert [entry.part for entry in entries] == [Part(CARRIER, 18_000, dummies=500), Part(DELAY, 18_000, dummies=500)]
 
 
-@pytest.mark.slow
 def test_the_outlook_is_what_the_ledger_does() -> None:
     terms = replace(TERMS, epsilon_total=spent(TERMS, 5))
     seen = forecast(terms, [CARRIER, DELAY], 8)
@@ -49,7 +48,6 @@ def test_the_outlook_is_what_the_ledger_does() -> None:
         kept.charge(round_entries(terms, "flights", 5, QUERIES))
 
 
-@pytest.mark.slow(only=["None-4"])
 @pytest.mark.parametrize(("total", "within"), [(None, 4), (100.0, 4), (0.01, 0)])
 def test_without_a_budget_all_rounds_fit_and_with_too_little_none(total: float | None, within: int) -> None:
     assert forecast(replace(TERMS, epsilon_total=total), [CARRIER, DELAY], 4).within == within
@@ -79,7 +77,6 @@ def test_a_dummy_is_as_noisy_as_a_uniform_symbol() -> None:
     assert math.isclose(added, 64 * (1 / 16) * (15 / 16) / 0.75**2, rel_tol=1e-9)
 
 
-@pytest.mark.slow
 def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
     designs = [histogram_design(4), histogram_design(3, optional=True)]
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=1.0, minimum_reports=2_000, dummies=50)
@@ -90,14 +87,12 @@ def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
         check_minimum(replace(terms, dummies=0), [each.mechanism for each in helped])
 
 
-@pytest.mark.slow
 def test_one_query_with_dummies_holds_at_the_minimum_as_it_was_calibrated() -> None:
     (chosen,) = calibrate([histogram_design(4)], 1.0, 1e-6, 1_000, dummies=100)
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=20.0, honest_share=1.0, minimum_reports=1_000, dummies=100)
     check_minimum(terms, [chosen.mechanism])
 
 
-@pytest.mark.slow
 def test_a_round_that_was_short_of_the_minimum_counts_as_what_it_was() -> None:
     """kRR(16, 1/4), minimum 1000: the first round holds 1000 reports, the second 50."""
     terms = Terms(2.0, 1e-6, 8.0, 1.0, 1000, epsilon_total=4.2)

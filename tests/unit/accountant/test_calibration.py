@@ -94,7 +94,6 @@ def test_dishonest_reports_do_not_hide_anyone() -> None:
     assert shared.mse > whole.mse
 
 
-@pytest.mark.slow
 def test_dummies_allow_less_noise_in_each_report() -> None:
     plain = calibrate_histogram(4, 1.0, 1e-6, 2_000)
     helped = calibrate_histogram(4, 1.0, 1e-6, 2_000, dummies=100)
@@ -117,7 +116,7 @@ def test_targets_without_a_useful_mechanism_are_refused_with_a_remedy() -> None:
 DESIGNS = [histogram_design(16), Design(Number("value", 0.0, 1.0, optional=True, weight=2.0))]
 
 
-@pytest.mark.parametrize("cap", [pytest.param(None, marks=pytest.mark.slow), 6.0])
+@pytest.mark.parametrize("cap", [None, 6.0])
 def test_several_queries_together_stay_within_the_budget(cap: float | None) -> None:
     found = calibrate(DESIGNS, 1.0, 1e-6, 18_000, epsilon_local_cap=cap)
     composed = compose([Part(each.mechanism, 18_000) for each in found], 1e-6)
@@ -152,7 +151,6 @@ def test_impossible_queries_are_refused() -> None:
         question_for("histogram", 1, False, "krr")
 
 
-@pytest.mark.slow
 def test_reports_for_an_error_are_enough_and_hardly_more() -> None:
     design = histogram_design(8)
     needed = reports_for_error(design, 1.0, 1e-6, 0.005)
@@ -218,7 +216,6 @@ class Weak:
         return self.only
 
 
-@pytest.mark.slow
 def test_a_family_that_cannot_meet_the_target_leaves_the_others() -> None:
     question = question_for("histogram", 3, False, "unary")
     (found,) = calibrate([OneOfTwo(question)], 1.0, 1e-6, 10_000)

@@ -19,7 +19,7 @@ MECHANISMS = [KRR.from_local_epsilon(16, 4.0), KRR.from_local_epsilon(2, 1.0), G
 
 @pytest.mark.parametrize(
     "mechanism",
-    [*MECHANISMS, RAPPOR.from_local_epsilon(5, 2.0), pytest.param(Laplace(1.0), marks=pytest.mark.slow)],
+    [*MECHANISMS, RAPPOR.from_local_epsilon(5, 2.0), Laplace(1.0)],
     ids=described,
 )
 def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
@@ -31,7 +31,6 @@ def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
         assert "'best'" not in (each.why_not or "")
 
 
-@pytest.mark.slow(only=["kRR with 2 categories and local \\u03b5 1"])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
 def test_exactly_the_certified_bound_is_chosen(mechanism: Mechanism) -> None:
     bracket = epsilon_bracket(mechanism, 10_000, 1e-6)
@@ -39,7 +38,6 @@ def test_exactly_the_certified_bound_is_chosen(mechanism: Mechanism) -> None:
     assert [(each.bound, each.epsilon_upper) for each in chosen] == [(bracket.bound, bracket.epsilon_upper)]
 
 
-@pytest.mark.slow(fast=["an unknown randomizer of local \\u03b5 2"])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
 def test_over_rounds_the_chosen_one_is_what_composing_certifies(mechanism: Mechanism) -> None:
     part = Part(mechanism, 10_000, 5)
@@ -59,7 +57,6 @@ def test_without_amplification_over_rounds_the_sum_of_local_epsilons_is_chosen()
     ]
 
 
-@pytest.mark.slow
 def test_each_way_of_composing_is_said_once_and_one_that_overflows_hides_no_other() -> None:
     found = assess(Generic(4.0), 10**6, 1e-8, rounds=10)
     ways = [(each.bound, each.composition) for each in found]
@@ -68,7 +65,6 @@ def test_each_way_of_composing_is_said_once_and_one_that_overflows_hides_no_othe
     assert [way for bound, way in ways if bound == "stronger-clones"] == ["losses", "advanced", "basic"]
 
 
-@pytest.mark.slow
 def test_an_order_adds_renyi_divergences_of_all_rounds() -> None:
     one = {each.bound: each for each in assess(Generic(0.5), 10**5, 1e-6, order=8)}
     many = {each.bound: each for each in assess(Generic(0.5), 10**5, 1e-6, order=8, rounds=3)}
@@ -96,7 +92,6 @@ def test_an_attack_that_is_not_known_over_rounds_says_so() -> None:
         composed_epsilon(BOUNDS["krr-lower"], part, 1e-2, "losses")
 
 
-@pytest.mark.slow
 def test_an_attack_by_one_value_composes() -> None:
     [attack] = [
         each for each in assess(RAPPOR.from_local_epsilon(2, 1.0), 20, 1e-2, rounds=2) if each.bound == "rappor-lower"

@@ -160,7 +160,6 @@ UNCOUNTED = Terms(3.0, 0.01, 20.0, 0.9, 1000)
 TERNARY = [("drink", KRR.from_numerator(3, 2**31))]
 
 
-@pytest.mark.slow
 def test_the_dishonest_of_an_uncounted_round_are_a_share_of_all_it_was_released_with() -> None:
     """Of 9,990 reports 1,000 are valid, and 999 of those are dishonest: one report hides nobody, whoever is believed.
 

@@ -48,14 +48,12 @@ def made(mechanism: LocalMechanism, terms: Terms = TERMS, rounds: int = 2) -> di
     return {**json.loads(json.dumps(statement(terms, history))), "round": rounds - 1}
 
 
-@pytest.mark.slow
 def test_krr_is_stated_so() -> None:
     (query,) = made(KRR.from_numerator(4, 2**30))["queries"]
     assert query.keys() - STATED.keys() == {ALONE, IF_MINIMUM_VALID}
     assert {name: query[name] for name in STATED} == STATED
 
 
-@pytest.mark.slow(only=["mechanism0", "mechanism2"])
 @pytest.mark.parametrize("mechanism", [UNARY, Generic(0.7), Laplace(1.0)])
 def test_any_mechanism_with_a_form_is_stated_in_it_and_holds(mechanism: LocalMechanism) -> None:
     content = made(mechanism, rounds=2 if mechanism == UNARY else 1)
@@ -65,7 +63,6 @@ def test_any_mechanism_with_a_form_is_stated_in_it_and_holds(mechanism: LocalMec
     check_statement(TERMS, [("a", mechanism)], content)
 
 
-@pytest.mark.slow
 def test_dummies_beside_unary_reports_hold_too() -> None:
     terms = Terms(3.0, 1e-6, 20.0, 0.9, 1000, dummies=500)
     check_minimum(terms, [UNARY])
@@ -74,7 +71,6 @@ def test_dummies_beside_unary_reports_hold_too() -> None:
     check_statement(terms, [("a", UNARY)], content)
 
 
-@pytest.mark.slow(only=["truthful-lie0"])
 @pytest.mark.parametrize(
     ("member", "lie"),
     [
@@ -120,7 +116,6 @@ def test_no_member_of_a_mechanism_hides_one_of_the_certificate(kind: str) -> Non
     assert set(mechanism_members(kind)) & set(QUERY_MEMBERS) == set()
 
 
-@pytest.mark.slow
 def test_a_mechanism_without_a_written_form_is_not_certified() -> None:
     with pytest.raises(AccountingError, match="not a multiple"):
         made(KRR.from_local_epsilon(3, 1.0))

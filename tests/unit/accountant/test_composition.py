@@ -13,12 +13,10 @@ from hubbub.accountant.pairs import Part
 from support.remembered import remember
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_rounds_of_any_randomizer_reach_the_goal() -> None:
     assert compose([Part(Generic(0.5), 10**6, 10**5)], 1e-8).epsilon_upper <= 0.91
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_rounds_of_binary_response_reach_the_goal() -> None:
     bracket = compose([Part(KRR.from_local_epsilon(2, 0.5), 10**6, 10**5)], 1e-8)
     assert bracket.epsilon_lower is not None
@@ -31,7 +29,6 @@ def test_one_round_of_one_query_is_the_one_round_bound() -> None:
     assert compose([Part(mechanism, 10000)], 1e-6) == epsilon_bracket(mechanism, 10000, 1e-6)
 
 
-@pytest.mark.slow
 def test_the_order_and_the_grouping_of_parts_do_not_matter() -> None:
     first, second = Part(Generic(1.0), 5000), Part(KRR.from_local_epsilon(5, 2.0), 5000)
     grouped = compose([Part(first.mechanism, 5000, 2), second], 1e-6).epsilon_upper
@@ -44,7 +41,6 @@ def test_parts_may_have_more_rounds_together_than_one_may_have() -> None:
     assert compose([blank, replace(blank, rounds=3)], 1e-9).epsilon_upper == 0.0
 
 
-@pytest.mark.slow
 def test_two_queries_cost_more_than_each_and_less_than_their_sum() -> None:
     parts = [Part(KRR.from_local_epsilon(16, 4.0), 18000), Part(KRR.from_local_epsilon(20, 4.0), 18000)]
     both = compose(parts, 1e-6)
@@ -53,7 +49,6 @@ def test_two_queries_cost_more_than_each_and_less_than_their_sum() -> None:
     assert both.numerical_slack < 1e-3
 
 
-@pytest.mark.slow
 def test_tiny_delta_keeps_its_relative_accuracy() -> None:
     part = Part(KRR.from_local_epsilon(4, 1.0), 10**6, 10)
     epsilon = compose([part], 1e-15).epsilon_upper
@@ -63,7 +58,6 @@ def test_tiny_delta_keeps_its_relative_accuracy() -> None:
     assert 0.9 <= bracket.delta_lower / bracket.delta_upper <= 1
 
 
-@pytest.mark.slow
 def test_epsilon_falls_faster_than_the_root_up_to_a_trillion_people() -> None:
     few, many = (compose([Part(Generic(1.0), reports, 4)], 1e-9).epsilon_upper for reports in (10**8, 10**12))
     assert 100 <= few / many <= 160
@@ -74,7 +68,6 @@ def test_a_round_without_information_costs_nothing() -> None:
     assert bracket.epsilon_upper == 0.0
 
 
-@pytest.mark.slow
 def test_zero_is_returned_only_where_delta_at_zero_is_reached() -> None:
     part = Part(KRR.from_local_epsilon(3, 1.0), 50, 2)
     at_zero = compose_delta([part], 0.0)
@@ -89,14 +82,12 @@ def test_with_hardly_a_blanket_the_local_sum_answers() -> None:
     assert math.isfinite(bracket.epsilon_upper)
 
 
-@pytest.mark.slow
 def test_subsampling_amplifies_every_round() -> None:
     mechanism = KRR.from_local_epsilon(4, 2.0)
     plain, sampled = (compose([Part(mechanism, 1000, 5, clients=count)], 1e-6) for count in (None, 10000))
     assert sampled.epsilon_upper < 0.2 * plain.epsilon_upper
 
 
-@pytest.mark.slow
 def test_subsampling_everyone_is_no_subsampling() -> None:
     mechanism = KRR.from_local_epsilon(4, 2.0)
     plain, sampled = (compose([Part(mechanism, 1000, 5, clients=count)], 1e-6) for count in (None, 1000))
@@ -157,7 +148,6 @@ def test_binary_response_with_hardly_a_lie_keeps_its_lower_end_below_the_truth(e
         assert bracket.delta_upper >= all_true * (1 - 1e-12)
 
 
-@pytest.mark.slow
 def test_many_dummies_count_as_many_blankets() -> None:
     """Beside few reports the pair is that of D blankets: its ε falls a little faster than the root of D."""
     mechanism = KRR.from_local_epsilon(16, 2.0)

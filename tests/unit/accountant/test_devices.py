@@ -16,7 +16,6 @@ def test_one_device_is_one_person() -> None:
     assert group_epsilon(MECHANISM, 1000, 1, 1e-6) == compose([Part(MECHANISM, 1000)], 1e-6)
 
 
-@pytest.mark.slow
 def test_more_devices_never_cost_less_and_at_most_all_local() -> None:
     found = [group_epsilon(MECHANISM, 1000, devices, 1e-6).epsilon_upper for devices in (1, 2, 5, 20, 1000)]
     assert found == sorted(found)
@@ -46,7 +45,6 @@ def test_upper_covers_two_devices_of_binary_response_exactly() -> None:
         assert math.fsum(max(a - math.exp(upper) * b, 0.0) for a, b in zip(first, second, strict=True)) <= delta
 
 
-@pytest.mark.slow
 def test_dummies_are_shared_among_the_devices() -> None:
     without, with_dummies = (group_epsilon(MECHANISM, 60, 3, 1e-6, dummies=count) for count in (0, 300))
     assert with_dummies.epsilon_upper < without.epsilon_upper

@@ -84,7 +84,6 @@ def test_no_two_numbers_are_told_apart_better_than_certified(
     assert worst >= certified * (1 - 0.02)
 
 
-@pytest.mark.slow(only=["0.2"])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_three_digits_are_told_apart_no_better_than_certified(epsilon: float) -> None:
     laws = [NoiseLaw.of("geometric", Fraction(share, 10), 2) for share in (4, 6, 7)]
@@ -142,7 +141,6 @@ FIGURES = [
 ]
 
 
-@pytest.mark.slow(only=["0.5-1e-08-10000-6.05", "1.0-1e-06-10000-3.02"])
 @pytest.mark.parametrize(("epsilon", "delta", "reports", "error"), FIGURES)
 def test_eight_bits_reach_the_error_of_central_noise_up_to_a_factor(
     epsilon: float, delta: float, reports: int, error: float
@@ -158,7 +156,6 @@ def test_one_bit_is_two_symbols_beside_noise() -> None:
     assert sqrt(law.variance) == pytest.approx(1.36, rel=0.02)
 
 
-@pytest.mark.slow
 def test_all_rounds_keep_their_total() -> None:
     target = DigitsTarget(1.0, 1e-6, rounds=4, total=1.5)
     laws = least_noise_of_bits((PLAIN,) * 2, target)
@@ -177,7 +174,6 @@ def test_private_reports_need_less_noise() -> None:
     )
 
 
-@pytest.mark.slow
 def test_what_cannot_be_had_is_refused() -> None:
     with pytest.raises(AccountingError, match="epsilon is 0, which no noise reaches"):
         DigitsTarget(0.0, 1e-6)

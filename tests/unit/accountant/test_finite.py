@@ -87,13 +87,6 @@ def test_a_law_of_thousands_of_denominators_is_refused_before_it_is_added_up() -
         Finite((few, few[::-1]), dummy=row)
 
 
-@pytest.mark.slow(
-    fast=[
-        "KRR(categories=3, gamma=Fraction(1, 4))-3-10",
-        "RAPPOR(categories=4, truthful=Fraction(3, 4), other=Fraction(1, 4))-4-10",
-        "RAPPOR(categories=3, truthful=Fraction(1, 2), other=Fraction(1, 10))-3-1000000",
-    ]
-)
 @pytest.mark.parametrize("reports", [10, 1000, 10**6])
 @pytest.mark.parametrize(
     ("own", "inputs"),

@@ -181,7 +181,6 @@ def place_of(content: dict[str, Any], covers: str, query: str | None) -> dict[st
     return found
 
 
-@pytest.mark.slow(only=["one round-mixed", "two rounds-mixed"])
 @pytest.mark.parametrize("queries", [{"a": PLAIN, "b": NOISY}, {"a": NOISY}], ids=["mixed", "noise"])
 @pytest.mark.parametrize("valid", [(1100,), (1100, 1200)], ids=["one round", "two rounds"])
 def test_every_number_of_a_ladder_is_a_member_that_is_recomputed(

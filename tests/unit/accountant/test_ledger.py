@@ -92,7 +92,6 @@ def test_a_charge_over_the_budget_is_refused_whole_and_explained(ledger: Ledger)
     assert len(tight.links) == 1
 
 
-@pytest.mark.slow
 def test_a_refusal_joins_like_rounds(ledger: Ledger) -> None:
     charged = ledger.charge([entry(number) for number in range(1, 4)])
     charged = charged.charge([entry(4, part=replace(PART, reports=30000))])
@@ -101,14 +100,12 @@ def test_a_refusal_joins_like_rounds(ledger: Ledger) -> None:
         full.charge([entry(5)])
 
 
-@pytest.mark.slow
 def test_records_come_back_as_they_were(ledger: Ledger) -> None:
     generic = Part(Generic(0.3), 5000, dummies=7)
     charged = ledger.charge([entry(1), entry(1, "other", generic), entry(2, part=replace(PART, clients=20000))])
     assert Ledger.from_records("flights", 1.0, 1e-6, charged.records()) == charged
 
 
-@pytest.mark.slow
 def test_the_bytes_of_a_chain_are_these(ledger: Ledger) -> None:
     charged = ledger.charge([entry(2), entry(2, "größe", UNARY)])
     assert charged.records() == CHAIN

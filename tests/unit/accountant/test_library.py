@@ -16,7 +16,6 @@ from support.source_tree import ROOT
 PAGE = ROOT / "docs" / "howto" / "use-the-accountant.md"
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # dp_accounting warns of its own dependencies
 def test_the_page_runs_as_it_is_written() -> None:
     failed, tried = doctest.testfile(

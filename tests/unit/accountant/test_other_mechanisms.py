@@ -102,7 +102,6 @@ def test_impossible_noise_is_refused() -> None:
         Laplace(1.0).density(Fraction(2), Fraction(0))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", NOISES, ids=repr)
 def test_noise_has_the_blanket_of_lemma_5_1(mechanism: Laplace | Gaussian) -> None:
     total = mpmath.quad(
@@ -183,7 +182,6 @@ def test_rappors_amplification_variable_is_that_of_its_listed_laws(mechanism: RA
     assert known.second_moment == pytest.approx(second, rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.slow(only=["0.4-1.0", "0.4-5.0"])
 @pytest.mark.parametrize("local", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.4])
 def test_no_two_answers_exceed_the_laplace_moments_of_lemma_5_8(local: float, epsilon: float) -> None:
@@ -223,7 +221,6 @@ def _chances(sigma: float, reports: int) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
     return found
 
 
-@pytest.mark.slow(only=["1-0.1"])
 @pytest.mark.parametrize("sigma", [0.1, 0.3, 1.0, 20.0])
 @pytest.mark.parametrize("reports", [1, 2, 1000, 10**7])
 def test_a_report_that_exceeds_a_place_shows_no_more_than_the_event_does(sigma: float, reports: int) -> None:
@@ -260,7 +257,6 @@ def test_an_event_of_two_reports_shows_no_more_than_both_reports_do(sigma: float
         assert exceeding_delta(Gaussian(sigma), 2, epsilon) <= true * (1 + 1e-3) + 1e-12
 
 
-@pytest.mark.slow
 def test_little_noise_and_few_reports_have_a_lower_end() -> None:
     found = epsilon_bracket(Gaussian(0.3), 1000, 1e-6)
     assert found.epsilon_lower is not None

@@ -16,7 +16,6 @@ KRR_3 = KRR.from_local_epsilon(3, 1.0)
 HALF = Fraction(1, 2)
 
 
-@pytest.mark.slow
 def test_the_exact_pair_is_proven_and_stands_above_its_attack() -> None:
     exact, attack, plotted = assess_sampled(KRR_3, 100, 1e-3, HALF)
     composed = compose([Part(KRR_3, 100, sampling_rate=HALF)], 1e-3)

@@ -102,7 +102,6 @@ def test_the_chance_of_a_small_level_is_charged_once_a_query_and_never_to_a_roun
         compose_upper([replace(linked, rounds=1000)], 1e-6)
 
 
-@pytest.mark.slow
 def test_delta_and_epsilon_are_charged_alike_and_an_attack_is_not() -> None:
     parts = [Part(SEQUENCE, 9_000), Part(STATE, 9_000, 3)]
     upper = compose_upper(parts, 1e-6)
@@ -114,7 +113,6 @@ def test_delta_and_epsilon_are_charged_alike_and_an_attack_is_not() -> None:
     assert attack == plain
 
 
-@pytest.mark.slow(only=["4-400"])
 @pytest.mark.parametrize(("levels", "people"), [(2, 40), (3, 60), (4, 400)])
 def test_certified_delta_covers_who_is_in_a_small_level(levels: int, people: int) -> None:
     """Brute force over how many share one's level: the mean of what each number certifies, at its worst, is at most δ.
@@ -138,7 +136,6 @@ def test_certified_delta_covers_who_is_in_a_small_level(levels: int, people: int
     assert 0 < mean <= delta
 
 
-@pytest.mark.slow
 def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
     content = stated(rounds(20_000))
     query = content["queries"][0]
@@ -147,7 +144,6 @@ def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
     assert one_round(SEQUENCE) == Sequence(1.5, 1.5, 9_000, alone=True)
 
 
-@pytest.mark.slow
 def test_the_horizon_is_all_rounds_at_the_minimum() -> None:
     content = stated(rounds(10_000, 12_000))
     horizon, last = content["horizon"], stated(rounds(*[10_000] * 6))
@@ -157,12 +153,10 @@ def test_the_horizon_is_all_rounds_at_the_minimum() -> None:
     assert "horizon" not in stated(rounds(10_000), replace(TERMS, horizon=None))
 
 
-@pytest.mark.slow
 def test_a_batch_short_of_the_minimum_leaves_the_horizon_unknown() -> None:
     assert stated(rounds(10_000, 9_999))["horizon"]["epsilon_upper"] is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("history", [rounds(10_000, 12_000), rounds(12_000, 9_000)], ids=["held", "short"])
 def test_a_statement_holds_and_no_changed_number_of_its_horizon_does(history: list[RoundCounts]) -> None:
     content = stated(history)
@@ -215,7 +209,6 @@ def test_a_round_is_promised_by_what_it_shows_and_the_budget_by_all() -> None:
         check_minimum(replace(TERMS, epsilon=0.2, epsilon_total=0.5), [SEQUENCE])
 
 
-@pytest.mark.slow
 def test_dummies_hide_nobody_over_rounds() -> None:
     terms = replace(TERMS, dummies=100_000)
     assert (
@@ -333,7 +326,6 @@ def answered(law: Law, rounds: tuple[int, ...]) -> Law:
     return seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda horizon: Vector.best(horizon, 1.5), lambda horizon: Sampled(horizon, 2**34)])
 def test_it_covers_every_data_set_of_a_level_also_of_who_misses_rounds(make: Callable[[Horizon], Any]) -> None:
     """Brute force, level 0 of three periods: two steady others hide a victim, whichever rounds the victim answers.

@@ -41,7 +41,6 @@ def test_drawing_everyone_is_the_plain_bound() -> None:
     assert subsampled_epsilon(MECHANISM, 1000, 1000, 1e-6).epsilon_upper == pytest.approx(plain, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_rounds_cost_less_than_basic_composition() -> None:
     composed = compose([Part(MECHANISM, 1000, 10, clients=5000)], 1e-6).epsilon_upper
     assert composed < 10 * subsampled_epsilon(MECHANISM, 1000, 5000, 1e-7).epsilon_upper
@@ -52,7 +51,6 @@ def test_more_reports_than_clients_are_refused() -> None:
         subsampled_epsilon(MECHANISM, 11, 10, 1e-6)
 
 
-@pytest.mark.slow(only=["secret1"])
 @pytest.mark.parametrize("secret", [{"clients": 5000}, {"sampling_rate": Fraction(1, 5)}])
 def test_without_amplification_the_draw_does_not_help_either(secret: dict[str, Any]) -> None:
     """One report of 5000 clients would be drawn with probability 1/5000, not 1/5: far below what rounds reveal."""
@@ -61,7 +59,6 @@ def test_without_amplification_the_draw_does_not_help_either(secret: dict[str, A
     assert compose_upper([behind(part, "local")], 1e-6) >= compose_upper([part], 1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("categories", "secret"),
     [

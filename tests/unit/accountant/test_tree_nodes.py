@@ -53,7 +53,6 @@ def test_no_two_streams_differ_by_more_units_than_are_paid_whatever_the_rounds(p
     assert all(min(each) >= -1 and (changes > 1 or min(each) >= 0) for each in values)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reports", [1, 2_000])
 def test_a_unit_covers_a_change_by_one_and_two_units_one_by_two(reports: int) -> None:
     for epsilon in (0.0, 0.1, 0.5, 2.0):
@@ -86,7 +85,7 @@ def views(mechanism: TreeNodes, people: list[tuple[int, ...]]) -> Law:
     return law
 
 
-@pytest.mark.parametrize(("periods", "changes"), [(2, 1), (2, 2), pytest.param(3, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("periods", "changes"), [(2, 1), (2, 2), (3, 2)])
 def test_units_cover_every_data_set_of_three_devices(periods: int, changes: int) -> None:
     """Brute force: everything that the batches of all rounds show, for every two streams and all others."""
     mechanism = TreeNodes(periods, changes, 2**31, 2**30)
@@ -138,7 +137,6 @@ def rounds(*reports: int) -> list[RoundCounts]:
     ]
 
 
-@pytest.mark.slow
 def test_a_certificate_states_units_and_is_recomputed() -> None:
     content = statement(TERMS, rounds(3_000, 2_500, 2_000)) | {"round": 2}
     check_statement(TERMS, [("active", NODES)], content)
@@ -160,7 +158,6 @@ def test_a_certificate_states_units_and_is_recomputed() -> None:
             assert claim.proof() is not None
 
 
-@pytest.mark.slow
 def test_a_ledger_charges_what_the_outlook_says() -> None:
     expected = forecast(TERMS, [NODES], 8)
     assert expected.epsilon_of_one <= compose_upper([Part(NODES, 2_000, 2)], 1e-6)

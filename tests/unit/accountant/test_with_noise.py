@@ -153,7 +153,6 @@ def test_a_bracket_names_the_smaller_of_noise_and_people() -> None:
     assert few.epsilon_lower is None
 
 
-@pytest.mark.slow
 def test_assess_chooses_noise_where_it_is_smaller_and_people_where_they_are() -> None:
     for reports, wanted in ((1_000, "noise"), (10**6, "blanket")):
         found = {each.bound: each for each in assess(NOISY, reports, 1e-6)}
@@ -167,7 +166,6 @@ def test_assess_chooses_noise_where_it_is_smaller_and_people_where_they_are() ->
     assert not {each.bound: each for each in assess(PLAIN, 1_000, 1e-6)}["noise"].applies
 
 
-@pytest.mark.slow
 def test_assess_chooses_over_rounds_too() -> None:
     for reports, wanted in ((100, "noise"), (10**6, "blanket")):
         found = assess(NOISY, reports, 1e-6, rounds=4)
@@ -176,7 +174,6 @@ def test_assess_chooses_over_rounds_too() -> None:
         assert losses[wanted] == min(each for each in losses.values() if each is not None)
 
 
-@pytest.mark.slow
 def test_compose_takes_the_smaller_of_noise_and_people() -> None:
     alone = compose([Part(NOISY, 1, 5)], 1e-6)
     assert alone.bound == NOISE
@@ -206,7 +203,6 @@ def test_people_who_hide_nobody_are_not_composed(monkeypatch: pytest.MonkeyPatch
     assert any(part.mechanism == PLAIN for part in tried) == hidden
 
 
-@pytest.mark.slow
 def test_parts_of_which_each_has_its_own_smaller_side_are_composed_of_both() -> None:
     parts = [Part(NOISY, 100), Part(WithNoise(KRR.from_numerator(16, 2**30), LAW), 10**6)]
     mixed = compose(parts, 1e-6)
@@ -274,7 +270,6 @@ def test_the_least_noise_refuses_what_no_noise_reaches() -> None:
         least_noise(PLAIN, 1.0, 1e-6, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("categories", "rounds"), [(2, 5), (16, 30)])
 def test_the_least_noise_over_rounds_meets_its_target(categories: int, rounds: int) -> None:
     randomizer = KRR.from_local_epsilon(categories, 8.0)
@@ -295,7 +290,6 @@ def test_a_law_for_one_round_that_lasts_composes_over_more() -> None:
         least_noise(PLAIN, 1.0, 1e-6, lasting=0)
 
 
-@pytest.mark.slow
 def test_the_least_noise_has_a_largest_reach() -> None:
     with pytest.raises(AccountingError, match="no noise with a reach of at most 100000 meets epsilon 1e-06"):
         least_noise(PLAIN, 1e-6, 1e-6)
@@ -338,7 +332,6 @@ def test_noise_is_worth_a_few_percent_of_error_and_no_more(design: Any, reports:
     assert auto == (always if taken else none)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("designs", "reports", "cap", "taken"),
     [
@@ -359,7 +352,6 @@ def test_queries_have_noise_if_no_error_of_any_becomes_much_larger(
     assert all(one.expected_standard_error <= NOISE_WORTH * other.expected_standard_error for one, other in pairs)
 
 
-@pytest.mark.slow
 def test_a_query_that_takes_no_noise_pays_at_most_a_few_percent_for_that_of_others() -> None:
     """Unary encoding takes none. Beside a query with noise it gets less of the budget, unless a cap binds anyway."""
     designs = [histogram_design(16), Design(question_for("histogram", 4, False, "unary"))]
@@ -370,7 +362,6 @@ def test_a_query_that_takes_no_noise_pays_at_most_a_few_percent_for_that_of_othe
     assert [each.noise is None for each in capped] == [False, True]
 
 
-@pytest.mark.slow
 def test_queries_with_noise_share_a_budget_beside_any_number_of_liars() -> None:
     designs = [histogram_design(4), histogram_design(2)]
     found = calibrate(designs, 1.0, 1e-6, 5_000, epsilon_local_cap=12.0, noise="always")
@@ -401,7 +392,6 @@ def test_calibration_cannot_always_add_noise() -> None:
         calibrate_histogram(10**6, 1.0, 1e-6, 10_000, noise="always")
 
 
-@pytest.mark.slow
 def test_calibration_does_without_noise_where_it_may() -> None:
     assert calibrate_histogram(10**6, 1.0, 1e-6, 10**6, noise="auto").noise is None
 

@@ -36,7 +36,6 @@ def content(bench: Bench, certificate: bytes) -> dict[str, Any]:
     return document.content(CERTIFICATE, bench.parties.analyzer.public)
 
 
-@pytest.mark.slow
 async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None:
     bench.state = accountant_statement
     await bench.restart()
@@ -170,7 +169,6 @@ async def test_history_is_every_round_that_was_released_before_in_order(bench: B
     assert [round_id.round for round_id in await bench.results.list_results(None)] == [1, 0, 2]
 
 
-@pytest.mark.slow
 async def test_the_certificate_of_a_withheld_query_states_the_epsilon_reached(bench: Bench) -> None:
     bench.state = accountant_statement
     await bench.restart()

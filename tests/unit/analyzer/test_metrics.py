@@ -49,7 +49,6 @@ def deployment(tmp_path: Path) -> Deployment:
     return Deployment.make(tmp_path)
 
 
-@pytest.mark.slow
 async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: Deployment) -> None:
     started = time.perf_counter()
     settings = deployment.settings.model_copy(update={"metrics_listen": "127.0.0.1:0"})

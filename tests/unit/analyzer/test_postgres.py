@@ -71,7 +71,6 @@ async def counted(store: AnalyzerPostgresStore) -> tuple[NewRoundKey, list[bytes
     return key, arrived
 
 
-@pytest.mark.slow
 async def test_neither_envelopes_nor_keys_nor_withheld_counts_are_in_the_server_s_files(folder: Path) -> None:
     began = time.time()
     store = ANALYZER.store_in(folder)

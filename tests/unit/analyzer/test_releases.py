@@ -198,7 +198,6 @@ async def test_certificates_compose_what_was_released_before_in_its_order(bench:
     assert (body["uncounted"], "earlier" in body) == ([], False)
 
 
-@pytest.mark.slow
 async def test_a_round_whose_key_is_gone_stands_at_the_minimum_in_what_verifies(bench: Bench) -> None:
     bench.state = accountant_statement
     await bench.restart()

@@ -282,7 +282,6 @@ async def test_a_round_before_that_lost_its_certificate_is_missed_in_estimates_o
     assert caught.value.reason is Reason.RESULTS_DIFFER
 
 
-@pytest.mark.slow
 async def test_the_accountants_certificate_binds_the_counts_too(bench: Bench) -> None:
     bench.state = accountant_statement
     await bench.restart()

@@ -264,7 +264,6 @@ def process(deployment: Deployment, folder: Path) -> Iterator[tuple[subprocess.P
         yield server, server.stdout.readline().split()
 
 
-@pytest.mark.slow
 async def test_sigterm_drains_and_exits_well(deployment: Deployment, tmp_path: Path) -> None:
     with process(deployment, tmp_path) as (server, addresses):
         async with deployment.delivery(addresses[0]) as caller:
@@ -290,7 +289,6 @@ def holds_within(condition: Callable[[], bool], seconds: float) -> bool:
     return condition()
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 async def test_a_killed_analyzer_leaves_no_process_and_counts_once(deployment: Deployment, tmp_path: Path) -> None:
     with process(deployment, tmp_path) as (server, addresses):

@@ -46,7 +46,7 @@ from support.patience import PATIENCE
 from support.planted_secrets import forms, found_in, in_key_files
 from support.samples import FEW
 
-pytestmark = [pytest.mark.slow, pytest.mark.from_nothing]
+pytestmark = pytest.mark.from_nothing
 
 DEVICES = 20
 ANSWERS = ("planted-answer-heliotrope", "planted-answer-vermilion")

@@ -139,7 +139,6 @@ def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
     assert len(read_draft(text).questions) == len(asked)
 
 
-@pytest.mark.slow
 def test_sample_task_can_be_planned() -> None:
     planned = plan(read_draft(sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")))
     assert all(query.half_width < query.widest / 10 for query in planned.queries)

@@ -44,11 +44,7 @@ def value(curve: CurvePlan, x: float) -> float | None:
         return None
 
 
-SLOW = ("koskela-1", "koskela-2", "girgis-4a")
-"""Figures whose points are compositions, which take a second or more each."""
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FIGURES])
+@pytest.mark.parametrize("name", FIGURES)
 def test_kept_points_are_what_the_accountant_says(name: str) -> None:
     told = data_of(name)
     plan = FIGURES[name].plan()
@@ -96,7 +92,6 @@ def test_the_text_says_how_each_is_made() -> None:
     assert re.findall(r"^make figures FIGURES=(.*)$", TEXT, re.MULTILINE) == list(FIGURES)
 
 
-@pytest.mark.slow
 def test_a_figure_is_drawn_as_it_lies_here(tmp_path: Path) -> None:
     draw("feldman-1", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"feldman-1.svg", "feldman-1.json"}

@@ -150,7 +150,6 @@ def test_krr_of_the_table_is_what_planning_has(line: Line) -> None:
     assert offered(line.case, "krr", "always") == pytest.approx(line.errors[2], rel=1e-3)
 
 
-@pytest.mark.slow
 def test_a_line_is_found_again() -> None:
     line = next(line for line in LINES if line.cells[:5] == ["1", "16", "10,000", "4", "1"])
     assert row(line.case) == line.text
@@ -167,7 +166,6 @@ def test_what_the_page_concludes() -> None:
     assert min(float(line.cells[12]) for line in LINES) > 0.8
 
 
-@pytest.mark.slow
 def test_the_search_finds_krr_if_it_is_best() -> None:
     case = Case(4, 10**4, 1.0, 1e-6, 8.0, 0.25)
     assert sqrt(case.reports * best(case).worst(case.share)) == error(case, strongest(case, (1,), (UNIT,)))

@@ -67,7 +67,6 @@ def test_the_numbers_of_the_crowds_are_the_accountants() -> None:
         assert round_up_significant(epsilon_bracket(CARRIER, people, 1e-6).epsilon_upper, 6) == pytest.approx(epsilon)
 
 
-@pytest.mark.slow
 def test_the_numbers_of_the_ladder_are_those_of_a_certificate_and_of_its_page() -> None:
     stated, without = _stated(NOISY), _stated({"carrier": CARRIER, "departure_delay": DELAY})
     total = stated["round_total"]

@@ -29,7 +29,6 @@ def page(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text()
 
 
-@pytest.mark.slow
 def test_the_pages_on_disk_are_what_the_code_gives() -> None:
     assert pages.stale() == [], "run make reference"
 
@@ -41,7 +40,6 @@ def test_no_page_is_too_long_and_each_is_marked() -> None:
     assert all(len(re.findall(r"(?m)^# ", re.sub(r"(?ms)^```.*?^```$", "", text))) == 1 for text in made.values())
 
 
-@pytest.mark.slow
 def test_a_changed_description_makes_a_page_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.EXIT_STATUSES, 1, "Another meaning.")
     assert pages.stale() == ["commands.md"]
@@ -49,7 +47,6 @@ def test_a_changed_description_makes_a_page_stale(monkeypatch: pytest.MonkeyPatc
         generate.main(["--check"])
 
 
-@pytest.mark.slow
 def test_a_page_that_is_missing_or_left_over_is_stale_until_all_are_written(tmp_path: Path) -> None:
     pages.write(tmp_path)
     assert pages.stale(tmp_path) == []

@@ -96,7 +96,6 @@ def test_a_cap_that_does_not_bind_changes_nothing_and_one_that_binds_is_kept() -
     )
 
 
-@pytest.mark.slow
 def test_dummies_are_compared_if_asked_for_and_as_many_as_noise_adds() -> None:
     aim, steps = PrivacyTarget(1.0, 1e-6, 10_000, 8.0), []
     (found,) = compare([histogram(16)], aim, 0, lambda: steps.append(1))
@@ -106,7 +105,6 @@ def test_dummies_are_compared_if_asked_for_and_as_many_as_noise_adds() -> None:
     assert Alternative.read(dummies.as_json()) == dummies
 
 
-@pytest.mark.slow
 def test_what_cannot_be_planned_says_why() -> None:
     (found,) = compare([replace(histogram(4), randomizer="unary")], PrivacyTarget(1.0, 1e-6, 10_000, 8.0))
     noise = the(found, "noise", 8.0)
@@ -126,7 +124,6 @@ def draft(*questions: Question, rounds: int = 1, total: float | None = None, **m
     return replace(Draft("usage", Schedule(START, 3600, 60, rounds), 10_000, privacy, questions), **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 def test_alternatives_are_what_the_plan_would_be() -> None:
     asked = draft(THEME, MINUTES)
     found = alternatives_of(asked, with_dummies=False)
@@ -162,7 +159,6 @@ def test_a_law_of_noise_is_chosen_for_all_rounds_together(total: float, family: 
     assert compose_upper([Part(mechanism, 1, 12)], 1e-6) <= total
 
 
-@pytest.mark.slow
 def test_a_randomizer_alone_is_compared_where_all_rounds_fit_too() -> None:
     """Without noise the plan itself is for one round, and rounds that do not fit are erased."""
     asked = draft(THEME, rounds=12, total=1.5)
@@ -185,7 +181,6 @@ def test_more_dummies_than_can_be_sealed_are_refused_with_what_to_do() -> None:
         plan(draft(histogram(900_000), noise="always"))
 
 
-@pytest.mark.slow
 def test_a_sum_by_digits_is_compared_where_it_is_asked_for() -> None:
     asked = Number("delay", 0.0, 60.0, digits=6)
     aim = PrivacyTarget(1.0, 1e-6, 10**4, 45.0)
@@ -215,7 +210,6 @@ def draft_of(question: Question) -> Draft:
     return Draft("usage", Schedule(START, 3600, 60, 1), 10**4, Privacy(1.0, 1e-6, 45.0), (question,))
 
 
-@pytest.mark.slow
 def test_a_sum_that_cannot_have_digits_is_compared_without() -> None:
     aim = PrivacyTarget(1.0, 1e-6, 10**4, 8.0)
     for question in (Number("delay", 0.0, 60.0, optional=True), Number("delay", 0.0, 60.0, randomizer="unary")):

@@ -43,7 +43,6 @@ def draft(epsilon: float, reports: int = 1000, **errors: float) -> Draft:
     return Draft("usage", schedule, reports, privacy, (THEME, MINUTES), errors=tuple(errors.items()))
 
 
-@pytest.mark.slow
 def test_the_least_epsilon_reaches_every_error_and_a_little_less_does_not() -> None:
     planned = plan(draft(2.0, theme=20.0, minutes=1200.0))
     errors = {each.query.name: each.expected_error for each in planned.queries}
@@ -69,7 +68,6 @@ def test_an_error_is_no_other_plan_than_its_epsilon() -> None:
     assert again.epsilon_most is None
 
 
-@pytest.mark.slow
 def test_what_is_beyond_the_drafts_epsilon_names_what_would_do() -> None:
     with pytest.raises(TaskError, match=r"epsilon = 1, the most .* \(theme: 11\.58, not 7\)") as raised:
         plan(draft(1.0, theme=7.0))
@@ -121,7 +119,6 @@ def test_an_error_that_nothing_reaches_says_so() -> None:
         least_epsilon(draft(2.0, theme=50.0), useless)
 
 
-@pytest.mark.slow
 def test_errors_over_epsilon_are_those_of_plans() -> None:
     planned = plan(draft(1.0))
     found = errors_of_plan(planned)

@@ -48,7 +48,6 @@ def of(submissions: float, length: str = "24h", prices: Prices = Prices(), peak:
     return capacity_of(planned(length), submissions, peak, COSTS, prices)
 
 
-@pytest.mark.slow
 def test_rates_bytes_and_cores_are_products() -> None:
     found = of(86_400_000.0)
     assert (found.average, found.peak) == (1000.0, 3000.0)
@@ -58,7 +57,6 @@ def test_rates_bytes_and_cores_are_products() -> None:
     assert math.isclose(found.batched_cores, 4 * 3000 / 10_000)
 
 
-@pytest.mark.slow
 def test_rounds_share_a_day() -> None:
     whole, hourly = of(86_400_000.0), of(86_400_000.0, "1h")
     assert (whole.rounds, hourly.rounds) == (1.0, 24.0)
@@ -71,7 +69,6 @@ def test_rounds_share_a_day() -> None:
     assert math.isclose(whole.open_core_hours, 4 * whole.open_seconds / 3600)
 
 
-@pytest.mark.slow
 def test_money_is_asked_for_and_paid_for_the_peak() -> None:
     assert of(86_400.0).month is None
     found = of(86_400_000.0, prices=Prices(core_hour=0.5))
@@ -83,7 +80,6 @@ def test_money_is_asked_for_and_paid_for_the_peak() -> None:
     assert math.isclose(disk, 2 * found.round_disk_bytes / 1e9)
 
 
-@pytest.mark.slow
 def test_what_is_exceeded_most_comes_first_and_a_small_fleet_exceeds_nothing() -> None:
     assert of(100_000.0).limits == ()
     found = of(864_000_000.0).limits
@@ -96,7 +92,6 @@ def test_what_is_exceeded_most_comes_first_and_a_small_fleet_exceeds_nothing() -
     assert "submissions a second, a hundred a call" in names
 
 
-@pytest.mark.slow
 def test_a_round_that_takes_longer_than_it_lasts_is_a_limit() -> None:
     too_long = "seconds to open and count a round, of its length"
     assert too_long not in [each["name"] for each in of(86_400_000.0).as_json()["limits"]]

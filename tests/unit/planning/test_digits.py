@@ -44,7 +44,6 @@ def sum_of(planned: Plan) -> PlannedSum:
     return found
 
 
-@pytest.mark.slow
 def test_digits_are_queries_of_one_question() -> None:
     planned = plan(draft(THEME, DELAY))
     assert [each.query.name for each in planned.queries] == ["theme", *(f"delay-bit-{place}" for place in range(1, 5))]
@@ -67,7 +66,6 @@ def test_digits_are_queries_of_one_question() -> None:
     assert planned.submission_bytes > 5 * inner_bytes(4, DEFAULT)
 
 
-@pytest.mark.slow
 def test_noise_of_every_shuffler_of_a_chain_is_in_the_error() -> None:
     one, three = (sum_of(plan(draft(DELAY, shufflers=number))) for number in (1, 3))
     assert [query.noise for query in one.queries] == [query.noise for query in three.queries]
@@ -111,7 +109,6 @@ def test_a_plan_is_the_same_each_time_and_its_task_is_read_back() -> None:
     assert [each.name for each in task.asked] == ["theme", "delay"]
 
 
-@pytest.mark.slow
 def test_rounds_keep_their_total() -> None:
     privacy = Privacy(2.0, 1e-6, 45.0, epsilon_total=3.0)
     planned = plan(draft(DELAY, rounds=2, privacy=privacy))
@@ -124,7 +121,6 @@ def test_auto_noise_keeps_the_noise_of_digits() -> None:
     assert all(each.query.noise is not None for each in planned.queries)
 
 
-@pytest.mark.slow
 def test_an_error_may_be_stated_for_the_sum() -> None:
     """The least ε up to the draft's: that of the number, not of a digit."""
     own = sum_of(plan(draft(DELAY))).expected_error
@@ -133,7 +129,6 @@ def test_an_error_may_be_stated_for_the_sum() -> None:
     assert own < sum_of(planned).expected_error <= 1.5 * own
 
 
-@pytest.mark.slow
 def test_a_cap_that_does_not_pay_is_refused_with_one_that_does() -> None:
     with pytest.raises(
         TaskError, match=r"delay: by 4 digits its expected standard error is .* in one message"
@@ -149,7 +144,6 @@ def test_a_cap_that_does_not_pay_is_refused_with_one_that_does() -> None:
         plan(draft(DELAY, cap=cap - 3))
 
 
-@pytest.mark.slow
 def test_where_no_cap_pays_that_is_said() -> None:
     # One digit of a number is two steps, as one message of two levels may be.
     assert enough_local(8.0, lambda _: False) is None
@@ -166,7 +160,6 @@ def test_digits_that_round_too_much_are_refused_with_the_remedy_of_more() -> Non
         plan(draft(replace(DELAY, digits=1)))
 
 
-@pytest.mark.slow
 def test_a_simulation_rounds_once_and_compares_the_sum_with_the_truth() -> None:
     answers = [float(place % 120 - 30) for place in range(REPORTS)]
     themes = ["light" if place % 3 else "dark" for place in range(REPORTS)]

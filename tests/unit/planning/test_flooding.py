@@ -63,7 +63,6 @@ def test_dummies_are_enough_and_at_most_an_eighth_too_many(one: Plan) -> None:
     assert reached[0] <= 1e-4 < reached[1]
 
 
-@pytest.mark.slow
 def test_a_draft_that_says_what_the_shield_needs_promises_the_round_to_one_honest_report(two: Plan) -> None:
     shield = shield_of(two)
     assert shield is not None
@@ -75,7 +74,6 @@ def test_a_draft_that_says_what_the_shield_needs_promises_the_round_to_one_hones
             check_minimum(Terms.of(draft), two.mechanisms)
 
 
-@pytest.mark.slow
 def test_the_errors_are_those_of_the_planned_randomizers_with_the_dummies(two: Plan) -> None:
     shield = shield_of(two)
     assert shield is not None

@@ -53,7 +53,6 @@ def drafted(**changes: str) -> Any:
     return read_draft(DRAFT + lines)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["direct", "tree", "auto"])
 def test_noise_that_is_always_asked_for_keeps_within_epsilon_alone(way: str) -> None:
     planned = plan(replace(drafted(strategy=f'"{way}"'), noise="always"))
@@ -85,7 +84,6 @@ def test_a_strategy_that_takes_no_noise_is_refused_if_noise_is_always_asked_for(
         plan(replace(drafted(strategy='"vector"', steady_share="1.0"), noise="always"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "reports", "cap"), [(1, 10_000, 100.0), (4, 10**6, None), (4, 10**6, 600.0)])
 def test_noise_is_worth_a_few_percent_of_error(changes: int, reports: int, cap: float | None) -> None:
     wanted = over_all(64, changes, reports, cap)
@@ -104,7 +102,6 @@ def test_noise_is_worth_a_few_percent_of_error(changes: int, reports: int, cap: 
             assert (each.epsilon_local or 0.0) <= (cap or math.inf)
 
 
-@pytest.mark.slow
 def test_direct_beside_noise_has_a_smaller_error_than_without_it_where_the_cap_allows() -> None:
     """34.08 without noise, at a local ε of 433; the noise alone has 33.81. Of the tree, who changes adds nothing."""
     direct, tree = compare_strategies(replace(over_all(64, 4), noise="always"), ["direct", "tree"])
@@ -120,7 +117,6 @@ def test_noise_is_one_of_three_words() -> None:
         StrategyTargets.of(Horizon(4, 2), Goal.over_all(1.0, 1e-6, 50), noise="some")  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 def test_one_round_by_itself_may_ask_for_more_noise_than_all_rounds() -> None:
     tight = goal(epsilon=20.0, round_epsilon=0.5, local=60.0, round_local=60.0)
     (found,) = candidates(Longitudinal("active", 2, "tree"), 2, tight, "always")
@@ -131,7 +127,6 @@ def test_one_round_by_itself_may_ask_for_more_noise_than_all_rounds() -> None:
     assert (found.epsilon_upper or 0.0) < 2
 
 
-@pytest.mark.slow
 def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds() -> None:
     planned = plan(drafted())
     (query,) = planned.queries
@@ -150,9 +145,7 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
         assert "set steady_share in the query" in told[name]["why_not"]
 
 
-@pytest.mark.parametrize(
-    "way", [*(pytest.param(way, marks=pytest.mark.slow) for way in ("direct", "tree")), "vector", "sampled"]
-)
+@pytest.mark.parametrize("way", ["direct", "tree", "vector", "sampled"])
 def test_a_planned_task_is_read_as_it_was_written(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(drafted(strategy=f'"{way}"', steady_share="0.5"))
     task = planned.task(Parties.generate().public)
@@ -185,7 +178,7 @@ def plan_terms() -> Any:
 
 @pytest.mark.parametrize(
     "way",
-    [pytest.param("direct", marks=pytest.mark.slow), "vector", "sampled", pytest.param("tree", marks=pytest.mark.slow)],
+    ["direct", "vector", "sampled", "tree"],
 )
 def test_every_limit_is_kept_and_one_is_used_up(way: str) -> None:
     question = Longitudinal("active", 2, way, steady_share=1.0)
@@ -202,7 +195,6 @@ def test_every_limit_is_kept_and_one_is_used_up(way: str) -> None:
     assert loose.standard_error_mean < tight.standard_error_mean
 
 
-@pytest.mark.slow
 def test_fewer_who_are_steady_hide_less() -> None:
     question = Longitudinal("active", 2, "vector")
     every, some = (
@@ -288,7 +280,6 @@ def errors(wanted: StrategyTargets) -> dict[str, float]:
     return {each.name: each.standard_error_mean for each in found}
 
 
-@pytest.mark.slow
 def test_errors_of_64_periods_and_4_changes_are_the_references_and_the_goal() -> None:
     """kRR of −1, 0 and 1 at every node of the tree has 91.7; the goal for a blanket heavier on 0 was 74."""
     found = errors(over_all(64, 4))
@@ -300,7 +291,6 @@ def test_errors_of_64_periods_and_4_changes_are_the_references_and_the_goal() ->
     assert floor <= found["sampled"] <= 1.01 * floor
 
 
-@pytest.mark.slow
 def test_errors_of_1024_periods_and_1_change_are_the_references_and_the_goal() -> None:
     """kRR of −1, 0 and 1 at every node has 86.6; the goal was 66. A boolean that changes once never falls."""
     wanted = over_all(1024, 1)
@@ -311,7 +301,6 @@ def test_errors_of_1024_periods_and_1_change_are_the_references_and_the_goal() -
     assert min(found, key=lambda name: found[name]) == "tree"
 
 
-@pytest.mark.slow
 def test_a_cap_on_the_local_epsilon_is_kept_and_used_up_by_every_strategy() -> None:
     for each in compare_strategies(over_all(4, 2, 10_000, cap=2.0)):
         assert each.epsilon_local is not None
@@ -320,7 +309,6 @@ def test_a_cap_on_the_local_epsilon_is_kept_and_used_up_by_every_strategy() -> N
         assert strategy.epsilon_local() == pytest.approx(each.epsilon_local)
 
 
-@pytest.mark.slow
 def test_errors_are_stated_and_the_trees_noise_is_chosen_for_who_changes() -> None:
     still, busy = (compare_strategies(over_all(4, 1, 100_000, changing=share), ["tree"])[0] for share in (0.0, 0.5))
     assert still.sending is not None
@@ -343,7 +331,6 @@ def test_what_cannot_be_asked_over_all_rounds_says_why() -> None:
             StrategyTargets.of(Horizon(4, 2), Goal.over_all(1.0, 1e-6, 50), **wrong)
 
 
-@pytest.mark.slow
 def test_one_round_is_kept_within_what_is_asked_of_it() -> None:
     """Two rounds may cost 2 together and each 0.3 by itself: then the round is what decides."""
     tight = goal(epsilon=2.0, round_epsilon=0.03, local=40.0, round_local=40.0)

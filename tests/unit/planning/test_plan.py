@@ -92,12 +92,8 @@ CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]
 CHARGED = 1e-5
 """How much more noise may be taken: what rounding adds to several queries' composition is charged more carefully."""
 
-SLOW = {"flights, cap 8, dummies", "flights, cap 20"}
 
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CHOSEN]
-)
+@pytest.mark.parametrize("name", CHOSEN)
 def test_krr_is_planned_as_before_there_were_other_randomizers(name: str) -> None:
     drafted, wanted = CHOSEN[name]
     found = plan(drafted()).queries
@@ -129,7 +125,7 @@ UNARY: dict[str, Draft] = {
     "both and kRR, with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME, UNARY_MINUTES, COLOUR),
 }
 ALONE = [name for name, drafted in UNARY.items() if len(drafted.questions) == 1]
-TOGETHER = [pytest.param(name, marks=pytest.mark.slow) for name in UNARY if name not in ALONE]
+TOGETHER = [name for name in UNARY if name not in ALONE]
 
 
 @cache
@@ -137,7 +133,6 @@ def planned(name: str) -> Plan:
     return plan(UNARY[name])
 
 
-@pytest.mark.slow(only=["sum", "sum with dummies"])
 @pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
 def test_a_task_with_unary_encoding_is_read_as_it_was_frozen_and_keeps_its_promise(name: str) -> None:
     chosen = planned(name)
@@ -152,7 +147,6 @@ def test_a_task_with_unary_encoding_is_read_as_it_was_frozen_and_keeps_its_promi
     assert all(each.half_width <= each.widest for each in chosen.queries)
 
 
-@pytest.mark.slow(only=["sum"])
 @pytest.mark.parametrize("name", ["histogram", "sum", "histogram with dummies"])
 def test_a_little_less_noise_would_break_the_promise(name: str) -> None:
     """Each is calibrated to its last digits: bits that are flipped one part in 500 less often are too few."""
@@ -164,7 +158,6 @@ def test_a_little_less_noise_would_break_the_promise(name: str) -> None:
         check_minimum(Terms.of(UNARY[name]), [replace(chosen, truthful=truthful, other=less).mechanism])
 
 
-@pytest.mark.slow(only=["sum with dummies"])
 @pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
 def test_the_expected_error_of_unary_encoding_is_the_worst_case_by_enumeration(name: str) -> None:
     """All 2^k reports for all symbols, exactly; values between two steps are mixtures of both."""
@@ -325,7 +318,6 @@ def over_rounds(total: float | None, noise: Literal["none", "auto"]) -> Draft:
     return replace(alone(THEME, 2_000, privacy), noise=noise)
 
 
-@pytest.mark.slow
 def test_noise_is_left_out_if_fewer_rounds_would_fit_the_total() -> None:
     """Three rounds with noise compose to nearly three times the ε of one, and without to less than two."""
     free, capped = plan(over_rounds(None, "auto")), plan(over_rounds(2.0, "auto"))
@@ -355,7 +347,6 @@ def test_a_plan_for_a_chain_has_the_noise_of_every_shuffler() -> None:
     assert SignedTask.decode(SignedTask(frozen).encode()).task == frozen
 
 
-@pytest.mark.slow
 def test_more_noise_of_a_chain_than_is_sealed_for_a_batch_is_refused_with_the_remedy() -> None:
     many = Histogram("code", tuple(f"c{number}" for number in range(250)))
     asked = replace(alone(many, 2_000, Privacy(0.002, 1e-6, 8.0)), noise="always")

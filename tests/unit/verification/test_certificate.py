@@ -194,7 +194,6 @@ def test_a_lie_that_the_analyzer_signs_is_found_and_named(lie: str) -> None:
         verify(encode(content, PARTIES), Pins())
 
 
-@pytest.mark.slow
 def test_an_earlier_round_has_the_reports_that_the_shuffler_attests_not_the_analyzer() -> None:
     inflated = content_of(TASK, PARTIES, [counts(TASK, 0, 10**6), HISTORY[-1]])
     assert inflated["all_rounds"]["epsilon_upper"] < CONTENT["all_rounds"]["epsilon_upper"]
@@ -210,7 +209,6 @@ def test_a_release_of_another_round_does_not_stand_for_an_earlier_one() -> None:
         verify(encode(content | attested, PARTIES), Pins())
 
 
-@pytest.mark.slow
 def test_budget_and_dummies_are_stated_and_checked() -> None:
     content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
     verified = verify(encode(content, PARTIES), PINS)
@@ -226,7 +224,6 @@ def test_budget_and_dummies_are_stated_and_checked() -> None:
             verify(encode(lie, PARTIES), Pins())
 
 
-@pytest.mark.slow
 def test_a_record_with_another_number_of_dummies_is_refused() -> None:
     content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
     lie = copy.deepcopy(content)
@@ -259,7 +256,6 @@ def test_a_record_signed_by_somebody_else_is_refused() -> None:
         verify(encode(content, PARTIES), Pins())
 
 
-@pytest.mark.slow
 def test_withheld_query_states_the_epsilon_reached() -> None:
     content = content_of(TASK, PARTIES, [counts(TASK, 0, 110, left_out=20)])
     verified = verify(encode(content, PARTIES), PINS)

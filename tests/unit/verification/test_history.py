@@ -104,7 +104,6 @@ def _attested() -> dict[str, Any]:
     return {name: CONTENTS[2][name] for name in ("batches", "releases")}
 
 
-@pytest.mark.slow(only=["the first round left out", "the second round left out", "uncounted and not said so"])
 @pytest.mark.parametrize("lie", LIES)
 def test_a_certificate_that_leaves_out_moves_or_changes_a_release_is_refused(lie: str) -> None:
     make, named = LIES[lie]
@@ -118,7 +117,6 @@ def test_a_round_that_was_never_counted_stands_at_the_minimum() -> None:
     assert verified.content["all_rounds"]["epsilon_upper"] >= CONTENTS[2]["all_rounds"]["epsilon_upper"]
 
 
-@pytest.mark.slow
 def test_an_uncounted_round_whose_dishonest_are_taken_from_the_minimum_alone_is_refused() -> None:
     """What is left if the minimum is valid must hold where the round was counted after all, and nobody says so."""
     task = replace(TASK, privacy=replace(TASK.privacy, honest_share=0.8))
@@ -171,7 +169,6 @@ def test_all_certificates_of_a_task_are_one_history(folder: Path) -> None:
     assert problems(*(folder / name for name in reversed(NAMES)), folder) == []
 
 
-@pytest.mark.slow
 def test_a_history_of_a_chain_says_which_shufflers_must_be_honest(folder: Path, tmp_path: Path) -> None:
     (history,) = read(folder).histories
     assert table_of(history).columns[4].header == "by the device alone"
@@ -234,7 +231,6 @@ def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:
     assert any("the round was never counted, but a certificate exists" in each for each in problems(folder))
 
 
-@pytest.mark.slow
 def test_two_certificates_of_one_round_that_differ_are_named(folder: Path) -> None:
     other = content_of(TASK, PARTIES, [ROUNDS[0], counts(TASK, 2, 130, left_out=9)])
     (folder / "other.json").write_bytes(encode(other, PARTIES))

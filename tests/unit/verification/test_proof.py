@@ -47,7 +47,6 @@ def lying(content: dict[str, Any]) -> list[Finding]:
     return list(islice(findings, CLAIMS_OF_QUERY * len(TASK.queries)))
 
 
-@pytest.mark.slow
 def test_every_number_of_a_sound_certificate_is_proven_or_labelled() -> None:
     findings = proven(CONTENT)
     assert [(each.claim.where, each.claim.member) for each in findings] == [

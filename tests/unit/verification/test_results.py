@@ -66,7 +66,6 @@ def checked(found: list[dict[str, Any]]) -> list[RecomputedResults | Verificatio
     return list(recompute(files, {file.certificate for file in files}))
 
 
-@pytest.mark.slow(only=["longitudinal-direct", "longitudinal-tree"])
 @each
 def test_results_of_every_kind_are_made_again_from_their_counts(name: str) -> None:
     results = results_of(name)

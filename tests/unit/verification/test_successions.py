@@ -50,7 +50,6 @@ def certificate(
     return encode(content, analyzer)
 
 
-@pytest.mark.slow(only=["before"])
 @pytest.mark.parametrize("known", [PARTIES, LATER], ids=["before", "after"])
 def test_a_round_after_a_succession_holds_for_who_knows_the_identities_before_or_after(known: Parties) -> None:
     verified = verify(certificate(), pins(known))
@@ -59,7 +58,6 @@ def test_a_round_after_a_succession_holds_for_who_knows_the_identities_before_or
     assert read_certificate(certificate(), TASK).round == 1
 
 
-@pytest.mark.slow
 def test_a_round_before_it_was_signed_by_the_identities_before() -> None:
     content = content_of(TASK, PARTIES, HISTORY[:1])
     documents = [each.as_json() for each in FOLLOWED]

@@ -94,7 +94,6 @@ def test_the_last_point_of_every_variable_is_what_composition_says(
     assert found["best"].x == (first, last)
 
 
-@pytest.mark.slow(only=["said0-mechanism0"])
 @pytest.mark.parametrize(
     ("said", "mechanism"),
     [
@@ -215,7 +214,6 @@ def svg() -> bytes:
     return drawn(picture(), "svg")
 
 
-@pytest.mark.slow
 def test_svg_is_xml_with_every_label_and_series(svg: bytes) -> None:
     root = ElementTree.fromstring(svg)
     assert root.tag == f"{SVG}svg"
@@ -271,7 +269,6 @@ def test_png_decodes_and_shows_something() -> None:
         assert len(set(image.convert("L").tobytes())) > 50
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_the_same_picture_is_the_same_bytes_whatever_the_users_settings(form: str) -> None:
     first = drawn(picture(), form)
@@ -331,7 +328,6 @@ def test_powers_of_ten_are_written_as_such() -> None:
     assert [shown_power(value) for value in (1e-6, 2e-7, 1e12, 0.5)] == ["10⁻⁶", "2e-07", "10¹²", "0.5"]
 
 
-@pytest.mark.slow
 def test_over_rounds_each_bound_is_composed_by_the_tightest_of_its_ways() -> None:
     question, over = (
         SweepQuestion(Description("generic", local_epsilon=0.5), 10_000, 1e-6),

@@ -22,7 +22,6 @@ from support.samples import Parties, sample_task
 TASK = sample_task(Parties.generate(), minimum_reports=100)
 
 
-@pytest.mark.slow(only=["open"])
 @pytest.mark.parametrize("admission", [OPEN, ENROLLED], ids=["open", "enrolled"])
 def test_the_ladder_and_who_was_let_in_are_below_the_table(admission: AdmissionPolicy) -> None:
     out = io.StringIO()

@@ -74,7 +74,6 @@ state.close()
 """
 
 
-@pytest.mark.slow
 def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> None:
     """Where a second one opened the file beside SQLite, another process took the file for unused, and cut its log."""
 

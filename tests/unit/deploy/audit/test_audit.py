@@ -161,7 +161,6 @@ def test_noise_has_its_share_of_the_error() -> None:
     assert _error(beside, options) == pytest.approx(0.02)
 
 
-@pytest.mark.slow
 def test_the_picture_has_the_certificate_and_the_attacker() -> None:
     picture = audit_plot(found(0.7))
     assert [panel.title for panel in picture.panels] == ["rounds of the certificate", "rounds under the minimum"]

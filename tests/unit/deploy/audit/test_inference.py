@@ -85,7 +85,6 @@ def test_nothing_seen_shows_nothing() -> None:
     assert attack(scores(40, np.zeros(40)), 0.01, 0.01).epsilon == 0.0
 
 
-@pytest.mark.slow
 def test_noise_is_accused_with_the_error_at_most() -> None:
     """100 audits of scores that say nothing, at ε = 0: a hundredth may be accused, and 10 of them once in 10⁶."""
     generator = np.random.default_rng(2)

@@ -124,7 +124,6 @@ def test_a_panel_over_rounds_follows_each_statistic_without_a_category() -> None
     assert [(point.at, point.estimate) for point in one.points] == [(0.0, 6), (1.0, 7), (2.0, 8)]
 
 
-@pytest.mark.slow
 def test_pictures_hold_truth_estimate_and_band_and_are_the_same_each_time() -> None:
     panels = (*by_category(document(3)), *over_rounds(document(3)))
     assert [type(panel) for panel in panels] == [CategoryPanel, OverRoundsPanel, OverRoundsPanel]

@@ -34,7 +34,6 @@ categories = ["dark", "light"]
 """
 
 
-@pytest.mark.slow
 async def test_a_device_that_has_a_certificate_is_told_to_show_it_at_the_port_for_them(tmp_path: Path) -> None:
     """Nobody is asked for a certificate by HTTPS; what was drawn there is kept, and taken at the other port."""
     draft = DRAFT.replace("[privacy]", '[admission]\nmode = "mtls"\n[privacy]')
@@ -66,7 +65,6 @@ async def test_a_device_that_has_a_certificate_is_told_to_show_it_at_the_port_fo
         assert (status.submissions, status.refusals) == (1, {"not_enrolled": 1})
 
 
-@pytest.mark.slow
 async def test_devices_and_fleets_submit_by_https_and_the_certificate_verifies(tmp_path: Path) -> None:
     async with LocalPipeline(DRAFT, tmp_path / "pipeline", https=True) as pipeline:
         assert pipeline.shuffler.startswith("https://127.0.0.1:")

@@ -14,8 +14,6 @@ from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.protos.identity.keys import Role
 from support.preloaded import Started
 
-pytestmark = pytest.mark.slow
-
 
 async def test_a_forked_service_serves_leads_its_session_and_ends_as_it_is_told() -> None:
     async with LocalPipeline(DRAFT) as pipeline:

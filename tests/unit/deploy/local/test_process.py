@@ -9,7 +9,6 @@ import pytest
 from hubbub.deploy.local.process import LOG_TAIL_BYTES, ServiceError, ServiceProcess
 
 
-@pytest.mark.slow
 async def test_a_service_that_cannot_start_says_why(tmp_path: Path) -> None:
     service = ServiceProcess("shuffler", tmp_path / "none.toml", tmp_path / "log")
     with pytest.raises(ServiceError, match=r"ended with status 1 before it served; .*\n.*none.toml"):

@@ -57,7 +57,6 @@ def printed(steps: Sequence[PrefixStep], within: int) -> str:
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
 def test_a_simulation_plays_every_round_and_states_what_all_of_them_cost(document: dict[str, Any]) -> None:
     """Each estimate is beyond eight standard errors with probability 4e-9 at most."""
     (word,) = document["queries"]

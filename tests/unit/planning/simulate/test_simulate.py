@@ -23,7 +23,6 @@ from support.samples import FEW, START
 PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150, large_delta=FEW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", ["krr", "unary"])
 def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer: str) -> None:
     """Three estimates, each beyond eight standard errors with probability 4e-9 at most."""
@@ -72,7 +71,6 @@ def test_noise_is_added_as_a_shuffler_draws_it(query: Query) -> None:
     assert (plain.valid, uniform) == (999, 999)
 
 
-@pytest.mark.slow
 def test_a_simulated_round_beside_noise_is_near_the_truth() -> None:
     """The draws are seeded."""
     privacy = Privacy(2.0, 1e-4, 16.0, large_delta=FEW)

@@ -275,7 +275,6 @@ def test_a_large_delta_needs_words() -> None:
     assert SignedTask.decode(signed(wanted, PARTIES).encode()).task == wanted
 
 
-@pytest.mark.slow
 def test_every_changed_character_of_a_task_file_is_refused() -> None:
     document = SIGNED.encode()
     for place in range(len(document)):

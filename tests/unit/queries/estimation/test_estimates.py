@@ -134,7 +134,6 @@ def test_the_variance_at_the_true_counts_is_the_exact_one() -> None:
         assert variances_of(batch)[symbol] == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.slow(only=["True"])
 @pytest.mark.parametrize("optional", [False, True])
 def test_counts_are_unbiased_over_every_outcome(optional: bool) -> None:
     query = krr_query(Histogram("carrier", ("AA", "B6", "UA"), optional), 3 * 2**30)
@@ -270,7 +269,6 @@ def test_no_counts_make_an_error_that_is_no_number(found: list[int], gamma: int,
 # Dummies
 
 
-@pytest.mark.slow
 def test_dummies_leave_estimates_unbiased_and_are_no_reports() -> None:
     """Three devices and two dummies, over every outcome: the means are the truth, to rounding."""
     query = krr_query(Number("delay", 0.0, 1.0, optional=True), HALF, levels=2)
@@ -404,7 +402,6 @@ def held_by(x: int, symbols: int) -> Law:
     return [Fraction(int(symbol == x)) for symbol in range(symbols)]
 
 
-@pytest.mark.slow(only=["2-True-2-optimized", "2-True-2-unary"])
 @pytest.mark.parametrize("kind", KRR_AND_UNARY)
 @pytest.mark.parametrize("dummies", [0, 2])
 @pytest.mark.parametrize(("categories", "optional"), [(2, False), (3, False), (2, True)])

@@ -236,7 +236,6 @@ def by_group(found: Estimates, statistic: str) -> dict[Group, list[float]]:
     return values
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unary", [False, True], ids=["krr", "unary"])
 @pytest.mark.parametrize("question", ALL, ids=lambda each: each.name)
 @given(data=st.data())
@@ -257,7 +256,6 @@ def test_totals_are_the_sums_of_their_groups(question: Grouped, unary: bool, dat
             assert np.sum(parts, axis=0) == pytest.approx(np.array(values[WHOLE]), rel=1e-9, abs=1e-6)
 
 
-@pytest.mark.slow
 @given(st.lists(st.integers(0, 400), min_size=12, max_size=12))
 def test_consistent_counts_agree_are_not_negative_and_add_up_to_the_reports(counts: list[int]) -> None:
     found = asked(THEME_BY).estimates(Tally(np.array(counts), sum(counts)), 0)

@@ -47,7 +47,6 @@ def test_the_first_two_moments_of_the_encoding_are_exact(value: float, levels: i
     assert squares - Fraction(1, 4 * levels**2) == z**2
 
 
-@pytest.mark.slow
 def test_an_answer_is_drawn_with_those_chances() -> None:
     """20,000 draws; each share is within 6 deviations of its chance (2e-9 a check), and 3 % elsewhere is rejected."""
     drawn = Counter(DELAY.encode(55.0, os.urandom) for _ in range(20_000))

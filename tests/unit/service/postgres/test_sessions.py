@@ -35,7 +35,6 @@ def test_a_server_that_is_too_old_is_refused_by_its_version(version: int, named:
     check_version(cast(Connection, SimpleNamespace(info=SimpleNamespace(server_version=140000))), address)
 
 
-@pytest.mark.slow
 def test_a_server_that_is_gone_is_given_up_soon_unless_the_address_says_otherwise() -> None:
     with contextlib.closing(Sessions(given("keepalives_idle=99"), SCHEMA.name)) as sessions:
         settled = conninfo_to_dict(sessions.settled)

@@ -82,7 +82,6 @@ def test_workers_that_hold_round_keys_import_nothing_from_the_current_folder(
     assert "PATH" in seen
 
 
-@pytest.mark.slow
 @pytest.mark.from_nothing
 async def test_a_pipeline_imports_nothing_from_the_current_folder(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,7 +107,6 @@ def environ_of(pid: int) -> bytes | None:
         return None
 
 
-@pytest.mark.slow
 def test_the_demo_imports_nothing_from_the_current_folder(planted: Path) -> None:
     script = Path(sys.executable).with_name("hubbub")
     subprocess.run([script, "demo", "--devices", "300"], check=True, capture_output=True, timeout=PATIENCE)

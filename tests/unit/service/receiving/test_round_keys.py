@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.analyzer.conftest import Bench
@@ -31,7 +30,6 @@ def moments(draw: st.DrawFn) -> tuple[Schedule, int, float]:
     return schedule, number, draw(st.one_of(st.sampled_from([first, last]), st.floats(first, last)))
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(moments())
 async def test_every_key_record_is_valid_whenever_a_device_may_seal(found: tuple[Schedule, int, float]) -> None:

@@ -94,7 +94,6 @@ def variables(_row: int) -> list[str]:
     return sorted(os.environ)
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_no_variable_of_the_service_reaches_the_jvm_or_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +134,6 @@ def dying(job: OpeningJob, chunk: bytes) -> Opened:
     return open_chunk(job, chunk)
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_the_tally_is_that_of_one_machine_whatever_tasks_run_again(
@@ -159,7 +157,6 @@ def test_the_tally_is_that_of_one_machine_whatever_tasks_run_again(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
@@ -178,7 +175,6 @@ def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_a_job_that_fails_says_so_and_leaves_nothing(tmp_path: Path) -> None:
@@ -199,7 +195,6 @@ def killing(opening_pool: SparkOpeningPool, parts: list[bytes]) -> Iterable[byte
     yield from parts[1:]
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_a_service_that_stops_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +223,6 @@ def test_why_spark_does_not_start_is_the_jvms_error_and_not_its_scripts(tmp_path
     assert session._told(tmp_path).startswith(says)
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_submit_arguments_cannot_turn_encryption_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,6 @@ def refused(store: Path, words: str) -> None:
         ShufflerSqliteStore(store.parent)
 
 
-@pytest.mark.slow
 def test_a_store_that_was_killed_holds_what_was_acknowledged(store: Path) -> None:
     assert what_is_lost(store) == ""
     assert rounds(store) == 8
@@ -200,7 +199,6 @@ def test_what_is_left_of_the_stores_own_log_is_read_once_its_loss_is_accepted(st
     assert rounds(store) == 7
 
 
-@pytest.mark.slow
 async def test_no_log_that_is_whole_is_ever_missed(tmp_path: Path) -> None:
     """Killed after any commit, while the log begins anew again and again by itself, and is cut now and then."""
     data, random = tmp_path / "data", Random(3)

@@ -116,7 +116,6 @@ async def test_each_certificate_has_one_submission_a_round(live: Running) -> Non
     assert await sent(live, other, "second") is None
 
 
-@pytest.mark.slow
 async def test_workers_tell_devices_by_their_certificates_at_a_port_that_they_share(tmp_path: Path) -> None:
     async with begun(tmp_path, workers=2, event_loop="uvloop") as live:
         tls = [live.deployment.issue(f"kiosk-{number}") for number in range(4)]

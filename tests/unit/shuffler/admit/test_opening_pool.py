@@ -81,7 +81,6 @@ async def test_a_few_start_no_process() -> None:
     await openers.close()
 
 
-@pytest.mark.slow
 async def test_what_a_killed_process_was_given_is_opened_by_another(openers: Openers) -> None:
     key, submissions, plains = sealed(400, 1)
     await openers.open(key, submissions[:20])

@@ -55,7 +55,6 @@ def pair(deployment: Deployment, analyzer: str) -> list[ShufflerSettings]:
     return made
 
 
-@pytest.mark.slow
 async def test_a_round_goes_on_with_the_one_that_stood_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication, "AWAY_SECONDS", 0.5)
     deployment = Deployment(tmp_path)

@@ -98,7 +98,6 @@ async def test_a_fixed_total_is_that_of_each_shuffler(hops: int, tmp_path: Path)
         assert sum(await tally_of(chain)) == 6 + record.added
 
 
-@pytest.mark.slow
 async def test_what_a_hop_draws_comes_from_the_law_anew_for_each_batch(tmp_path: Path) -> None:
     """Of 20 batches two sums of noise are not all alike: the chance of that is below 10⁻¹⁵."""
     with closing(await started(tmp_path, 1, rounds=20)) as chain:
@@ -306,7 +305,6 @@ async def test_another_key_set_in_a_round_is_refused(tmp_path: Path) -> None:
         assert "a round has exactly one" in message
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hops", [1, 2])
 async def test_broken_at_any_call_and_started_again_noise_counts_once(hops: int, tmp_path: Path) -> None:
     with closing(await started(tmp_path, hops, rounds=100)) as chain:

@@ -113,7 +113,6 @@ async def test_dummies_are_drawn_in_threads_and_at_most_a_thousand_at_once(
     assert max(drawn) <= 1000
 
 
-@pytest.mark.slow
 async def test_dummies_of_each_query_are_reports_of_its_own_randomizer() -> None:
     """Bits of unary encoding among 3000 dummies: means beyond six standard errors with probability below 6e-8."""
     words = Histogram("word", tuple(f"w{number}" for number in range(19)))

@@ -202,7 +202,6 @@ LEVELS = (0, 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 """Keys on both sides of the borders of two and of four buckets."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 2])
 def test_buckets_give_the_order_of_the_keys_for_all_keys_and_refuse_every_tie(tmp_path: Path, limit: int) -> None:
     """All 6³ and 6⁴ choices of keys: those that differ give all orders equally often, as sorting at once does."""

@@ -64,7 +64,6 @@ def test_equal_halves_are_ordered_by_the_other_half_and_equal_keys_are_a_tie() -
     assert order_of(np.empty((0, 2), dtype=np.uint64)) is not None
 
 
-@pytest.mark.slow
 def test_every_order_is_equally_likely() -> None:
     """12,000 secrets, from a seed: it fails by chance with probability 10⁻⁶.
 
@@ -126,7 +125,6 @@ class Dying(Files):
 
 
 # First of those on Spark: it begins sessions, and a process has one at a time.
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 def test_a_round_is_mixed_on_spark_as_in_the_process(cut: tuple[Parties, Round], tmp_path: Path) -> None:  # noqa: F811
@@ -171,7 +169,6 @@ def expected(secret: bytes) -> Column:
     return column(COUNT)[np.lexsort((keys[:, 1], keys[:, 0]))]
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
@@ -187,7 +184,6 @@ def test_the_order_is_that_of_the_keys_whatever_tasks_run_again(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
@@ -215,7 +211,6 @@ async def test_noise_is_drawn_once_whatever_tasks_run_again(begun: SparkApplicat
     assert (record.reports, record.dummies, record.digest) == (COUNT, len(noise[0]), released_digest(rows))
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
@@ -230,7 +225,6 @@ def test_equal_keys_are_drawn_again_whole(begun: SparkApplication, tmp_path: Pat
     assert (mixed == expected(random.given[3])).all()
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
@@ -277,7 +271,6 @@ with workplace(settings, folder) as place, session(settings, place) as begun:
 """A service that mixes, whose second block's task says that it runs and never ends."""
 
 
-@pytest.mark.slow
 @NEEDS_JAVA
 def test_what_a_service_leaves_that_is_killed_is_unreadable_and_is_removed_by_the_next_job(tmp_path: Path) -> None:
     folder, told, row = tmp_path / "store", tmp_path / "told", os.urandom(WIDTH)

@@ -69,7 +69,6 @@ def devices(deployment: Deployment) -> TLS:
     return TLS(deployment.tls["shuffler"].authority)
 
 
-@pytest.mark.slow
 async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(deployment: Deployment) -> None:
     async with served(deployment) as addresses:
         assert {"submission", "https", "control", "metrics"} == set(addresses)
@@ -106,7 +105,6 @@ async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(dep
         assert shown.value("hubbub_shuffler_calls_in_work", port="https") == 0
 
 
-@pytest.mark.slow
 async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deployment: Deployment) -> None:
     async with served(deployment) as addresses:
         async with channel(addresses["submission"], devices(deployment)) as first:
@@ -133,7 +131,6 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
         assert not set(before) <= set(workers_of(os.getpid()))
 
 
-@pytest.mark.slow
 async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
     async with asyncio.timeout(PATIENCE), served(deployment, workers=1) as addresses:
         async with channel(addresses["submission"], devices(deployment)) as first:
@@ -149,7 +146,6 @@ async def test_files_that_changed_since_the_start_are_for_the_next_one(deploymen
         assert answer == Receipt(made[0].id, 0)
 
 
-@pytest.mark.slow
 async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory_as_it_may(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +220,6 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-@pytest.mark.slow
 def test_one_that_is_stopped_ends_with_who_is_killed_too(process: subprocess.Popen[bytes]) -> None:
     """It would keep the port, and whoever is started next would not have it."""
     pid = workers_of(process.pid)[0]
@@ -250,7 +245,6 @@ def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) ->
     assert b"Traceback" not in errors
 
 
-@pytest.mark.slow
 def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     metrics = f'workers = {WORKERS}\nmetrics_listen = "127.0.0.1:0"\n'
@@ -295,7 +289,6 @@ def signal_of_end(descriptor: int) -> None:
     assert end.poll(20_000)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_they_drain_with_who_keeps_the_rounds(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     pids = workers_of(process.pid)
@@ -310,7 +303,6 @@ def test_they_drain_with_who_keeps_the_rounds(process: subprocess.Popen[bytes], 
     awaited(pids)
 
 
-@pytest.mark.slow
 def test_they_end_at_once_with_who_is_killed(process: subprocess.Popen[bytes]) -> None:
     pids = workers_of(process.pid)
     descriptors = [os.pidfd_open(pid) for pid in pids]

@@ -121,7 +121,6 @@ async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_ba
         assert (found.count(InsertOutcome.STORED), found.count(InsertOutcome.FULL)) == (5, 5)
 
 
-@pytest.mark.slow
 async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_files(folder: Path) -> None:
     began = time.time()
     opened = [Opened(os.urandom(16), os.urandom(16), os.urandom(48)) for _ in range(20)]
