@@ -89,6 +89,14 @@ def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     remember(monkeypatch)
 
 
+@pytest.fixture
+def counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find the interval of no sum of reports twice: for tests of many batches under one law."""
+    from support.remembered import remember_intervals
+
+    remember_intervals(monkeypatch)
+
+
 def pytest_unconfigure() -> None:
     """Stop a server that tests started; a worker's process ends without `atexit`."""
     if "support.postgres" in sys.modules:

@@ -22,6 +22,7 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import amplification
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
+from support.thoroughness import spread
 
 BINARY = KRR.from_local_epsilon(2, 1.0)
 
@@ -138,7 +139,7 @@ def test_renyi_lower_bounds_of_binary_response_do_not_hold_for_more_categories(c
 def test_converting_a_renyi_lower_bound_gives_no_lower_bound_on_epsilon() -> None:
     people, delta = 10_000, 1e-6
     below = CATALOGUE["girgis-lower"]
-    least = min(converted(below.rdp(BINARY, people, order), order, delta) for order in range(2, 690))
+    least = min(converted(below.rdp(BINARY, people, order), order, delta) for order in spread(range(2, 690), 100))
     certified = BOUNDS["2rr"].epsilon(BINARY, people, delta).upper
     assert certified == pytest.approx(0.03566, rel=1e-3)
     assert least == pytest.approx(0.03822, rel=1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cache
 from math import comb
 
 import pytest
@@ -28,6 +29,7 @@ def mass(trials: int, chance: Fraction, at: int) -> Fraction:
     return comb(trials, at) * chance**at * (1 - chance) ** (trials - at) if 0 <= at <= trials else Fraction(0)
 
 
+@cache
 def exact_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int = 0) -> Fraction:
     """The average over B of E[(L₁ + … + L_m)₊]/m, m = B + D + 1, over the counts of L's three values."""
     gamma, k, factor = mechanism.gamma, mechanism.categories, power(epsilon)

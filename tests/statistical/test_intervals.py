@@ -1,9 +1,9 @@
 """Intervals cover however few reports are noise, each and together, and empty totals are not called significant.
 
 The exact coverage of a count's interval is summed in tests/unit/queries/estimation/test_count_law.py. Here are bands,
-families of p-values, sums and ratios. Inputs are fixed, reports are drawn from the exact laws. A coverage passes within
-Z binomial deviations below what is said; Z = 4.9 is a false-alarm rate of 1e-6 a check, and there are about 150 checks.
-Seeds are fixed, so a run does not flake; the rate is that of a new seed.
+families of p-values, sums and ratios. Inputs are fixed, reports are drawn from the exact laws. A coverage fails below
+the binomial law's quantile of 1e-6: the false-alarm rate of a check, of which there are about 150. Seeds are fixed, so
+a run does not flake; the rate is that of a new seed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,16 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.estimate_rows import counts
-from support.simulated_batches import People, at, simulated
+from support.simulated_batches import People, at, least_share, most_share, simulated
+from support.thoroughness import usually
 
-Z = 4.9
-BATCHES = 400
+pytestmark = pytest.mark.usefixtures("counted_once")
+
+BATCHES = usually(120, 600)
 LAMBDAS = (0.01, 0.3, 1, 10, 100)
 """Expected reports of a symbol that are noise."""
 
 CENTRAL = NoiseLaw.of("geometric", Fraction(6065, 10000), 25)
-
-
-def least(batches: int = BATCHES) -> float:
-    """The smallest share of so many batches that passes for 95 %."""
-    return 0.95 - Z * math.sqrt(0.95 * 0.05 / batches)
 
 
 def batches(query: Query, people: Sequence[People], dummies: int = 0) -> list[Estimates]:
@@ -68,7 +65,7 @@ def all_covered(found: Sequence[Estimates], truth: Truth, statistic: str) -> boo
     for row in (row for each in found for row in each.rows if row.statistic == statistic and row.estimate is not None):
         seen.setdefault(row.key, []).append(covers(row))
     # A ratio has no value if nobody seems to answer.
-    return bool(seen) and all(np.mean(each) > least(len(each)) for each in seen.values())
+    return bool(seen) and all(np.mean(each) > least_share(len(each)) for each in seen.values())
 
 
 def share_together(found: Sequence[Estimates], truth: Truth) -> float:
@@ -96,7 +93,7 @@ def test_bands_of_counts_cover_all_at_once(kind: str, expected: float) -> None:
     people = [(size, at(place, 20)) for place, size in enumerate(HELD) if size]
     truth = {("count", name): float(size) for name, size in zip(NAMES, HELD, strict=True)}
     found = batches(query, people, dummies)
-    assert share_together(found, truth) > least()
+    assert share_together(found, truth) > least_share(BATCHES)
     assert all_covered(found, truth, "count")
 
 
@@ -106,7 +103,7 @@ def test_bands_of_the_normal_law_do_not() -> None:
     found = batches(query, [(size, at(place, 20)) for place, size in enumerate(HELD) if size])
     numbers = np.array([[(each.value, each.standard_error) for each in counts(one)] for one in found])
     away = np.abs(numbers[:, :, 0] - np.array(HELD)) / numbers[:, :, 1]
-    assert np.mean(away.max(axis=1) <= 3.02) < least()
+    assert np.mean(away.max(axis=1) <= 3.02) < least_share(BATCHES)
 
 
 @pytest.mark.parametrize("dummies", [0, 300])
@@ -123,7 +120,7 @@ def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies
         any(row.significant and row.category not in held for row in each.rows if row.statistic == "count")
         for each in found
     ]
-    assert np.mean(wrong) < 0.025 + Z * math.sqrt(0.025 * 0.975 / BATCHES)
+    assert np.mean(wrong) < most_share(BATCHES, 0.025)
     # Power: those that people have are found, in the totals too.
     assert all(row.significant for each in found for row in each.rows[:2])
 
@@ -170,7 +167,7 @@ def test_shares_and_quantiles_are_covered_all_at_once(optional: bool, expected: 
     gamma = min(int(expected * symbols / (700 if optional else 400) * DENOMINATOR), DENOMINATOR // 2)
     found = batches(Query(question, KRandomizedResponse(symbols, gamma)), people)
     truth = question.truth(answers)
-    assert share_together(found, truth) > least()
+    assert share_together(found, truth) > least_share(BATCHES)
     assert all_covered(found, truth, "cdf")
 
 

@@ -1,13 +1,17 @@
-"""Many tests of budgets, ledgers and certificates ask for the same ones."""
+"""What many tests ask for again, computed once: compositions, and intervals of sums of reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
 from hubbub.accountant import composition
+
+if TYPE_CHECKING:
+    from hubbub.queries.estimation.count_law import CountLaw, Whole
 
 COMPUTED = ("_composed", "_smaller_epsilon", "_composed_delta")
 """What `compose`, `compose_upper` and `compose_delta` compute with, after they have checked what they are given."""
@@ -31,3 +35,38 @@ def remember(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute no composition twice, for as long as `monkeypatch` holds. What is computed stays for later tests."""
     for name in COMPUTED:
         monkeypatch.setattr(composition, name, remembering(name, getattr(composition, name)))
+
+
+BLOCK = 64
+"""So many neighbouring sums have their intervals computed in one call, which takes hardly longer than one sum's."""
+
+_ends: WeakKeyDictionary[CountLaw, dict[tuple[float, int], tuple[Whole, Whole]]] = WeakKeyDictionary()
+
+
+def remember_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute no interval of a sum of reports twice, for as long as `monkeypatch` holds.
+
+    Thousands of batches under one law have some hundred different sums. An interval depends on its own sum alone.
+    """
+    import numpy as np
+
+    from hubbub.queries.estimation.count_law import CountLaw
+
+    computed = CountLaw.intervals
+
+    def intervals(law: CountLaw, observed: Whole, rate: float) -> tuple[Whole, Whole]:
+        # Beside noise there is a law for each sum of it, and few batches have the same one.
+        known, size = _ends.setdefault(law, {}), BLOCK if law.noise is None else 1
+        blocks = observed // size
+        missing = [block for block in np.unique(blocks).tolist() if (rate, block) not in known]
+        if missing:
+            sums = np.concatenate([np.arange(block * size, (block + 1) * size) for block in missing])
+            low, high = (ends.reshape(-1, size) for ends in computed(law, sums, rate))
+            known |= {(rate, block): ends for block, *ends in zip(missing, low, high, strict=True)}
+        found = [known[rate, block] for block in blocks.tolist()]
+        low, high = (
+            np.array([ends[side][place] for ends, place in zip(found, observed % size, strict=True)]) for side in (0, 1)
+        )
+        return low, high
+
+    monkeypatch.setattr(CountLaw, "intervals", intervals)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from hubbub.accountant.mechanisms import KRR
 from hubbub.queries.estimation.estimates import Estimate, Estimates
@@ -52,6 +53,30 @@ def values(found: Sequence[Estimates], row: int) -> npt.NDArray[np.float64]:
 
 
 # What many estimates of one number are compared with the truth by
+
+RATE = 1e-6
+"""How often a check of so many batches fails although all is right, with a new seed: exactly, or nearly."""
+
+
+def most_deviations(batches: int) -> float:
+    """How many of its standard errors, known from the batches themselves, a mean may be off by (Student's law)."""
+    return float(stats.t.isf(RATE / 2, batches - 1))
+
+
+def least_share(batches: int, chance: float = 0.95) -> float:
+    """The share that what happens with that chance must exceed (the binomial law)."""
+    return float(stats.binom.ppf(RATE, batches, chance) - 1) / batches
+
+
+def most_share(batches: int, chance: float) -> float:
+    """The share that what happens with that chance must stay below."""
+    return 1 - least_share(batches, 1 - chance)
+
+
+def variance_ratios(batches: int) -> tuple[float, float]:
+    """Between what the true variance over that seen must be (χ², for numbers that are near normal)."""
+    least, most = (stats.chi2.isf(rate, batches - 1) / (batches - 1) for rate in (RATE / 2, 1 - RATE / 2))
+    return 1 / float(least), 1 / float(most)
 
 
 def z_score(estimates: Sequence[Estimate], truth: float) -> float:

@@ -2,6 +2,9 @@
 
 import os
 from collections.abc import Sequence
+from typing import TypeVar
+
+Case = TypeVar("Case")
 
 TIMES = int(os.environ.get("HUBBUB_EXAMPLES", "1"))
 """How many times the examples of a usual run a property test draws: `make exhaustive` says 10."""
@@ -10,8 +13,13 @@ EXHAUSTIVE = TIMES > 1
 """Whether grids are whole that a usual run samples."""
 
 
-def spread(cases: Sequence[int], usual: int) -> Sequence[int]:
+def spread(cases: Sequence[Case], usual: int) -> Sequence[Case]:
     """All cases in an exhaustive run; else so many of them, evenly from the first to the last."""
     if EXHAUSTIVE or len(cases) <= usual:
         return cases
     return [cases[index * (len(cases) - 1) // (usual - 1)] for index in range(usual)]
+
+
+def usually(few: int, whole: int) -> int:
+    """How many to draw: few in a usual run, and all of them in an exhaustive one."""
+    return whole if EXHAUSTIVE else few

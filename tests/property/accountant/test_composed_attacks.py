@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant import RAPPOR, Finite, Generic, Laplace, Part, compose_delta
 from hubbub.accountant.mechanisms import LocalMechanism
+from support.thoroughness import usually
 
 
 @st.composite
@@ -23,7 +24,7 @@ mechanisms = st.one_of(
 )
 
 
-@settings(max_examples=7, deadline=None)
+@settings(max_examples=usually(4, 7), deadline=None)
 @given(
     mechanisms,
     st.sampled_from([1, 2, 7, 90, 5000, 10**7]),

@@ -27,6 +27,7 @@ from hubbub.accountant import (
 )
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.mechanisms import AnyMechanism, Hashed, LocalMechanism
+from support.thoroughness import usually
 
 ALL_BUT_ONE = Fraction(2**32 - 1, 2**32)
 
@@ -58,9 +59,9 @@ parts = st.one_of(
     st.builds(Part, krr, reports, rounds, st.just(0), st.just(10**13)),
 )
 # The same questions in every run: a change that fails here failed by itself, not by the luck of the draw.
-extreme = settings(deadline=None, max_examples=5, derandomize=True)
-thorough = settings(deadline=None, max_examples=120, derandomize=True)
-costly = settings(deadline=None, max_examples=24, derandomize=True)
+extreme = settings(deadline=None, max_examples=usually(4, 5), derandomize=True)
+thorough = settings(deadline=None, max_examples=usually(30, 120), derandomize=True)
+costly = settings(deadline=None, max_examples=usually(6, 24), derandomize=True)
 """For what takes seconds, as masses of Gaussian noise do: the whole ends well before a test counts as hanging."""
 
 
@@ -141,6 +142,8 @@ def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
     one_round(KRR(3, Fraction(1, 2**32)), 10**11, 0, 0.1, 0.0)
 
 
+# In a usual run `test_many_rounds_are_bracketed` asks the same of fewer.
+@pytest.mark.exhaustive
 @costly
 @given(st.lists(parts, min_size=1, max_size=3), small, central)
 def test_many_rounds_are_bracketed_wherever_they_are_asked(several: list[Part], delta: float, epsilon: float) -> None:

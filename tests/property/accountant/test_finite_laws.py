@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant import Finite, Part, compose_delta, delta_bracket, epsilon_bracket
 from hubbub.accountant.mechanisms import exp_decimal, read_mechanism
+from support.thoroughness import usually
 
 Row = tuple[Fraction, ...]
 
@@ -24,7 +25,7 @@ def laws(draw: st.DrawFn, inputs: int = 4, outputs: int = 6, most: int = 30) -> 
     return Finite(tuple(rows))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=usually(10, 25))
 @given(laws(), st.integers(1, 10**7), st.floats(1e-12, 0.1))
 def test_the_ends_are_in_order_and_more_people_hide_better(mechanism: Finite, reports: int, delta: float) -> None:
     found = epsilon_bracket(mechanism, reports, delta)

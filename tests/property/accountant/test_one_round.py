@@ -18,6 +18,7 @@ from hubbub.accountant.bounds import (
 )
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism, Mechanism
+from support.thoroughness import usually
 
 many = st.floats(0.31, 12.0).map(lambda exponent: int(10**exponent))
 local = st.floats(-3.0, 1.3).map(lambda exponent: 10**exponent)
@@ -28,7 +29,7 @@ mechanisms = st.one_of(
     st.builds(Generic, local),
     st.builds(RAPPOR.from_local_epsilon, st.sampled_from([2, 3, 50, 10**6]), local),
 )
-quick = settings(deadline=None, max_examples=15)
+quick = settings(deadline=None, max_examples=usually(10, 15))
 
 
 def assert_sound(found: EpsilonBracket) -> None:
@@ -126,7 +127,7 @@ def test_more_categories_hurt_at_a_fixed_gamma(categories: int, extra: int, w: i
     assert not_above(few, epsilon_bracket(KRR.from_numerator(categories + extra, w), reports, delta))
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=usually(4, 6))
 @given(mechanism=mechanisms, reports=many, delta=small, dummies=st.sampled_from([1, 100, 10**6]))
 def test_dummies_never_hurt(mechanism: LocalMechanism, reports: int, delta: float, dummies: int) -> None:
     with_dummies = epsilon_bracket(mechanism, reports, delta, dummies=dummies)

@@ -15,6 +15,7 @@ from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.randomizers.unary import UnaryEncoding
+from support.remembered import remember_intervals
 
 RATE = 0.05
 KRR = KRandomizedResponse(16, 2**28)
@@ -202,3 +203,17 @@ def test_a_chance_of_as_many_is_hardly_above_the_exact_one() -> None:
     above, _ = tails(binomial(500, 4 / 256))
     found = law.chance_of_as_many(np.arange(30))
     assert np.all((above[:30] <= found + 1e-12) & (found <= above[:30] + 5e-9))
+
+
+@pytest.mark.parametrize(("dummies", "noise"), [(0, None), (40, None), (400, CENTRAL)])
+def test_ends_that_are_remembered_for_tests_are_those_computed_for_each_sum_alone(
+    dummies: int, noise: NoiseLaw | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`counted_once` computes those of neighbouring sums together."""
+    law = law_of_counts(KRR, 500, dummies, noise and ChainNoise(noise), 1)
+    sums = np.array([17, 60, 61, 64, 17, 127, 300])
+    alone = [law.intervals(sums[place : place + 1], rate) for rate in (0.05, 0.002) for place in range(len(sums))]
+    remember_intervals(monkeypatch)
+    for _ in range(2):
+        found = [law.intervals(sums, rate) for rate in (0.05, 0.002)]
+        assert np.hstack(found).tolist() == np.hstack(alone).tolist()
