@@ -405,7 +405,8 @@ def _too_wide(draft: Draft, of: PlannedQuery | PlannedSum) -> str:
     remedy = f"minimum_reports = {enough} is enough" if enough is not None else "no allowed minimum is enough"
     return (
         f"{of.name}: the expected 95 % half-width is {half_width(of):.4g}, wider than the whole range "
-        f"{of.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or choose a larger epsilon"
+        f"{of.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or choose a larger epsilon or "
+        "epsilon_local, whichever limits it"
     )
 
 
