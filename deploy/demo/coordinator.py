@@ -1,10 +1,8 @@
-"""Runs several worker processes that share the devices of a dataset."""
+"""Runs worker processes that share the devices of a dataset, in all rounds of the demo."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +12,14 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hubbub.deploy.demo.worker import DemoAssignment
+from hubbub.deploy.local.client_process import ClientProcess
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.simulate.dataset import Dataset
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import write_private
 from hubbub.protos.task.admission import Mode
-from hubbub.service.processes import subprocesses
+
+DEVICES_OF_A_WORKER = 1000
+"""A further worker is started for this many devices: to start one takes longer than to answer for them."""
 
 
 @dataclass
@@ -31,42 +31,48 @@ class SubmissionCounts:
     messages: dict[str, str] = field(default_factory=dict)
 
 
-async def submit_all(
-    pipeline: LocalPipeline,
-    dataset: Dataset,
-    round_number: int,
-    processes: int,
-    progress: Callable[[int], None],
-) -> SubmissionCounts:
-    """Have `processes` workers answer for every device; `progress` gets the number of further devices done.
+class DemoWorkers:
+    """At most `processes` worker processes that share so many devices; each is started with its first round."""
 
-    Raises:
-        HubbubError: if a worker fails; the others are stopped.
-    """
-    folder = pipeline.folder.of("client")
-    answers = folder / f"answers-{round_number}.parquet"
-    admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
-    written = pa.BufferOutputStream()
-    parquet.write_table(dataset.answers, written)
-    # The true answers, which only their owner may read, under any umask.
-    write_private(answers, written.getvalue().to_pybytes())
-    assignments = [
-        _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)
-        for index in range(processes)
-    ]
-    counts = SubmissionCounts()
-    try:
-        async with asyncio.TaskGroup() as group:
-            for index, each in enumerate(assignments):
-                log = pipeline.logs / f"worker-{round_number}-{index}.log"
-                group.create_task(_run(each, log, counts, progress))
-    except BaseExceptionGroup as failures:
-        # One message is enough: workers that fail together mostly fail for the same reason.
-        raise failures.exceptions[0] from None
-    finally:
-        # It contains the true answers, so it is removed whether the workers succeeded or not.
-        answers.unlink()
-    return counts
+    def __init__(self, pipeline: LocalPipeline, devices: int, processes: int) -> None:
+        self._pipeline = pipeline
+        count = min(processes, -(-devices // DEVICES_OF_A_WORKER))
+        logs = [pipeline.logs / f"worker-{index}.log" for index in range(count)]
+        self._workers = [ClientProcess("hubbub.deploy.demo.worker", log) for log in logs]
+
+    async def stop(self) -> None:
+        """End them, whatever they do."""
+        for worker in self._workers:
+            await worker.stop()
+
+    async def submit_all(
+        self, dataset: Dataset, round_number: int, progress: Callable[[int], None]
+    ) -> SubmissionCounts:
+        """Answer for every device; `progress` gets the number of further devices done.
+
+        Raises:
+            HubbubError: if a worker fails.
+        """
+        pipeline = self._pipeline
+        answers = pipeline.folder.of("client") / f"answers-{round_number}.parquet"
+        admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
+        written = pa.BufferOutputStream()
+        parquet.write_table(dataset.answers, written)
+        # The true answers, which only their owner may read, under any umask.
+        write_private(answers, written.getvalue().to_pybytes())
+        counts, of = SubmissionCounts(), len(self._workers)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index, worker in enumerate(self._workers):
+                    each = _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, of)
+                    group.create_task(_run(worker, each, counts, progress))
+        except BaseExceptionGroup as failures:
+            # One message is enough: workers that fail together mostly fail for the same reason.
+            raise failures.exceptions[0] from None
+        finally:
+            # It contains the true answers, so it is removed whether the workers succeeded or not.
+            answers.unlink()
+        return counts
 
 
 @dataclass(frozen=True)
@@ -111,49 +117,13 @@ def _assignment(
 
 
 async def _run(
-    assignment: DemoAssignment, log: Path, counts: SubmissionCounts, progress: Callable[[int], None]
+    worker: ClientProcess, assignment: DemoAssignment, counts: SubmissionCounts, progress: Callable[[int], None]
 ) -> None:
-    with log.open("wb") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *subprocesses.command("hubbub.deploy.demo.worker"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            env=subprocesses.environment(),
-            # Ctrl-C then reaches the demo alone, which ends the workers itself.
-            start_new_session=True,
-        )
-    try:
-        await _listen(process, assignment, counts, progress)
-        if await process.wait() != 0:
-            raise HubbubError(f"a worker ended with status {process.returncode}; the end of {log}: {_last_line(log)}")
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-
-async def _listen(
-    process: asyncio.subprocess.Process,
-    assignment: DemoAssignment,
-    counts: SubmissionCounts,
-    progress: Callable[[int], None],
-) -> None:
-    if process.stdin is None or process.stdout is None:
-        raise HubbubError("a worker has no pipes")
-    process.stdin.write(assignment.encode())
-    process.stdin.close()
-    while line := await process.stdout.readline():
-        said = json.loads(line)
-        if "dealt_with" in said:
-            progress(said["dealt_with"])
-        else:
-            counts.accepted += said["accepted"]
-            counts.refused.update(said["refused"])
-            counts.messages.update(said["messages"])
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "nothing"
+    """Have a worker run an assignment, and add the outcomes to `counts`."""
+    await worker.start()
+    worker.write(assignment.encode())
+    while "accepted" not in (said := await worker.read()):
+        progress(said["dealt_with"])
+    counts.accepted += said["accepted"]
+    counts.refused.update(said["refused"])
+    counts.messages.update(said["messages"])

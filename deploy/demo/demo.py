@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
 from hubbub.accountant.numbers import round_down_significant
-from hubbub.deploy.demo.coordinator import SubmissionCounts, submit_all
+from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts
 from hubbub.deploy.files import save
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
@@ -214,8 +214,10 @@ async def run(
                 # Registered before the pipeline is entered, so that it runs after the services have stopped.
                 stack.callback(_keep_logs, pipeline, out)
                 await stack.enter_async_context(pipeline)
+                workers = DemoWorkers(pipeline, dataset.devices, options.clients)
+                stack.push_async_callback(workers.stop)
             rounds = [
-                await _round(pipeline, dataset.in_round(number), options, number, stages, out)
+                await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out)
                 for number in range(options.rounds)
             ]
             with stages.stage("stop", "stop the services"):
@@ -287,6 +289,7 @@ def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
 
 async def _round(
     pipeline: LocalPipeline,
+    workers: DemoWorkers,
     dataset: Dataset,
     options: DemoOptions,
     number: int,
@@ -296,7 +299,7 @@ async def _round(
     truths = {question.name: _truth(dataset, question) for question in dataset.questions}
     label = f"round {number}: " if options.rounds > 1 else ""
     with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
-        counts = await pipeline.guard(submit_all(pipeline, dataset, number, options.clients, stages.advance))
+        counts = await pipeline.guard(workers.submit_all(dataset, number, stages.advance))
     await _fail_over(pipeline, number, options, stages)
     with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
         status = await pipeline.close_round(number)

@@ -1,7 +1,7 @@
 """Answers for many devices of the demo in one process, through a fleet or one by one.
 
-It runs as `python -m hubbub.deploy.demo.worker`, with one JSON document on stdin (see `DemoAssignment`). It prints a
-JSON line after every few devices, and a last one with the counts.
+It runs as `python -m hubbub.deploy.demo.worker`. Each line on stdin is an assignment (see `DemoAssignment`), one a
+round. It prints a JSON line after every few devices, and one with the counts when an assignment is done.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class DemoAssignment:
     round: int
 
     def encode(self) -> bytes:
-        """Return the assignment as the worker reads it from stdin."""
-        return json.dumps(asdict(self)).encode()
+        """Return the assignment as the line that the worker reads from stdin."""
+        return json.dumps(asdict(self)).encode() + b"\n"
 
 
 async def submit_rows(assignment: DemoAssignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
@@ -103,12 +103,13 @@ def _print(document: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read an assignment from stdin and run it."""
-    assignment = DemoAssignment(**json.loads(sys.stdin.read()))
-    rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
+    """Run the assignments on stdin, one after the other, until it is closed."""
     # Loaded objects stay: the garbage collector need not visit them again for every thousand devices.
     gc.freeze()
-    _print(asyncio.run(submit_rows(assignment, Path(assignment.task).read_bytes(), rows)))
+    for line in sys.stdin:
+        assignment = DemoAssignment(**json.loads(line))
+        rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
+        _print(asyncio.run(submit_rows(assignment, Path(assignment.task).read_bytes(), rows)))
 
 
 if __name__ == "__main__":

@@ -17,16 +17,12 @@ import numpy as np
 from hubbub.deploy.load.latency import COLUMNS, LoadCounts, StepResult
 from hubbub.deploy.load.schedule import LoadSchedule, devices_for
 from hubbub.deploy.load.worker import LoadAssignment
-from hubbub.protos.errors import HubbubError
-from hubbub.service.processes import subprocesses
+from hubbub.deploy.local.client_process import ClientProcess
 
 T = TypeVar("T")
 
 LEAD_SECONDS = 0.2
 """How long before its beginning a step is announced: a line reaches all workers in a fraction of this."""
-
-LONGEST_LINE = 2**20
-"""Most bytes of a worker's line."""
 
 
 @dataclass(frozen=True)
@@ -127,63 +123,29 @@ def _counts(said: dict[str, Any]) -> LoadCounts:
     return LoadCounts(Counter(said["refused"]), Counter(said["retries"]), dict(said["messages"]), said["unsent"])
 
 
-class _LoadProcess:
+class _LoadProcess(ClientProcess):
     """A worker process, and its output."""
 
     def __init__(self, assignment: LoadAssignment, log: Path) -> None:
+        super().__init__("hubbub.deploy.load.worker", log)
         self.folder = Path(assignment.rows)
         self._assignment = assignment
-        self._log = log
-        self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
+        """Start it with its assignment."""
         self.folder.mkdir()
-        with self._log.open("wb") as errors:
-            self._process = await asyncio.create_subprocess_exec(
-                *subprocesses.command("hubbub.deploy.load.worker"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                env=subprocesses.environment(),
-                limit=LONGEST_LINE,
-                # Ctrl-C then reaches the command alone, which ends the workers itself.
-                start_new_session=True,
-            )
-        self._write(self._assignment.encode())
-
-    async def stop(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        await super().start()
+        self.write(self._assignment.encode())
 
     async def until_ready(self, progress: LoadProgress) -> None:
         """Return when its devices are ready."""
-        while "all_ready" not in (said := await self._said()):
+        while "all_ready" not in (said := await self.read()):
             progress.ready(said.get("ready", 0))
 
     async def run(self, begins: float, progress: LoadProgress) -> dict[str, Any]:
         """Make it run its next step; return the outcome."""
-        self._write(json.dumps({"begins": begins}).encode() + b"\n")
-        while "result" not in (said := await self._said()):
+        self.write(json.dumps({"begins": begins}).encode() + b"\n")
+        while "result" not in (said := await self.read()):
             progress.dealt_with(said.get("dealt_with", 0))
         result: dict[str, Any] = said["result"]
         return result
-
-    def _write(self, line: bytes) -> None:
-        if self._process is None or self._process.stdin is None:
-            raise HubbubError("a worker was not started")
-        self._process.stdin.write(line)
-
-    async def _said(self) -> dict[str, Any]:
-        if self._process is None or self._process.stdout is None:
-            raise HubbubError("a worker was not started")
-        line = await self._process.stdout.readline()
-        if not line:
-            await self._process.wait()
-            lines = self._log.read_text(errors="replace").strip().splitlines()
-            raise HubbubError(f"a worker ended with status {self._process.returncode}: {(lines or ['nothing'])[-1]}")
-        said: dict[str, Any] = json.loads(line)
-        if "failed" in said:
-            raise HubbubError(said["failed"])
-        return said

@@ -13,13 +13,15 @@ import struct
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from hubbub.protos.errors import EnvelopeError
-from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, OuterOpener, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, suite_named
 from hubbub.service.processes.hardening import disable_core_dumps
+
+if TYPE_CHECKING:  # a process that opens envelopes would load tasks and questions for it, and there is one on each core
+    from hubbub.protos.messages import Submission
 
 _HEADER = struct.Struct(">32sI32sIIHH")
 """The header of a piece: task id, round, key-set hash, bytes of all inner envelopes, number of submissions, and the

@@ -1,16 +1,25 @@
-"""Running `hubbub` as people do: a process of its own (`support.forked`), its exit status, stdout and stderr."""
+"""Running `hubbub` as people do: a process of its own (`support.forked`), its exit status, stdout and stderr.
+
+A test of what a command does, and not of how it starts and ends, may run it in its own process (`hubbub_here`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from support.forked import Place, be, context
+import pytest
+
+from support.forked import PROGRAM, Place, be, context
 from support.patience import PATIENCE
 
 
@@ -48,12 +57,45 @@ def hubbub(*words: str | Path, folder: Path | None = None) -> Ran:
         return ran
 
 
+def hubbub_here(*words: str | Path) -> Ran:
+    """Run `hubbub` with these words in this process, which imports what a command needs once for all tests.
+
+    Services that it starts are forked (`support.preloaded`), as those of a test are.
+    """
+    from hubbub.cli.main import main
+    from support.preloaded import fork_services
+
+    fork_services(True)
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ),
+        _signals(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main([str(word) for word in words])
+    assert isinstance(ended.value.code, int)
+    return Ran(ended.value.code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Handle signals afterwards as before: a command may handle them in its own way until its process ends."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
 def _run(words: Sequence[str], place: Place, out: Path, err: Path) -> None:
     place.enter()
     _become(0, os.devnull, os.O_RDONLY)
     _become(1, out, os.O_WRONLY)
     _become(2, err, os.O_WRONLY)
-    be(words)
+    be(PROGRAM, words)
 
 
 def _become(number: int, path: Path | str, flags: int) -> None:

@@ -11,6 +11,7 @@ import atexit
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,16 +21,22 @@ from pathlib import Path
 
 from hubbub.service.processes.subprocesses import SAFE_PATH
 
+PROGRAM = "hubbub.cli.main"
+"""The module of `hubbub`."""
+
 LOADED = (
     "hubbub.accountant",
     "hubbub.analyzer.certifier",
     "hubbub.analyzer.server",
+    "hubbub.client",
     "hubbub.cli.app",
     "hubbub.cli.commands.analyzer",
     "hubbub.cli.commands.hop",
     "hubbub.cli.commands.shuffler",
-    "hubbub.cli.main",
+    PROGRAM,
     "hubbub.deploy.init.folders",
+    "hubbub.deploy.load.credentials",
+    "hubbub.deploy.load.individually",
     "hubbub.planning.plan",
     "hubbub.protos.sealing.envelope",
     "hubbub.shuffler.cluster.failover",
@@ -81,20 +88,23 @@ class Place:
         os.environ.update(self.environment)
 
 
-def be(words: Sequence[str]) -> None:
-    """Be `hubbub WORDS`, with what its descriptors 0, 1 and 2 are now."""
-    from hubbub.cli.main import main
-
+def be(module: str, words: Sequence[str]) -> None:
+    """Be `python -m MODULE WORDS`, with what its descriptors 0, 1 and 2 are now."""
     # Those of the first process remember what kind of file they were opened for.
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
     if os.environ.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
     sys.argv = ["hubbub", *words]
-    # What `multiprocessing` starts from here imports what it would import from a program started by its name.
-    sys.modules["__main__"] = sys.modules["hubbub.cli.main"]
     try:
-        main()
+        if module == PROGRAM:
+            # What `multiprocessing` starts from here imports what it would import from a program started by its name.
+            sys.modules["__main__"] = sys.modules[PROGRAM]
+            sys.modules[PROGRAM].main()
+        else:
+            # A module that the first process has imported is read again, as Python does with `-m`.
+            sys.modules.pop(module, None)
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
         # A process of `multiprocessing` ends without these.
         atexit._run_exitfuncs()

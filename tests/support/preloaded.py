@@ -1,4 +1,4 @@
-"""Services of `LocalPipeline` and its like, forked from a process that has imported them.
+"""Services of `LocalPipeline` and its like, and workers that play devices, forked from a process that imported them.
 
 A service started so is a process of its own, in a session of its own, with the environment, descriptors and exit status
 that it would have. What `ps` shows of it is the first process: its words, and the environment that it was given.
@@ -10,11 +10,13 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from hubbub.deploy.local.client_process import LONGEST_LINE, ClientProcess
 from hubbub.deploy.local.process import ServiceProcess, service_environment
 from hubbub.service.processes import subprocesses
 from support.forked import Place, be, context
@@ -22,12 +24,13 @@ from support.forked import Place, be, context
 READ_AT_START = ("LD_", "MALLOC_", "GRPC_", "OPENSSL_", "PYTHON")
 """Beginnings of variables that are read when a process starts, or a library is loaded."""
 
-start_from_nothing = ServiceProcess._spawn
+start_service_from_nothing, start_client_from_nothing = ServiceProcess._spawn, ClientProcess._spawn
 
 
 def fork_services(forked: bool) -> None:
-    """Have services forked from now on, or started from nothing."""
-    setattr(ServiceProcess, "_spawn", spawn if forked else start_from_nothing)  # noqa: B010 - a method of its own
+    """Have services, and the workers that play devices, forked from now on, or started from nothing."""
+    setattr(ServiceProcess, "_spawn", spawn_service if forked else start_service_from_nothing)  # noqa: B010 - a method
+    setattr(ClientProcess, "_spawn", spawn_client if forked else start_client_from_nothing)  # noqa: B010
 
 
 class Started:
@@ -39,7 +42,7 @@ class Started:
         self.stdout = stdout
         self.returncode: int | None = None
         self._process = process
-        self._stdin = os.fdopen(stdin, "wb")
+        self.stdin = os.fdopen(stdin, "wb", buffering=0)
         self._ended = asyncio.Event()
         asyncio.get_running_loop().add_reader(process.sentinel, self._end)
 
@@ -48,7 +51,7 @@ class Started:
         self._process.join()
         self.returncode = self._process.exitcode
         self._process.close()
-        self._stdin.close()
+        self.stdin.close()
         self._ended.set()
 
     async def wait(self) -> int:
@@ -61,37 +64,54 @@ class Started:
         """Send it SIGTERM."""
         os.kill(self.pid, signal.SIGTERM)
 
+    def kill(self) -> None:
+        """Send it SIGKILL."""
+        os.kill(self.pid, signal.SIGKILL)
 
-async def spawn(service: ServiceProcess) -> Any:
+
+async def spawn_service(service: ServiceProcess) -> Any:
     """Start a service, in the place of `ServiceProcess._spawn`."""
-    environment = service_environment(service.environment)
+    words = (*service._program, str(service._settings), "--json")
+    with service.log.open("ab") as log:
+        started = await _forked(words, service_environment(service.environment), log)
+    return started or await start_service_from_nothing(service)
+
+
+async def spawn_client(worker: ClientProcess) -> Any:
+    """Start a worker, in the place of `ClientProcess._spawn`."""
+    with worker._log.open("wb") as log:
+        started = await _forked(subprocesses.command(worker._module), subprocesses.environment(), log)
+    return started or await start_client_from_nothing(worker)
+
+
+async def _forked(words: Sequence[str], environment: dict[str, str], log: BinaryIO) -> Started | None:
+    """Fork what these words start; None if they run no module, or if it must be started from nothing."""
     differ = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
     usual = {subprocesses.SAFE_PATH, "PYTHONUNBUFFERED", "PYTHONPATH"}
-    by_name = service._program == subprocesses.command("hubbub.cli.main", service.name)
-    if not by_name or any(name.startswith(READ_AT_START) for name in differ - usual):
-        return await start_from_nothing(service)
+    python = subprocesses.command("")[:-1]
+    if tuple(words[: len(python)]) != python or any(name.startswith(READ_AT_START) for name in differ - usual):
+        return None
     stdin, to_stdin = os.pipe()
     from_stdout, stdout = os.pipe()
     is_there, there = os.pipe()
-    words = [service.name, str(service._settings), "--json"]
+    module, *rest = words[len(python) :]
     try:
-        with service.log.open("ab") as log:
-            given = tuple(map(DupFd, (stdin, stdout, log.fileno(), there)))
-            process = context().Process(target=_serve, args=(words, Place.here(environment), given))
-            process.start()
+        given = tuple(map(DupFd, (stdin, stdout, log.fileno(), there)))
+        process = context().Process(target=_serve, args=(module, rest, Place.here(environment), given))
+        process.start()
     finally:
         for each in (stdin, stdout, there):
             os.close(each)
     # It is the first of its group from here on, so `kill` finds it.
     os.read(is_there, 1)
     os.close(is_there)
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(from_stdout, "rb"))
     return Started(process, to_stdin, reader)
 
 
-def _serve(words: list[str], place: Place, given: tuple[Any, ...]) -> None:
+def _serve(module: str, words: list[str], place: Place, given: tuple[Any, ...]) -> None:
     os.setsid()
     *standard, there = [each.detach() for each in given]
     for number, descriptor in enumerate(standard):
@@ -102,4 +122,4 @@ def _serve(words: list[str], place: Place, given: tuple[Any, ...]) -> None:
     place.enter()
     tests = str(Path(__file__).parents[1])
     sys.path[:] = [each for each in sys.path if each and not each.startswith(tests)]
-    be(words)
+    be(module, words)

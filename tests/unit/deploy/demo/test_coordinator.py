@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from stat import S_IMODE
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from pyarrow import parquet
 
 from hubbub.deploy.demo import coordinator
 from hubbub.deploy.demo.worker import DemoAssignment
+from hubbub.deploy.local.client_process import ClientProcess
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.protos.task.admission import Mode
@@ -52,7 +54,7 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
 ) -> None:
     modes = []
 
-    async def play(assignment: DemoAssignment, *rest: Any) -> None:
+    async def play(_worker: ClientProcess, assignment: DemoAssignment, *rest: Any) -> None:
         assert parquet.read_table(assignment.answers) == ROWS
         modes.extend(map(mode, (assignment.answers, assignment.tickets)))
         if fails:
@@ -60,7 +62,7 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
 
     monkeypatch.setattr(coordinator, "_run", play)
     dataset = cast(Dataset, SimpleNamespace(answers=ROWS, devices=2))
-    playing = coordinator.submit_all(pipeline(tmp_path), dataset, 0, 2, print)
+    playing = coordinator.DemoWorkers(pipeline(tmp_path), 2, 2).submit_all(dataset, 0, print)
     if fails:
         with pytest.raises(OSError, match="a worker that fails"):
             await playing
@@ -71,6 +73,44 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
     assert [path.name for path in content(tmp_path)] == ["tickets.jsonl"]
 
 
+class Kept:
+    """A worker that notes what it is told, and accepts all devices."""
+
+    made: ClassVar[list[Kept]] = []
+
+    def __init__(self, module: str, log: Path) -> None:
+        assert (module, log.name) == ("hubbub.deploy.demo.worker", f"worker-{len(self.made)}.log")
+        self.told: list[DemoAssignment] = []
+        self.made.append(self)
+
+    async def start(self) -> None:
+        """It is there."""
+
+    def write(self, line: bytes) -> None:
+        self.told.append(DemoAssignment(**json.loads(line)))
+
+    async def read(self) -> dict[str, Any]:
+        return {"accepted": self.told[-1].last - self.told[-1].first, "refused": {}, "messages": {}}
+
+
+async def test_devices_are_shared_by_as_many_workers_as_pay_which_stay_for_all_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "ClientProcess", Kept)
+    monkeypatch.setattr(Kept, "made", [])
+    dataset = cast(Dataset, SimpleNamespace(answers=ROWS, devices=2500))
+    workers = coordinator.DemoWorkers(pipeline(tmp_path), 2500, 8)
+    for number in (0, 1):
+        assert (await workers.submit_all(dataset, number, print)).accepted == 2500
+    shares = [[(each.round, each.first, each.last) for each in worker.told] for worker in Kept.made]
+    parts = ((0, 833), (833, 1666), (1666, 2500))
+    assert shares == [[(number, first, last) for number in (0, 1)] for first, last in parts]
+    Kept.made.clear()
+    coordinator.DemoWorkers(pipeline(tmp_path), 2500, 2)
+    assert len(Kept.made) == 2
+
+
+@pytest.mark.from_nothing
 async def test_a_player_is_told_by_its_stdin_and_by_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +123,7 @@ async def test_a_player_is_told_by_its_stdin_and_by_nothing_else(
     monkeypatch.setattr("asyncio.create_subprocess_exec", start)
     dataset = cast(Dataset, SimpleNamespace(answers=ROWS, devices=2))
     with pytest.raises(OSError, match="not started"):
-        await coordinator.submit_all(pipeline(tmp_path), dataset, 0, 1, print)
+        await coordinator.DemoWorkers(pipeline(tmp_path), 2, 1).submit_all(dataset, 0, print)
     assert [words[1:-1] for words in started] == [("-P", "-m", "hubbub.deploy.demo.worker")]
     (given,) = [words[-1] for words in started]
     assert given == subprocesses.environment()
