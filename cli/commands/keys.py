@@ -185,9 +185,8 @@ def revoke(
         if as_json:
             print_json({"tickets_redeemed": found.redeemed, "devices_revoked": found.revoked})
             return
-        console().print(
-            f"in all: tickets redeemed {found.redeemed}, devices revoked {found.revoked}", markup=False, soft_wrap=True
-        )
+        told = f"devices revoked in all: {found.revoked}; tickets redeemed in all: {found.redeemed}"
+        console().print(told, markup=False, soft_wrap=True)
 
 
 def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRotation, KeyLocation], str]) -> None:

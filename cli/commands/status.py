@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
-    task: Annotated[str | None, typer.Option("--task", help="Show only the rounds of this task (name or id).")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help="Show only the rounds of this task (name, or 8 digits of its id or more)."),
+    ] = None,
     watch: Annotated[
         bool,
         typer.Option("--watch", help="Repeat every 2 seconds until Ctrl-C; with --json, print one line each time."),

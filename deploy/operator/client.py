@@ -140,7 +140,7 @@ class Overview:
     """The kinds of parts with incidents at each hop that answered; hops do not report batches and rounds."""
 
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
-        """Return the rounds of one task, by its name or its id in hex; all rounds if `task` is None.
+        """Return the rounds of one task, by its name, or the first 8 digits of its id or more; all if `task` is None.
 
         `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
 
@@ -150,9 +150,9 @@ class Overview:
         if task is None:
             return self
         # The shuffler's states have no names of tasks; the analyzer's have.
-        analyzer = [each for each in self.analyzer or () if task in (each.id.task_name, each.id.task_id.hex())]
-        known = {task, *seen, *(each.id.task_id.hex() for each in analyzer)}
-        shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known]
+        analyzer = [each for each in self.analyzer or () if task == each.id.task_name or _begins(each.id.task_id, task)]
+        known = {*seen, *(each.id.task_id.hex() for each in analyzer)}
+        shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known or _begins(each.task_id, task)]
         if not (shuffler or analyzer):
             raise HubbubError(self._no_round_of(task))
         # The rounds of a service that did not answer stay unknown.
@@ -164,7 +164,7 @@ class Overview:
 
     def _no_round_of(self, task: str) -> str:
         if self.shuffler and "analyzer" in self.errors and not _is_id(task):
-            remedy = "give the task's id (64 hex digits), or leave out --task"
+            remedy = "give the first 8 digits of the task's id or more, or leave out --task"
             return (
                 f"only the analyzer has the names of tasks, and it did not answer; {remedy}; {self.errors['analyzer']}"
             )
@@ -175,7 +175,12 @@ class Overview:
 
 
 def _is_id(task: str) -> bool:
-    return re.fullmatch("[0-9a-f]{64}", task) is not None
+    """Whether it may be a task's id in hex, or the beginning of one, such as the 12 digits of `hubbub status`."""
+    return re.fullmatch("[0-9a-f]{8,64}", task) is not None
+
+
+def _begins(task_id: bytes, task: str) -> bool:
+    return _is_id(task) and task_id.hex().startswith(task)
 
 
 def located(error: HubbubError, address: str) -> str:

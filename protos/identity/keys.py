@@ -148,6 +148,11 @@ def load_public(path: Path) -> bytes:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
+    except PermissionError as error:
+        # Never advise new keys here: the identity exists, and another one would be another party.
+        raise SignatureError(
+            f"cannot read {path}: {error.strerror}; give the file to the account that reads it, with chown"
+        ) from error
     except OSError as error:
         raise SignatureError(f"cannot read {path}: {error.strerror}; make keys with `hubbub init`") from error
 

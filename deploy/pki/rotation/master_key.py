@@ -35,6 +35,8 @@ class MasterKeyRotation:
 
     def remove(self, location: KeyLocation) -> str:
         """Have the shuffler destroy its retired keys."""
+        if not any(key.state is KeyState.RETIRED for key in keys_of(_ask(location, CredentialAction.STATUS))):
+            return "nothing changed: no master key is retired"
         _ask(location, CredentialAction.FORGET)
         return "devices with credentials of a removed key redeem their tickets again automatically"
 
