@@ -156,7 +156,7 @@ def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
     assert overview.of_task(TASK.id.hex()[:12]).shuffler == [round_]
     with pytest.raises(HubbubError):
         overview.of_task(TASK.id.hex()[:7])
-    says = "only the analyzer has the names of tasks, and it did not answer; give the first 8 digits .*; the analyzer did not"
+    says = "only the analyzer has the names of tasks, and it did not answer; give the first 8 .*; the analyzer did"
     with pytest.raises(HubbubError, match=says):
         overview.of_task(TASK.name)
     assert overview.of_task(TASK.name, {TASK.id.hex()}).shuffler == [round_]
