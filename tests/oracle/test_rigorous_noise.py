@@ -18,6 +18,7 @@ from hubbub.accountant.rigorous.noise import noise_curve, noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError
 from hubbub.accountant.rigorous.prove import prove
 from support.noise_pairs import pair_of, product_divergence
+from support.thoroughness import EXHAUSTIVE
 
 HALF, FLAT = NoiseLaw("geometric", 2**31, 3), NoiseLaw("geometric", 2**32 - 2**28, 4)
 BELL, LONG = NoiseLaw("gaussian", 3 * 2**31, 3), NoiseLaw.of("geometric", Fraction(3, 5), 27)
@@ -89,12 +90,14 @@ def test_what_the_fast_path_certifies_is_proven_and_one_per_cent_less_is_not(
     if product_divergence([pair], Fraction(less) * Fraction(101, 100)) <= Fraction(delta):
         # Then people hide more than noise does, or nothing does but the randomizer.
         return
-    if found.bound == "noise":
+    tree = isinstance(mechanism.randomizer, TreeNodes)
+    # A tree's node is refused by one attempt after the other, for ten seconds or more: one of them in a usual run.
+    if found.bound == "noise" and (not tree or EXHAUSTIVE or (mechanism, reports, delta) == (MECHANISMS[6], 1, 0.3)):
         with pytest.raises(NotProvenError) as refused:
             prove(mechanism, reports, less, delta)
         # With two symbols and nobody else honest the pair is the view itself; else it is the theorem's own δ.
         # No attack on a tree's node is stated, so nothing is refuted.
-        assert refused.value.refuted or reports > 1 or isinstance(mechanism.randomizer, TreeNodes)
+        assert refused.value.refuted or reports > 1 or tree
 
 
 def test_a_false_claim_about_two_symbols_is_refuted() -> None:
