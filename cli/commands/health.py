@@ -80,11 +80,15 @@ STOPPING = frozenset({"store", "rounds"})
 def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> str:
     from hubbub.protos.errors import Distrusted
 
-    ports = ", ".join(f"{name} at {address}" for name, address in silent.items())
-    why = "; ".join(dict.fromkeys(map(str, reasons.values())))
+    at = {name: f"{name} at {address}" for name, address in silent.items()}
+    causes = {str(each) for each in reasons.values()}
+    if len(causes) > 1:
+        told = "; ".join(f"{port}: {reasons[name]}" if name in reasons else port for name, port in at.items())
+    else:
+        told = f"{', '.join(at.values())}: {''.join(causes)}"
     # A service that presents a wrong certificate runs, and its log does not mention it.
     log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may have the cause"
-    return f"{ports}: {why}{log}"
+    return f"{told}{log}"
 
 
 def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
@@ -96,7 +100,7 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
         "store": f"its store in {store} cannot be used ({why})",
         "rounds": "a step of a round fails",
     }
-    return f"{' '.join(said[part] for part in failing)}; see its log and `hubbub status`"
+    return f"{'; '.join(said[part] for part in failing)}; see its log and `hubbub status`"
 
 
 def _said(part: str) -> str:

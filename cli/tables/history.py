@@ -90,7 +90,8 @@ def in_words(history: CertificateHistory) -> str:
     last = history.last
     if history.problems:
         return "these certificates are not one history; the problems are listed at the end"
-    return f"one history of {len(last.history)} rounds, all that were released, by the shuffler's records"
+    rounds = "1 round" if len(last.history) == 1 else f"{len(last.history)} rounds"
+    return f"one history of {rounds}, all that were released, by the shuffler's records"
 
 
 def history_ladder(history: CertificateHistory) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from hubbub.cli.commands.health import ServiceKind, command
+from hubbub.cli.commands.health import ServiceKind, _silent, command
 from hubbub.deploy.init.cluster import STORES, Cluster
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.init.hops import Hops
@@ -140,3 +140,13 @@ async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:
     ports, files = ports_of("shuffler", tls.parent / "shuffler.toml")
     with pytest.raises(HubbubError, match="not a certificate for a host name"):
         await ask(ports, files, 0)
+
+
+def test_ports_that_do_not_serve_for_different_reasons_have_each_its_own() -> None:
+    silent = {"submission": "h:1", "control": "h:2"}
+    refused, distrusted = HubbubError("no server listens there"), HubbubError("it is not trusted")
+    told = _silent(silent, {"submission": refused, "control": distrusted})
+    assert told.startswith("submission at h:1: no server listens there; control at h:2: it is not trusted;")
+    assert _silent(silent, {"submission": refused, "control": refused}).startswith(
+        "submission at h:1, control at h:2: no server listens there;"
+    )
