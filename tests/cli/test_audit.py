@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.cli.main import main
-from support.cli import hubbub
+from support.cli import hubbub_here
 
 TASK = """
 [task]
@@ -77,7 +77,7 @@ def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixtu
 def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
     """150 rounds at confidence 0.9999995: a right system is accused with probability 5e-7 at most."""
     words = ("--rounds", "150", "--under-minimum", "0", "--confidence", "0.9999995")
-    ran = hubbub("audit", task, *words, "--out", tmp_path / "kept", "--plot", tmp_path / "audit.svg", "--json")
+    ran = hubbub_here("audit", task, *words, "--out", tmp_path / "kept", "--plot", tmp_path / "audit.svg", "--json")
     assert ran.status == 0, ran.err
     document = ran.json
     assert document["consistent"] is True
@@ -86,7 +86,7 @@ def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
     assert document["attacks"][0]["opened"] == 150
     assert (document["noise"], document["second_deliveries"]) == ([], 19)
     assert document["second_deliveries_that_differ"] == 0
-    assert hubbub("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
+    assert hubbub_here("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
     assert (tmp_path / "kept" / "logs" / "full" / "analyzer.log").is_file()
     drawn = (tmp_path / "audit.svg").read_text()
     assert f"certificate: ε ≤ {document['epsilon_certified']:.4g}" in drawn

@@ -11,7 +11,7 @@ import pytest
 from hubbub.cli.commands.plan import _auto_words
 from hubbub.planning.plan import plan
 from hubbub.protos.task.draft import read_draft
-from support.cli import hubbub
+from support.cli import hubbub_here
 
 TASK = """
 [task]
@@ -42,13 +42,13 @@ def written(folder: Path, cap: int = 40, noise: str = "always") -> Path:
 
 
 def test_plan_shows_the_sum_then_its_digits_and_what_is_given_up(tmp_path: Path) -> None:
-    ran = hubbub("plan", written(tmp_path), "--no-compare")
+    ran = hubbub_here("plan", written(tmp_path), "--no-compare")
     assert ran.status == 0, ran.err
     rows = [line.split("│")[1].strip() for line in ran.out.splitlines() if line.startswith("│ delay")]
     assert rows == ["delay", *(f"delay-bit-{place}" for place in range(1, 6))]
     assert "delay: asked by 5 digits, each a query of its own with noise of its own" in ran.out
     assert "if shuffler and analyzer collude, ε_local = 40.0000 is all that is left for it" in ran.out
-    document = json.loads(hubbub("plan", tmp_path / "task.toml", "--no-compare", "--json").out)
+    document = json.loads(hubbub_here("plan", tmp_path / "task.toml", "--no-compare", "--json").out)
     assert [each["name"] for each in document["queries"]] == document["sums"][0]["digits"] == rows[1:]
 
 
@@ -60,7 +60,7 @@ def test_plan_shows_the_sum_then_its_digits_and_what_is_given_up(tmp_path: Path)
     ],
 )
 def test_plan_refuses_digits_that_are_worth_nothing(tmp_path: Path, cap: int, noise: str, message: str) -> None:
-    ran = hubbub("plan", written(tmp_path, cap, noise))
+    ran = hubbub_here("plan", written(tmp_path, cap, noise))
     assert ran.status != 0
     assert message in ran.err
 
@@ -74,7 +74,7 @@ def test_noise_that_is_left_out_is_not_that_of_digits() -> None:
 def test_simulate_shows_the_sum_alone(tmp_path: Path) -> None:
     data = tmp_path / "data.csv"
     data.write_text("delay\n" + "\n".join(str(place % 61) for place in range(1200)) + "\n")
-    ran = hubbub("simulate", written(tmp_path), "--data", data)
+    ran = hubbub_here("simulate", written(tmp_path), "--data", data)
     assert ran.status == 0, ran.err
     assert "delay in minutes" in ran.out
     assert "sum" in ran.out

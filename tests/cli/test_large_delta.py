@@ -16,7 +16,7 @@ from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_tasks
 from support.certificates import content_of, counts, encode
-from support.cli import hubbub
+from support.cli import hubbub_here
 from support.queries import krr_query
 from support.samples import FEW, HALF, START, Parties, sample_task, signed
 
@@ -36,7 +36,7 @@ def drafted(folder: Path, delta: str) -> Path:
 
 
 def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
-    ran = hubbub("plan", drafted(tmp_path, "0.9"))
+    ran = hubbub_here("plan", drafted(tmp_path, "0.9"))
     assert ran.status == 1
     assert "privacy.delta is 0.9, but at most 0.0001 for minimum_reports = 1000" in ran.err
     assert "would allow publishing one person's answers" in ran.err
@@ -56,10 +56,10 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
 )
 def test_plan_tells_what_delta_means_and_the_most_of_a_round(tmp_path: Path, delta: str, says: str) -> None:
     path = drafted(tmp_path, delta)
-    ran = hubbub("plan", path)
+    ran = hubbub_here("plan", path)
     assert says in ran.out
     assert "a round takes at most 1,000,000 submissions, which need 0.084 GB of the shuffler's disk" in ran.out
-    document = hubbub("plan", path, "--json").json
+    document = hubbub_here("plan", path, "--json").json
     assert (document["maximum_reports"], document["largest_delta"]) == (1_000_000, 1e-4)
     assert document["maximum_disk_bytes"] == 84_000_000
 
@@ -73,21 +73,21 @@ def test_verify_warns_of_a_large_delta(tmp_path: Path) -> None:
     path.write_bytes(encode(content_of(TASK, PARTIES, [counts(TASK, 0, 25)]), PARTIES))
     why = f"the task's reason: {FEW}"
     warning = f"δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little; {why}"
-    ran = hubbub("verify", path)
+    ran = hubbub_here("verify", path)
     assert ran.status == 0
     assert f"warning: {warning}" in ran.out
     assert "ε ≤ 0.0 (" in ran.out
-    assert hubbub("verify", path, "--json").json["delta_warning"] == f"warning: {warning}"
-    of_all = hubbub("verify", tmp_path, "--json").json["histories"][0]
+    assert hubbub_here("verify", path, "--json").json["delta_warning"] == f"warning: {warning}"
+    of_all = hubbub_here("verify", tmp_path, "--json").json["histories"][0]
     assert of_all["delta_warning"] == f"warning: {warning}"
-    assert f"warning: {warning}" in hubbub("verify", tmp_path).out
+    assert f"warning: {warning}" in hubbub_here("verify", tmp_path).out
 
 
 def test_signing_warns_of_a_large_delta(tmp_path: Path) -> None:
     key, path = tmp_path / "key.pem", tmp_path / "task.json"
     PARTIES.operator.save(key)
     path.write_bytes(SignedTask(TASK).encode())
-    ran = hubbub("sign", path, "--key", key)
+    ran = hubbub_here("sign", path, "--key", key)
     assert ran.status == 0
     assert "warning: δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little" in ran.err
 
@@ -125,9 +125,9 @@ def test_plan_says_where_a_full_round_is_promised_nothing(tmp_path: Path, most: 
     """A δ that is held against the minimum alone allows whatever is told in a large round: ε <= 0, without a word."""
     path = tmp_path / "task.toml"
     path.write_text(FEW_REPORTS.format(most=most))
-    assert hubbub("plan", path, "--json").json["too_weak_when_full"] == too_weak
+    assert hubbub_here("plan", path, "--json").json["too_weak_when_full"] == too_weak
     says = "in a round of maximum_reports = 100,000 the certificate would state epsilon <= 0 for on: δ = 0.033 alone"
-    assert (says in hubbub("plan", path).out) is bool(too_weak)
+    assert (says in hubbub_here("plan", path).out) is bool(too_weak)
 
 
 def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path) -> None:
@@ -138,12 +138,12 @@ def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path)
     for reports, warning in ((20, None), (400, "on has 400 reports, and δ = 0.005 is above 1 / 400"), (100_000, ZERO)):
         path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, reports)]), PARTIES))
         whole = warning and f"warning: round 0 promises nothing, because δ is too large: {warning}"
-        document = hubbub("verify", path, "--json").json
+        document = hubbub_here("verify", path, "--json").json
         assert (document["epsilon_warning"], document["delta_warning"]) == (whole, None)
-        of_all = hubbub("verify", tmp_path, "--json").json["histories"][0]["rounds"][0]
+        of_all = hubbub_here("verify", tmp_path, "--json").json["histories"][0]["rounds"][0]
         assert of_all["epsilon_warning"] == whole
         for given in (path, tmp_path):
-            out = hubbub("verify", given).out
+            out = hubbub_here("verify", given).out
             assert (whole in out) if whole else ("warning" not in out)
 
 
@@ -157,12 +157,12 @@ def test_verify_says_nothing_of_a_delta_that_is_usual(tmp_path: Path) -> None:
     task = sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3))
     path = tmp_path / "certificate.json"
     path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, 25)]), PARTIES))
-    assert hubbub("verify", path, "--json").json["delta_warning"] is None
-    assert "warning" not in hubbub("verify", path).out
+    assert hubbub_here("verify", path, "--json").json["delta_warning"] is None
+    assert "warning" not in hubbub_here("verify", path).out
 
 
 def test_account_computes_at_any_delta_and_says_when_it_is_large() -> None:
-    usual, large = (hubbub("account", "epsilon", *KRR, "--delta", delta, "--json") for delta in ("1e-4", "2e-4"))
+    usual, large = (hubbub_here("account", "epsilon", *KRR, "--delta", delta, "--json") for delta in ("1e-4", "2e-4"))
     assert (usual.status, usual.err) == (0, "")
     assert large.json["epsilon_upper"] < usual.json["epsilon_upper"]
     assert "δ = 0.0002 is above 0.0001 = 0.1 / 1000 reports, so this ε promises little" in large.err
@@ -170,6 +170,6 @@ def test_account_computes_at_any_delta_and_says_when_it_is_large() -> None:
 
 @pytest.mark.parametrize(("delta", "says"), [("0.9", "so epsilon is 0 and promises nothing"), ("1", "below 1")])
 def test_account_refuses_a_delta_at_which_epsilon_is_nothing(delta: str, says: str) -> None:
-    ran = hubbub("account", "epsilon", *KRR, "--delta", delta)
+    ran = hubbub_here("account", "epsilon", *KRR, "--delta", delta)
     assert (ran.status != 0, ran.out) == (True, "")
     assert says in ran.err

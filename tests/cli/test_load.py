@@ -14,14 +14,14 @@ from hubbub.deploy.load.local_target import deployment_of, pipeline
 from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, devices_for
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
-from support.cli import hubbub
+from support.cli import hubbub, hubbub_here
 
 ONE = ("--rate", "100", "--seconds", "1")
 
 
 def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
-    ran = hubbub("load", "--steps", "60,120", "--seconds", "1", "--plot", picture, "--json")
+    ran = hubbub_here("load", "--steps", "60,120", "--seconds", "1", "--plot", picture, "--json")
     assert ran.status == 0, ran.err
     first, second = ran.json["steps"]
     assert (first["offered_per_second"], second["offered_per_second"]) == (60.0, 120.0)
@@ -35,17 +35,17 @@ def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
 
 
 def test_workers_answer_a_load_that_starts_services(tmp_path: Path) -> None:
-    ran = hubbub("load", *ONE, "--workers", "2", "--json")
+    ran = hubbub_here("load", *ONE, "--workers", "2", "--json")
     assert ran.status == 0, ran.err
     (step,) = ran.json["steps"]
     assert step["acknowledged"] == step["devices"] == ran.json["held_by_shuffler"] > 0
-    refused = hubbub("load", tmp_path / "client.toml", "--workers", "2")
+    refused = hubbub_here("load", tmp_path / "client.toml", "--workers", "2")
     assert refused.status == 2
     assert "in its shuffler.toml" in refused.err
 
 
 def test_a_crowd_thinks_between_its_answers() -> None:
-    ran = hubbub("load", "--users", "5", "--think", "0.2", "--seconds", "2", "--processes", "1", "--json")
+    ran = hubbub_here("load", "--users", "5", "--think", "0.2", "--seconds", "2", "--processes", "1", "--json")
     assert ran.status == 0, ran.err
     (step,) = ran.json["steps"]
     assert step["offered_per_second"] == 25.0
@@ -90,7 +90,7 @@ class Silent:
 @pytest.mark.parametrize("call_timeout", [0.5, 30.0], ids=["who gives up", "who comes again"])
 async def test_above_its_queue_the_service_sheds_and_goes_on(tmp_path: Path, call_timeout: float) -> None:
     """Far more at once than are taken into work: what is refused is told and counted, and nothing counts twice."""
-    offer = LoadSchedule((LoadStep(4000.0, 1.5),), per_call=200, timeout=call_timeout)
+    offer = LoadSchedule((LoadStep(12_000.0, 0.25),), per_call=200, timeout=call_timeout)
     async with pipeline(devices_for(offer, 2), 2) as (deployment, running):
         await queue_of(running, 100)
         steps: list[StepResult] = []

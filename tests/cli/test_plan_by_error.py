@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.protos.task.signed_task import SignedTask
-from support.cli import hubbub
+from support.cli import hubbub_here
 
 TASK = """
 [task]
@@ -38,12 +38,12 @@ def task(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("deployment")
-    assert hubbub("init", folder).status == 0
+    assert hubbub_here("init", folder).status == 0
     return folder
 
 
 def test_plan_by_error_says_what_was_solved_and_what_stayed(task: Path) -> None:
-    ran = hubbub("plan", task, "--error", "carrier=30")
+    ran = hubbub_here("plan", task, "--error", "carrier=30")
     assert ran.status == 0, ran.err
     assert re.search(r"task usage: ε = 0\.\d+ at δ = 1e-06", ran.out)
     assert "the least found that reaches the stated standard errors (carrier 30); epsilon = 2 in the draft" in ran.out
@@ -57,9 +57,9 @@ def test_plan_by_error_says_what_becomes_of_the_queries_without_a_stated_error(t
     task.write_text(TASK + '[[query]]\nname = "delay"\nkind = "sum"\nlower = 0\nupper = 60\n')
     words = ("plan", task, "--error", "carrier=40", "--no-compare")
     told = re.search(
-        r"no error is stated for other queries; at ε = (\S+) their .* are: delay [\d,]+\n", hubbub(*words).out
+        r"no error is stated for other queries; at ε = (\S+) their .* are: delay [\d,]+\n", hubbub_here(*words).out
     )
-    document = hubbub(*words, "--json").json
+    document = hubbub_here(*words, "--json").json
     assert told is not None
     assert float(told[1]) == pytest.approx(document["by_error"]["epsilon"], rel=1e-5)
     _, delay = document["queries"]
@@ -69,7 +69,7 @@ def test_plan_by_error_says_what_becomes_of_the_queries_without_a_stated_error(t
 def test_plan_by_error_in_json_and_in_the_task_that_is_written(task: Path, deployment: Path) -> None:
     task.write_text(TASK + "error = 9\n")
     out, keys = task.with_suffix(".json"), deployment / "operator" / "trust"
-    ran = hubbub("plan", task, "--error", "30", "--out", out, "--trust", keys, "--json")
+    ran = hubbub_here("plan", task, "--error", "30", "--out", out, "--trust", keys, "--json")
     assert ran.status == 0, ran.err
     stated = ran.json["by_error"]
     assert stated["stated"] == {"carrier": 30.0}
@@ -84,12 +84,12 @@ def test_plan_by_error_in_json_and_in_the_task_that_is_written(task: Path, deplo
 
 def test_a_drafts_own_error_is_planned_for(task: Path) -> None:
     task.write_text(TASK + "error = 20\n")
-    assert hubbub("plan", task, "--no-compare", "--json").json["by_error"]["stated"] == {"carrier": 20.0}
+    assert hubbub_here("plan", task, "--no-compare", "--json").json["by_error"]["stated"] == {"carrier": 20.0}
 
 
 def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: Path) -> None:
     picture = tmp_path / "errors.svg"
-    ran = hubbub("plan", task, "--error", "30", "--picture", picture, "--no-compare")
+    ran = hubbub_here("plan", task, "--error", "30", "--picture", picture, "--no-compare")
     assert ran.status == 0, ran.err
     assert f"wrote {picture}" in ran.out
     assert "10 (own)" not in ran.out
@@ -122,37 +122,37 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
     ],
 )
 def test_what_cannot_be_planned_by_error_is_named(task: Path, words: tuple[str, ...], says: str) -> None:
-    ran = hubbub("plan", task, *words)
+    ran = hubbub_here("plan", task, *words)
     assert ran.status != 0
     assert says in ran.err
 
 
 def test_plan_shows_what_else_might_be_added_and_who_must_be_honest(task: Path) -> None:
-    ran = hubbub("plan", task)
+    ran = hubbub_here("plan", task)
     assert ran.status == 0, ran.err
     assert "carrier: if the shuffler adds" in ran.out
     assert "10 (own)" in ran.out
     assert "with noise one shuffler alone, even if everybody else lies" in ran.out
     assert "if all shufflers and the analyzer collude, ε_local is left in each case" in ran.out
-    assert "10 (own)" not in hubbub("plan", task, "--no-compare").out
+    assert "10 (own)" not in hubbub_here("plan", task, "--no-compare").out
 
 
 def test_plan_and_calibrate_compare_by_the_same_numbers(task: Path) -> None:
     task.write_text(TASK.replace("epsilon = 2", "epsilon = 1"))
-    planned = hubbub("plan", task, "--compare", "--json").json["alternatives"]["carrier"]
+    planned = hubbub_here("plan", task, "--compare", "--json").json["alternatives"]["carrier"]
     words = ("--query", "histogram", "--categories", "4", "--epsilon", "1", "--delta", "1e-6", "--reports", "10000")
-    ran = hubbub("account", "calibrate", *words, "--local-epsilon-cap", "10", "--compare", "--json")
+    ran = hubbub_here("account", "calibrate", *words, "--local-epsilon-cap", "10", "--compare", "--json")
     assert ran.status == 0, ran.err
     assert ran.json["alternatives"] == planned
     assert {each["added"] for each in planned} == {"nothing", "dummies", "noise"}
-    printed = hubbub("account", "calibrate", *words, "--local-epsilon-cap", "10", "--compare").out
+    printed = hubbub_here("account", "calibrate", *words, "--local-epsilon-cap", "10", "--compare").out
     assert "10 (own)" in printed
     assert "who must be honest" in printed
 
 
 def test_calibrate_compares_for_one_randomizer_only() -> None:
     words = ("--query", "text", "--epsilon", "1", "--delta", "1e-6", "--reports", "10000", "--compare")
-    ran = hubbub("account", "calibrate", *words)
+    ran = hubbub_here("account", "calibrate", *words)
     assert ran.status == 2
     assert "--compare is for one randomizer; name it with --randomizer" in ran.err
 
@@ -160,12 +160,12 @@ def test_calibrate_compares_for_one_randomizer_only() -> None:
 def test_simulate_shows_the_same_alternatives(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("theme\n" + "light\ndark\n" * 100)
     words = ("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr", "--epsilon", "4")
-    ran = hubbub(*words, "--reports", "100", "--repeat", "2", "--json")
+    ran = hubbub_here(*words, "--reports", "100", "--repeat", "2", "--json")
     assert ran.status == 0, ran.err
     found = ran.json["questions"][0]["alternatives"]
     assert (found["randomizer"], found["reports"]) == ("krr", 100)
     asked = ("--query", "histogram", "--categories", "2", "--epsilon", "4", "--delta", "1e-6", "--reports", "100")
-    alone = hubbub("account", "calibrate", *asked, "--local-epsilon-cap", "8", "--compare", "--json").json
+    alone = hubbub_here("account", "calibrate", *asked, "--local-epsilon-cap", "8", "--compare", "--json").json
     assert found["rows"] == [each for each in alone["alternatives"] if each["added"] != "dummies"]
-    printed = hubbub(*words, "--reports", "100", "--repeat", "2").out
+    printed = hubbub_here(*words, "--reports", "100", "--repeat", "2").out
     assert "theme, krr, 100 reports: if the shuffler adds" in printed

@@ -12,7 +12,7 @@ from hubbub.protos.errors import UsageError
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import symbols_of
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from support.cli import hubbub
+from support.cli import hubbub_here
 from support.samples import Parties, sample_task
 
 DRAFT = """\
@@ -75,7 +75,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_plan_says_which_statistic_each_error_is_of(task: Path) -> None:
-    ran = hubbub("plan", task, "--json")
+    ran = hubbub_here("plan", task, "--json")
     assert ran.status == 0, ran.err
     assert [query["planned_for"] for query in ran.json["queries"]] == [
         "the number of people up to the middle edge, 10",
@@ -88,7 +88,7 @@ def test_a_plan_says_which_statistic_each_error_is_of(task: Path) -> None:
 
 
 def test_each_is_simulated_on_the_columns_of_its_parts(task: Path, data: Path) -> None:
-    ran = hubbub("simulate", task, "--data", data, "--column", "region=area", "--json")
+    ran = hubbub_here("simulate", task, "--data", data, "--column", "region=area", "--json")
     assert ran.status == 0, ran.err
     session, site, _, theme = ran.json["queries"]
     (median,) = (row for row in session["estimates"] if row["statistic"] == "quantile")
@@ -105,11 +105,11 @@ def test_each_is_simulated_on_the_columns_of_its_parts(task: Path, data: Path) -
 
 
 def test_a_column_of_a_part_that_is_missing_is_named(task: Path, data: Path) -> None:
-    ran = hubbub("simulate", task, "--data", data)
+    ran = hubbub_here("simulate", task, "--data", data)
     assert ran.status == 1
     assert "no column 'region'" in ran.err
     assert "name the query's column with --column region=COLUMN" in ran.err
-    ran = hubbub("simulate", task, "--data", data, "--column", "country=area")
+    ran = hubbub_here("simulate", task, "--data", data, "--column", "country=area")
     assert ran.status == 2
     assert "the queries are session, site, delay, region, theme" in ran.err
 

@@ -21,6 +21,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import Ran, hubbub
+from support.patience import pause
 from support.samples import FEW
 
 DRAFT = Draft(
@@ -67,7 +68,7 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         assert (closed.status, closed.out) == (0, "round 0 is cut with 20 submissions\n"), closed.err
         await pipeline.results(0)
         while (await pipeline.status())[0].state is not RoundState.ERASED:
-            pass
+            await pause()
         after = (await status(settings, "--json")).json
         assert after["errors"] == {}
         fine = {"incidents": [], "log_lines_lost": 0}

@@ -18,7 +18,7 @@ from hubbub.deploy.init.folders import TRUST
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.signed_task import SignedTask
 from support.certificates import content_of, counts, encode
-from support.cli import hubbub
+from support.cli import hubbub, hubbub_here
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task
 
@@ -67,7 +67,7 @@ def test_plan_refuses_a_task_that_is_over(deployment: Path, tmp_path: Path) -> N
     over = re.sub(r"(?m)^start = \S+", "start = 2020-01-01T00:00:00Z", text)
     assert over != text
     (tmp_path / "task.toml").write_text(over)
-    ran = hubbub("plan", tmp_path / "task.toml", "--out", tmp_path / "task.json")
+    ran = hubbub_here("plan", tmp_path / "task.toml", "--out", tmp_path / "task.json")
     assert (ran.status, ran.out) == (1, "")
     assert "the task is over: its last round, " in ran.err
     assert "set a later start" in ran.err
@@ -75,7 +75,7 @@ def test_plan_refuses_a_task_that_is_over(deployment: Path, tmp_path: Path) -> N
 
 
 def test_plan_says_what_to_expect(deployment: Path) -> None:
-    ran = hubbub("plan", deployment / "operator/task.toml", "--json")
+    ran = hubbub_here("plan", deployment / "operator/task.toml", "--json")
     assert ran.status == 0
     assert [query["name"] for query in ran.json["queries"]] == ["theme", "session"]
     assert ran.json["suite"] == "X25519-HKDF-SHA256-CHACHA20POLY1305"
@@ -92,7 +92,7 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
 
 def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None:
     task = deployment / "operator/task.toml"
-    ran = hubbub("plan", task, "--capacity", "1e8", "--core-hour", "0.04")
+    ran = hubbub_here("plan", task, "--capacity", "1e8", "--core-hour", "0.04")
     assert ran.status == 0, ran.err
     assert "estimate for 100,000,000 submissions a day" in ran.out
     assert "beyond one measured machine: reports of a round that the task takes: 100,000,000 of 1,000,000" in ran.out
@@ -102,14 +102,14 @@ def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None
     bench = tmp_path / "bench.json"
     bench.write_text(json.dumps({"cores": 2, "rows": [{"name": name, "value": rows[name]} for name in rows]}))
     here, faster = (
-        hubbub("plan", task, "--capacity", "1e8", *words, "--json").json["capacity"]
+        hubbub_here("plan", task, "--capacity", "1e8", *words, "--json").json["capacity"]
         for words in ((), ("--costs", bench))
     )
     assert here["month"] is None
     assert here["single_cores"] == pytest.approx(10 * faster["single_cores"])
     assert here["open_core_hours"] == pytest.approx(10 * faster["open_core_hours"])
     assert faster["costs"]["single"] == 40_000
-    wrong = hubbub("plan", task, "--capacity", "0")
+    wrong = hubbub_here("plan", task, "--capacity", "0")
     assert (wrong.status, wrong.out) == (2, "")
     assert "--capacity 0: give a number from 1 to" in wrong.err
 
@@ -128,19 +128,19 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
     task.write_text(re.sub('suite = "[^"]*"', 'suite = "MLKEM768-X25519"', text))
-    ran = hubbub("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
+    ran = hubbub_here("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
     assert ran.status == 0, ran.err
     assert "sealed with MLKEM768-X25519 (ML-KEM-768 and X25519 together" in ran.out
     assert "3,416 bytes; sealing adds 1,136 bytes to each query's report and 1,136 to the whole" in ran.out
     assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.suite == "MLKEM768-X25519"
     task.write_text(re.sub('suite = "[^"]*"', 'suite = "RSA"', text))
-    wrong = hubbub("plan", task)
+    wrong = hubbub_here("plan", task)
     assert wrong.status == 1
     assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
 def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
-    printed = hubbub("plan", deployment / "operator/task.toml").out
+    printed = hubbub_here("plan", deployment / "operator/task.toml").out
     for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
@@ -151,8 +151,8 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
 
 
 def test_plan_counts_the_hops_in_trust_and_says_that_each_shuffler_adds_noise(tmp_path: Path) -> None:
-    assert hubbub("init", "chain", "--hops", "3", folder=tmp_path).status == 0
-    printed = hubbub("plan", tmp_path / "chain/operator/task.toml").out
+    assert hubbub_here("init", "chain", "--hops", "3", folder=tmp_path).status == 0
+    printed = hubbub_here("plan", tmp_path / "chain/operator/task.toml").out
     assert "theme: each of the 3 shufflers adds noise: of each symbol a random number of reports, 79 on" in printed
     assert "(geometric); 711 in all on average" in printed
     assert "noise: one honest shuffler of the 3 is enough" in printed
@@ -166,14 +166,14 @@ def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_p
     task = tmp_path / "task.toml"
     task.write_text(text.replace('randomizer = "krr"', 'randomizer = "unary"'))
     keys = ("--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
-    ran = hubbub("plan", task, *keys, "--json")
+    ran = hubbub_here("plan", task, *keys, "--json")
     assert ran.status == 0, ran.err
     theme, session = ran.json["queries"]
     assert (theme["randomizer"], session["randomizer"]) == ("unary", "krr")
     for key in ("truthful", "other"):
         assert re.fullmatch(r"\d+/4294967296", theme[key])
     assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.queries[0].randomizer.kind == "unary"
-    table = hubbub("plan", task).out
+    table = hubbub_here("plan", task).out
     assert "randomizer" in table
     for kind in ("unary", "krr"):
         assert kind in table
@@ -186,7 +186,7 @@ def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: 
     found = {}
     for total in ("6.0", "3.0", "2.0", "0.9"):
         task.write_text(text.replace("epsilon_total = 6.0", f"epsilon_total = {total}"))
-        found[total] = hubbub("plan", task, "--json")
+        found[total] = hubbub_here("plan", task, "--json")
     for total, noisy in (("6.0", True), ("3.0", False)):
         budget = found[total].json["budget"]
         assert budget["rounds_within"] == budget["rounds"] == 7
@@ -205,7 +205,7 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
     task.write_text(text.replace("epsilon_total = 6.0", "epsilon_total = 2.0"))
-    ran = hubbub("plan", task)
+    ran = hubbub_here("plan", task)
     assert ran.status == 0
     left_out = (
         r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.9\d* all rounds"
@@ -214,7 +214,7 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
     alone = r"by the device alone all 7 rounds: ε ≤ \d\d\.\d+; \d of 7 rounds fit epsilon_total = 2"
     assert re.search(rf"all 7 rounds together ε ≤ 2\.\d+, at δ = 1e-06; {alone}", ran.out), ran.out
     task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
-    assert "no epsilon_total, so nothing limits what its rounds cost together" in hubbub("plan", task).out
+    assert "no epsilon_total, so nothing limits what its rounds cost together" in hubbub_here("plan", task).out
 
 
 def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_wrong_task_is_refused_with_its_line(deployment: Path, tmp_path: Path, o
     assert old in text
     task = tmp_path / "task.toml"
     task.write_text(text.replace(old, new))
-    ran = hubbub("plan", task)
+    ran = hubbub_here("plan", task)
     assert ran.status == 1
     assert says in ran.err
     assert "line " in ran.err
@@ -268,19 +268,19 @@ def test_task_with_useless_estimates_is_refused_with_the_minimum_that_would_do(
     task.write_text(
         text.replace("minimum_reports = 1000", "minimum_reports = 20").replace("epsilon = 1.0", "epsilon = 0.2")
     )
-    ran = hubbub("plan", task)
+    ran = hubbub_here("plan", task)
     assert ran.status == 1
     enough = re.search(r"minimum_reports = (\d+) is enough", ran.err)
     assert enough is not None, ran.err
     task.write_text(task.read_text().replace("minimum_reports = 20", f"minimum_reports = {enough[1]}"))
-    assert hubbub("plan", task).status == 0
+    assert hubbub_here("plan", task).status == 0
 
 
 def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> None:
     rows = ["theme,minutes", *(f"{('dark', 'light')[row % 2]},{row % 100 if row % 3 else ''}" for row in range(3000))]
     (tmp_path / "usage.csv").write_text("\n".join(rows))
     words = ("--data", tmp_path / "usage.csv", "--column", "session=minutes", "--json")
-    ran = hubbub("simulate", deployment / "operator/task.toml", *words)
+    ran = hubbub_here("simulate", deployment / "operator/task.toml", *words)
     assert ran.status == 0, ran.err
     theme, session = ran.json["queries"]
     assert {row["category"]: row["truth"] for row in theme["estimates"]} == {"dark": 1500, "light": 1500, "system": 0}
@@ -294,7 +294,7 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
     (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
     words = ("--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "unary,krr", "--epsilon", "4")
-    ran = hubbub("simulate", *words, "--reports", "100", "--repeat", "3", "--plot", tmp_path / "a.svg", "--json")
+    ran = hubbub_here("simulate", *words, "--reports", "100", "--repeat", "3", "--plot", tmp_path / "a.svg", "--json")
     assert ran.status == 0, ran.err
     (question,) = ran.json["questions"]
     assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [("unary", 100), ("krr", 100)]
@@ -307,7 +307,7 @@ PRIVATE = ("--epsilon", "2", "--epsilon-local", "4")
 
 def test_simulate_names_the_randomizers_there_are(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("theme\nlight\ndark\n")
-    ran = hubbub("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,rappor")
+    ran = hubbub_here("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,rappor")
     assert ran.status == 2
     assert "--compare 'rappor': the randomizers are krr, unary, hashed, or all" in ran.err
 
@@ -353,7 +353,7 @@ def test_simulate_says_what_compare_needs(tmp_path: Path, words: tuple[str, ...]
 
 def test_simulate_refuses_data_that_does_not_fit(tmp_path: Path, deployment: Path) -> None:
     (tmp_path / "usage.csv").write_text("theme,session\nblue,1\ndark,2\n")
-    ran = hubbub("simulate", deployment / "operator/task.toml", "--data", tmp_path / "usage.csv")
+    ran = hubbub_here("simulate", deployment / "operator/task.toml", "--data", tmp_path / "usage.csv")
     assert ran.status == 1
     assert "theme" in ran.err
     assert "blue" in ran.err
@@ -381,14 +381,14 @@ def _pins(folder: Path) -> list[str]:
 
 def test_verify_holds_with_all_signers_pinned(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
-    ran = hubbub("verify", path, *_pins(path.parent), "--json")
+    ran = hubbub_here("verify", path, *_pins(path.parent), "--json")
     assert ran.status == 0
     assert (ran.json["verified"], ran.json["signers_pinned"]) == (True, True)
 
 
 def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Parties]) -> None:
     path, parties = certificate
-    ran = hubbub("verify", path)
+    ran = hubbub_here("verify", path)
     assert ran.status == 0
     assert "signers not pinned" in ran.out
     assert "  privacy of each person whose device is honest, in this round, at δ = " in ran.out
@@ -397,7 +397,7 @@ def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Pa
 
 def test_verify_says_which_signers_are_not_pinned(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
-    ran = hubbub("verify", path, *_pins(path.parent)[:4])
+    ran = hubbub_here("verify", path, *_pins(path.parent)[:4])
     assert ran.status == 0
     assert "signers not pinned (analyzer): " in ran.out
 
@@ -406,13 +406,13 @@ def test_verify_refuses_a_tampered_certificate(certificate: tuple[Path, Parties]
     path, _ = certificate
     tampered = tmp_path / "certificate.json"
     tampered.write_bytes(path.read_bytes().replace(b'"valid":50', b'"valid":60', 1))
-    ran = hubbub("verify", tampered)
+    ran = hubbub_here("verify", tampered)
     assert ran.status == 1
     assert "is not valid" in ran.err
 
 
 def test_verify_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
-    ran = hubbub("verify", tmp_path / "nothing.json")
+    ran = hubbub_here("verify", tmp_path / "nothing.json")
     assert ran.status == 1
     assert "nothing.json" in ran.err
     assert os.linesep in ran.err
@@ -451,7 +451,7 @@ def test_results_that_nobody_answers_for_are_an_error(deployment: Path) -> None:
 
 def test_a_demo_with_a_range_upside_down_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("minutes\n" + "1.5\n" * 50)
-    ran = hubbub("demo", "--data", tmp_path / "data.csv", "--sum", "minutes:9:1")
+    ran = hubbub_here("demo", "--data", tmp_path / "data.csv", "--sum", "minutes:9:1")
     assert ran.status == 2
     assert "is 9, which is not below upper = 1" in ran.err
 

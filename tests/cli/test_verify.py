@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import hubbub
+from support.cli import hubbub_here
 
 WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.cli.main import main\nmain()"
 
@@ -17,13 +17,13 @@ WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.cli.main
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = tmp_path_factory.mktemp("demo") / "kept"
-    ran = hubbub("demo", "--devices", "2000", "--out", kept, "--json")
+    ran = hubbub_here("demo", "--devices", "2000", "--out", kept, "--json")
     assert ran.status == 0, ran.err
     return kept / "certificate-flights-0.json"
 
 
 def test_the_demos_certificate_is_proven(certificate: Path) -> None:
-    ran = hubbub("verify", certificate, "--rigorous", "--json")
+    ran = hubbub_here("verify", certificate, "--rigorous", "--json")
     assert ran.status == 0, ran.err
     proofs = ran.json["rigorous"]
     assert proofs["proven"]
@@ -47,7 +47,7 @@ def test_the_demos_certificate_is_proven(certificate: Path) -> None:
 
 
 def test_without_the_option_nothing_is_proven_and_nothing_said_of_it(certificate: Path) -> None:
-    ran = hubbub("verify", certificate, "--json")
+    ran = hubbub_here("verify", certificate, "--json")
     assert ran.status == 0, ran.err
     assert "rigorous" not in ran.json
 

@@ -10,7 +10,7 @@ from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.task.admission import OPEN
 from support.certificates import content_of, counts, encode
-from support.cli import hubbub
+from support.cli import hubbub_here
 from support.samples import QUERIES, Parties, sample_task
 
 PARTIES = Parties.generate()
@@ -36,14 +36,14 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
     ):
         save_public(tmp_path / f"{role}.pem", identity.public)
         pins += [f"--{role}-key", tmp_path / f"{role}.pem"]
-    ran = hubbub("verify", folder, *pins)
+    ran = hubbub_here("verify", folder, *pins)
     assert (ran.status, ran.err) == (0, "")
     assert "one history of 3 rounds, all that were released, by the shuffler's records\n" in ran.out
     assert "privacy of each person whose device is honest, over all 3 rounds so far, at δ = " in ran.out
     assert "nobody checked who submitted, so that is assumed" in ran.out
     assert " if only the person's own device is honest; everybody else may work together, " in ran.out
     assert "not pinned" not in ran.out
-    ran = hubbub("verify", *sorted(folder.iterdir()), "--json")
+    ran = hubbub_here("verify", *sorted(folder.iterdir()), "--json")
     assert ran.status == 0
     assert (ran.json["verified"], ran.json["signers_pinned"], ran.json["problems"]) == (True, False, [])
     assert [each["round"] for each in ran.json["histories"][0]["rounds"]] == [0, 1, 2]
@@ -52,12 +52,12 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
 
 def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_is_1(folder: Path) -> None:
     (folder / "1.json").unlink()
-    ran = hubbub("verify", folder)
+    ran = hubbub_here("verify", folder)
     gap = f"round 1: its certificate is missing: {folder / '2.json'} composes this round"
     assert (ran.status, ran.err) == (1, f"error: {gap}\n")
     assert "these certificates are not one history" in ran.out
     (folder / "0.json").write_bytes((folder / "0.json").read_bytes().replace(b'"round":0', b'"round":1', 1))
-    ran = hubbub("verify", folder, "--json")
+    ran = hubbub_here("verify", folder, "--json")
     assert ran.status == 1
     assert not ran.json["verified"]
     assert {(each["file"], each["round"]) for each in ran.json["problems"]} == {
@@ -69,11 +69,11 @@ def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_i
 
 
 def test_one_certificate_says_that_every_released_round_is_counted(folder: Path) -> None:
-    ran = hubbub("verify", folder / "2.json")
+    ran = hubbub_here("verify", folder / "2.json")
     assert ran.status == 0
     assert "privacy of each person whose device is honest, over all 3 rounds so far, at δ = " in ran.out
     assert "every round released so far, by the shuffler's records, is counted\n" in ran.out
-    document = hubbub("verify", folder / "2.json", "--json").json
+    document = hubbub_here("verify", folder / "2.json", "--json").json
     assert [each["round"] for each in document["releases"]] == [0, 1]
     assert document["uncounted"] == []
 
@@ -84,14 +84,14 @@ def test_one_certificate_says_how_many_released_rounds_were_never_counted(tmp_pa
     whole = content_of(TASK, PARTIES, ROUNDS)
     content |= {"batches": whole["batches"], "releases": whole["releases"], "uncounted": [1]}
     (tmp_path / "2.json").write_bytes(encode(content, PARTIES))
-    ran = hubbub("verify", tmp_path / "2.json")
+    ran = hubbub_here("verify", tmp_path / "2.json")
     assert ran.status == 0, ran.err
     assert "is counted, except 1: never counted, as the analyzer claims, and charged at the minimum\n" in ran.out
 
 
 def test_a_proof_is_of_one_certificate(folder: Path, tmp_path: Path) -> None:
-    ran = hubbub("verify", folder, "--rigorous")
+    ran = hubbub_here("verify", folder, "--rigorous")
     assert (ran.status, ran.err) == (2, "error: --rigorous proves one certificate at a time; name one file\n")
-    ran = hubbub("verify", tmp_path, "--json")
+    ran = hubbub_here("verify", tmp_path, "--json")
     assert ran.status == 1
     assert "no certificate in" in ran.json["error"]

@@ -11,7 +11,7 @@ import pytest
 from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
 from hubbub.protos.records.results_document import results_document
 from support.certificates import content_of, counts, encode
-from support.cli import hubbub
+from support.cli import hubbub_here
 from vectors.make_kinds import DEVICES, published, reports_of, task_of
 from vectors.make_signed import PARTIES
 
@@ -41,7 +41,7 @@ def changed(saved: Path, tmp_path: Path) -> Path:
 
 
 def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_said(saved: Path) -> None:
-    ran = hubbub("verify", saved / "certificate.json", saved / "results.json", "--task", TASK.id.hex())
+    ran = hubbub_here("verify", saved / "certificate.json", saved / "results.json", "--task", TASK.id.hex())
     assert ran.status == 0, ran.err
     assert f"task id: {TASK.id.hex()}" in ran.out
     assert "the counts are the certificate's; estimates follow from them: site" in ran.out
@@ -53,7 +53,7 @@ def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_s
 
 
 def test_results_by_themselves_hold_their_certificate(saved: Path) -> None:
-    ran = hubbub("verify", saved / "results.json", "--json")
+    ran = hubbub_here("verify", saved / "results.json", "--json")
     assert ran.status == 0, ran.err
     assert [each["recomputed"] for each in ran.json["results"]] == [["site"]]
     assert ran.json["task_id"] == TASK.id.hex()
@@ -67,7 +67,7 @@ def test_results_by_themselves_hold_their_certificate(saved: Path) -> None:
 
 
 def test_results_with_another_number_fail_beside_a_certificate_that_holds(saved: Path, tmp_path: Path) -> None:
-    ran = hubbub("verify", saved / "certificate.json", changed(saved, tmp_path))
+    ran = hubbub_here("verify", saved / "certificate.json", changed(saved, tmp_path))
     assert ran.status == 1
     problem = "the results do not agree with their certificate: site: counts[0].estimate does not follow"
     assert problem in ran.err
@@ -77,6 +77,6 @@ def test_results_with_another_number_fail_beside_a_certificate_that_holds(saved:
     ("task", "status", "problem"), [("00" * 32, 1, "not of the task given with --task"), ("abc", 2, "64 lower")]
 )
 def test_another_task_is_refused(saved: Path, task: str, status: int, problem: str) -> None:
-    ran = hubbub("verify", saved / "certificate.json", "--task", task)
+    ran = hubbub_here("verify", saved / "certificate.json", "--task", task)
     assert ran.status == status
     assert problem in ran.err

@@ -1,4 +1,4 @@
-"""A story is told to a store, and at every change of its disk the process is killed, or the disk is full.
+"""A story is told to a store, and at changes of its disk the process is killed, or the disk is full.
 
 A story is a list of steps. After each one that was answered, what the store holds is described through its protocol.
 So it is known for every moment what must be there: all steps that were answered, and the one in work whole or not at
@@ -20,6 +20,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import IncidentKind, Incidents
+from support.thoroughness import EXHAUSTIVE
 
 S = TypeVar("S", bound=Any)
 Describe = Callable[[S], Awaitable[Any]]
@@ -53,22 +54,49 @@ async def told(implementation: Implementation[S], folder: Path, story: Story[S])
     return described
 
 
+async def changes(implementation: Implementation[S], folder: Path, story: Story[S]) -> tuple[list[str], int]:
+    """The moments before and after each change that a story makes, and how many of them its steps make."""
+    points: list[str] = []
+    with contextlib.closing(implementation.open_watched(folder, points.append, Incidents())) as store:
+        points.clear()  # what happens before is the migrations' business
+        for step in story.steps:
+            await step.do(store)
+        within = len(points)
+    return points, within
+
+
+def chosen(points: Sequence[str]) -> Sequence[int]:
+    """The places at which a story is broken: all in an exhaustive run; else the first, the last, and one of each name.
+
+    What is there after a change is there before the next one, so of the moments after, only commits' have names then.
+    """
+    if EXHAUSTIVE:
+        return range(len(points))
+    named = {point: place for place, point in enumerate(points) if point.startswith("before") or "COMMIT" in point}
+    return sorted({0, len(points) - 1, *named.values()})
+
+
 async def check_kills(implementation: Implementation[S], folder: Path, story: Story[S]) -> int:
-    """Kill at every change; return at how many."""
+    """Kill at changes, in an exhaustive run at every one; return how many there are."""
     described = await told(implementation, folder / "undisturbed", story)
+    points, _ = await changes(implementation, folder / "watched", story)
+    places = chosen(points)
     if implementation.cut_off is not None:
-        kills = 0
-        while await _killed(implementation, folder / f"killed{kills}", story, described, kills):
-            kills += 1
-        return kills
+        for kills in places:
+            assert await _killed(implementation, folder / f"killed{kills}", story, described, kills)
+        return len(points)
     copies: list[tuple[int, str, Path]] = []
+    seen: list[str] = []
     answered, opened = 0, False
     data = folder / "data"
 
     def watch(point: str) -> None:
-        if opened:  # what happens before is the migrations' business
+        if not opened:
+            return
+        if len(seen) in places:
             copies.append((answered, point, folder / f"copy{len(copies)}"))
             implementation.copy(data, copies[-1][2])
+        seen.append(point)
 
     with contextlib.closing(implementation.open_watched(data, watch, Incidents())) as store:
         opened = True
@@ -80,7 +108,8 @@ async def check_kills(implementation: Implementation[S], folder: Path, story: St
             await _check_one(implementation, copy, story, described, done, point)
         else:
             _check_gone(copy, story)
-    return len(copies)
+    assert seen == points
+    return len(points)
 
 
 async def _killed(
@@ -156,12 +185,13 @@ def _check_gone(folder: Path, story: Story[S]) -> None:
 
 
 async def check_full_disk(implementation: Implementation[S], folder: Path, story: Story[S]) -> int:
-    """Have every change fail once, each in a run of its own; return how many failed."""
+    """Have changes fail, each in a run of its own, in an exhaustive run every one; return how many there are."""
     described = await told(implementation, folder / "undisturbed", story)
-    failing = 0
-    while await _with_failure(implementation, folder / f"full{failing}", story, described, failing):
-        failing += 1
-    return failing
+    points, within = await changes(implementation, folder / "watched", story)
+    before = [point for point in points[:within] if point.startswith("before")]
+    for failing in chosen(before):
+        assert await _with_failure(implementation, folder / f"full{failing}", story, described, failing)
+    return len(before)
 
 
 async def _with_failure(

@@ -42,6 +42,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.patience import pause
 from support.planted_secrets import found_in
 from support.samples import FEW
 from support.source_tree import ROOT
@@ -314,7 +315,7 @@ async def _announce(attack: Attack, name: str, record: BatchRecord, signer: Iden
 
 async def _erased(pipeline: LocalPipeline) -> None:
     while (await pipeline.status())[0].state is not RoundState.ERASED:
-        pass
+        await pause()
 
 
 ATTACKS = SUBMITTING | REDEEMING | AT_PORTS | DELIVERING

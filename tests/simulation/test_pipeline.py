@@ -26,7 +26,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, verify
 from support.fleets import fleet_of
-from support.patience import PATIENCE
+from support.patience import PATIENCE, pause
 from support.samples import FEW
 
 DEVICES = 600
@@ -119,7 +119,7 @@ async def test_submissions_in_flight_while_the_shuffler_is_killed_are_all_counte
 
 async def _until_some_arrived(pipeline: LocalPipeline) -> None:
     while not any(status.submissions for status in await pipeline.status()):
-        pass
+        await pause()
 
 
 async def test_a_round_under_its_minimum_is_not_closed_and_says_why(pipeline: LocalPipeline) -> None:
@@ -221,6 +221,7 @@ async def _ended(pipeline: LocalPipeline, number: int) -> RoundStatus:
         (status,) = [status for status in await pipeline.status() if status.round == number]
         if status.state in (RoundState.EXPIRED, RoundState.ERASED):
             return status
+        await pause()
 
 
 async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None:

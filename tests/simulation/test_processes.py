@@ -29,6 +29,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from support.cli import Ran, hubbub
 from support.metrics_scrape import scrape
+from support.patience import pause
 from support.samples import FEW
 
 DEVICES = 150
@@ -120,6 +121,7 @@ async def everything_counts(running: LocalPipeline, number: int) -> int:
     ] * 2
     while {status.round: status.state for status in await running.status()}[number] is not RoundState.ERASED:
         deaths += await revived(running)
+        await pause()
     return deaths
 
 
@@ -204,7 +206,7 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
         full[Role.ANALYZER].touch()
         await running.close_round(0)
         while "is its disk full?" not in (await running.status())[0].waiting_for:
-            pass
+            await pause()
         await _said_to_be_full(running, Role.ANALYZER)
         full[Role.ANALYZER].unlink()
         assert [query.valid for query in (await running.results(0)).queries] == [DEVICES, DEVICES]
@@ -238,7 +240,7 @@ async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
     assert incident.count >= 1
     assert await metric(running, role, "incidents", kind="store") == 1
     while (asked := await _health(running, role)).status == 0:
-        pass
+        await pause()
     assert asked.status == 1
     assert f"its store in {data(running, role)} cannot be used (its disk may be full)" in asked.err
 
@@ -247,13 +249,13 @@ async def _said_to_work(running: LocalPipeline, role: Role) -> None:
     assert (await incident_report(running, role)).incidents == ()
     assert await metric(running, role, "incidents", kind="store") == 0
     while (await _health(running, role)).status != 0:
-        pass
+        await pause()
 
 
 async def _until_refused(running: LocalPipeline) -> None:
     before = (await running.status())[0].refusals.get("overloaded", 0)
     while (await running.status())[0].refusals.get("overloaded", 0) <= before:
-        pass
+        await pause()
 
 
 async def test_a_drain_on_sigterm_loses_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Close, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.query import Query
+from support.patience import pause
 from support.samples import MOST, changed
 
 HOUR = 3600
@@ -89,7 +90,7 @@ class Attacked(LocalPipeline):
     async def erased(self, number: int, task: Task | None = None) -> None:
         """Return once a round, of the first task unless another is named, is erased at the shuffler."""
         while (await self.round_status(task or self.task.task, number)).state is not RoundState.ERASED:
-            pass
+            await pause()
 
     def files_of(self, *parties: str) -> dict[Path, bytes]:
         """Every file of these parties, and every log, with what it holds."""

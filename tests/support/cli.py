@@ -57,10 +57,11 @@ def hubbub(*words: str | Path, folder: Path | None = None) -> Ran:
         return ran
 
 
-def hubbub_here(*words: str | Path) -> Ran:
+def hubbub_here(*words: str | Path, folder: Path | None = None) -> Ran:
     """Run `hubbub` with these words in this process, which imports what a command needs once for all tests.
 
-    Services that it starts are forked (`support.preloaded`), as those of a test are.
+    What was computed once, such as a plan, is known to the next command. Services that it starts are forked
+    (`support.preloaded`). It is for tests that run nothing else meanwhile: stdout, stderr and the folder are changed.
     """
     from hubbub.cli.main import main
     from support.preloaded import fork_services
@@ -68,7 +69,9 @@ def hubbub_here(*words: str | Path) -> Ran:
     fork_services(True)
     out, err = io.StringIO(), io.StringIO()
     with (
-        patch.dict(os.environ),
+        # The width of a terminal in which the tests run is not asked for.
+        patch.dict(os.environ, {"COLUMNS": os.environ.get("COLUMNS", "80")}),
+        contextlib.chdir(folder or Path.cwd()),
         _signals(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

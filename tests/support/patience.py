@@ -19,6 +19,11 @@ AGAIN_SECONDS = 0.02
 Answer = TypeVar("Answer")
 
 
+async def pause() -> None:
+    """Pause before a service is asked again: asking without a pause takes the CPU from who is to answer."""
+    await asyncio.sleep(AGAIN_SECONDS)
+
+
 async def when_ready(call: Callable[[], Awaitable[Answer]], early: Reason = Reason.NOT_READY) -> Answer:
     """Call again for as long as it is too early: a service's ports are open before its rounds have their keys."""
     while True:
@@ -27,4 +32,4 @@ async def when_ready(call: Callable[[], Awaitable[Answer]], early: Reason = Reas
         except Refusal as refusal:
             if refusal.reason is not early:
                 raise
-        await asyncio.sleep(AGAIN_SECONDS)
+        await pause()

@@ -17,6 +17,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from support.metrics_scrape import Scraped, scrape
+from support.patience import pause
 
 REPORTS = "hubbub_analyzer_reports_total"
 ROUNDS = "hubbub_analyzer_rounds"
@@ -60,7 +61,7 @@ async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: 
         before = await scrape(addresses["metrics"])
         await deliver_round(deployment, caller)
         while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="certify") == 0:
-            pass
+            await pause()
     assert before.value(ROUNDS, state="awaited") == 1
     assert after.value(ROUNDS, state="certified") == 1
     assert before.value("hubbub_analyzer_deliveries_refused_total", reason="incomplete") == 1

@@ -27,7 +27,7 @@ from hubbub.client import (
 )
 from hubbub.client import recorder as module
 from support.fake_shuffler import Clock, FakeShuffler
-from support.patience import PATIENCE
+from support.patience import PATIENCE, pause
 from support.samples import START
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -219,7 +219,7 @@ async def test_a_refusal_that_repeats_is_told_once(device: Make, shuffler: FakeS
         recorder.record(ANSWERS)
         # Tries follow each other by themselves too, so how many calls it takes is left open.
         while not await flushed(recorder):
-            pass
+            await pause()
         assert [getattr(error, "reason", None) for error in errors] == [Reason.UNKNOWN_TASK, Reason.NOT_ALLOWED]
 
 

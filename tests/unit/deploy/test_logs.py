@@ -42,7 +42,7 @@ from hubbub.queries.questions.number import Number
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from support.cli import hubbub
 from support.metrics_scrape import fetch
-from support.patience import PATIENCE
+from support.patience import PATIENCE, pause
 from support.planted_secrets import forms, found_in, in_key_files
 from support.samples import FEW
 
@@ -300,7 +300,7 @@ async def look_at_documents(pipeline: LocalPipeline, told: Told, when: str, *com
 async def _until_logged(path: Path, words: bytes) -> None:
     async with asyncio.timeout(PATIENCE):
         while words not in await asyncio.to_thread(path.read_bytes):
-            pass
+            await pause()
 
 
 def test_no_log_holds_an_answer_a_key_or_a_submission(told: Told) -> None:

@@ -28,6 +28,7 @@ from hubbub.shuffler.metrics import ShufflerCollector
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.metrics_scrape import Scraped, fetch, scrape
+from support.patience import pause
 
 TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
 SUBMISSIONS = "hubbub_shuffler_submissions_total"
@@ -68,7 +69,7 @@ async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: 
         control = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
         await ControlCaller(control).close_round(deployment.task.id, 0, DEADLINE)
         while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="erase") == 0:
-            pass
+            await pause()
     assert before.value(SUBMISSIONS, result="accepted") == 30
     assert before.value(SUBMISSIONS, result="retried") == 5
     assert before.total(SUBMISSIONS, result="refused", task="flights") == 1

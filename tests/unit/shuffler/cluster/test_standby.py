@@ -18,6 +18,7 @@ from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.postgres.open_store import create_replicated
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
+from support.patience import pause
 
 
 def free_address() -> str:
@@ -81,6 +82,7 @@ async def test_a_round_goes_on_with_the_one_that_stood_by(tmp_path: Path, monkey
         status = await control.close_round(deployment.task.id, 0, DEADLINE)
         assert status.submissions == 60
         while status.state is not RoundState.ERASED:
+            await pause()
             (status,) = (each for each in await control.get_status(None, DEADLINE) if each.round == 0)
         assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
         await second.end()

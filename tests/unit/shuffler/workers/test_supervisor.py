@@ -30,7 +30,7 @@ from hubbub.service.transport import health
 from hubbub.shuffler.settings import ShufflerSettings, load
 from support.ended import started_program
 from support.metrics_scrape import scrape
-from support.patience import PATIENCE
+from support.patience import PATIENCE, pause
 
 WORKERS = 2
 
@@ -100,6 +100,7 @@ async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(dep
         timed = "hubbub_shuffler_stage_duration_seconds_count"
         while (shown := await scrape(addresses["metrics"])).value(timed, stage="admit") < 13:
             assert len(workers_of(os.getpid())) == WORKERS
+            await pause()
         accepted = {"task": deployment.task.name, "result": "accepted"}
         assert shown.value("hubbub_shuffler_submissions_total", **accepted) == 60
         assert shown.value("hubbub_shuffler_calls_in_work", port="https") == 0
@@ -118,6 +119,7 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
                 async with channel(addresses["submission"], devices(deployment)) as each:
                     with contextlib.suppress(Unreachable):
                         answer = await SubmissionCaller(each).submit(to, submission, DEADLINE)
+                await pause()
             assert answer == Receipt(submission.id, 0)
         async with channel(addresses["control"], deployment.tls["operator"]) as operator:
             (status,) = await ControlCaller(operator).get_status(None, DEADLINE)
@@ -127,11 +129,11 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
                 len(workers_of(os.getpid())) < WORKERS
                 or (await ControlCaller(operator).get_incidents(DEADLINE)).incidents
             ):
-                pass
+                await pause()
         assert not set(before) <= set(workers_of(os.getpid()))
 
 
-async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
+async def test_files_that_changed_since_the_start_are_for_the_again(deployment: Deployment) -> None:
     async with asyncio.timeout(PATIENCE), served(deployment, workers=1) as addresses:
         async with channel(addresses["submission"], devices(deployment)) as first:
             to, made = await seal(SubmissionCaller(first), deployment.task, 1)
@@ -143,6 +145,7 @@ async def test_files_that_changed_since_the_start_are_for_the_next_one(deploymen
             async with channel(addresses["submission"], devices(deployment)) as again:
                 with contextlib.suppress(Unreachable):
                     answer = await SubmissionCaller(again).submit(to, made[0], DEADLINE)
+            await pause()
         assert answer == Receipt(made[0].id, 0)
 
 
@@ -166,12 +169,14 @@ async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory
         while answer is None:
             with contextlib.suppress(Refusal):
                 answer = await caller.submit(to, made[0], DEADLINE)
+            await pause()
         assert answer == Receipt(made[0].id, 0)
 
 
 async def again_and_again(work: Callable[[], Awaitable[object]]) -> None:
     while True:
         await work()
+        await pause()
 
 
 async def refused(deployment: Deployment, **changes: object) -> str:
@@ -265,6 +270,7 @@ async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:
     async with channel(addresses["control"], deployment.tls["operator"]) as operator:
         incident_report = await ControlCaller(operator).get_incidents(DEADLINE)
         while sum(each.text.startswith("lines of its log were lost: ") for each in incident_report.incidents) < WORKERS:
+            await pause()
             incident_report = await ControlCaller(operator).get_incidents(DEADLINE)
     assert {each.kind for each in incident_report.incidents} >= {IncidentKind.LOG.value}
     # Those of the main process, and a line and more of each.
