@@ -172,7 +172,7 @@ def test_what_the_proof_reveals_has_the_divergence_that_the_proof_computes(repor
     ("ratio", "reports", "outputs", "draws"), [(3, 2, 2, 10), (4, 2, 3, 300), (2, 3, 2, 200), (5, 4, 2, 25)]
 )
 def test_no_places_exceed_the_stronger_clones_in_fractions(ratio: int, reports: int, outputs: int, draws: int) -> None:
-    """Every multiset of the others' answers, both directions, six factors e^ε: 28,000 cases (usually 7,000), without rounding."""
+    """Every multiset of the others' answers, both directions, six factors: 28,000 cases (usually 7,000), exact."""
     generator, exact = np.random.default_rng(reports), Fraction(ratio)
     choices = [*extreme_randomizers(exact, outputs, 3, 3), *binary_responses(exact, outputs, 3)]
     limits = {power: stronger_clones(reports, exact, power) for power in powers(exact)}

@@ -92,14 +92,11 @@ CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]
 CHARGED = 1e-5
 """How much more noise may be taken: what rounding adds to several queries' composition is charged more carefully."""
 
-MARKS = {
-    # Dummies are in what is planned of unary encoding below, and in tests/unit/accountant/test_budget.py.
-    "flights, cap 8, dummies": [pytest.mark.slow, pytest.mark.exhaustive],
-    "flights, cap 20": [pytest.mark.slow],
-}
+# Dummies are in what is planned of unary encoding below, and in tests/unit/accountant/test_budget.py.
+MARKS = {"flights, cap 8, dummies": pytest.mark.exhaustive}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in CHOSEN])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in CHOSEN])
 def test_krr_is_planned_as_before_there_were_other_randomizers(name: str) -> None:
     drafted, wanted = CHOSEN[name]
     found = plan(drafted()).queries
@@ -134,7 +131,7 @@ ALONE = [name for name, drafted in UNARY.items() if len(drafted.questions) == 1]
 TOGETHER = [
     "both, of fewer honest people",
     # The one before it has several queries, and others have dummies.
-    pytest.param("both and kRR, with dummies", marks=[pytest.mark.slow, pytest.mark.exhaustive]),
+    pytest.param("both and kRR, with dummies", marks=pytest.mark.exhaustive),
 ]
 
 
