@@ -62,7 +62,7 @@ def remember_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
         if missing:
             sums = np.concatenate([np.arange(block * size, (block + 1) * size) for block in missing])
             low, high = (ends.reshape(-1, size) for ends in computed(law, sums, rate))
-            known |= {(rate, block): ends for block, *ends in zip(missing, low, high, strict=True)}
+            known |= {(rate, block): (lows, highs) for block, lows, highs in zip(missing, low, high, strict=True)}
         found = [known[rate, block] for block in blocks.tolist()]
         low, high = (
             np.array([ends[side][place] for ends, place in zip(found, observed % size, strict=True)]) for side in (0, 1)

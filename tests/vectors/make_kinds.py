@@ -47,7 +47,7 @@ from hubbub.queries.questions.top import Top  # noqa: E402
 from hubbub.queries.questions.variance import Variance  # noqa: E402
 from hubbub.queries.randomizers.hashed import HashedResponse  # noqa: E402
 from hubbub.queries.randomizers.krr import KRandomizedResponse  # noqa: E402
-from hubbub.queries.randomizers.randomizer import Randomizer  # noqa: E402
+from hubbub.queries.randomizers.randomizer import Imitable, Randomizer  # noqa: E402
 from hubbub.queries.texts.text import DIGESTS, Text  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
 from support.samples import START, sample_task, signed  # noqa: E402
@@ -151,8 +151,9 @@ def reports_of(name: str) -> list[bytes]:
             encoded = kind.query.encode_at(kind.answer(device, number), moment, random)
             memories[device] = encoded.memory
             sent += kind.query.randomize(encoded.symbol, random)
-        added = kind.query.draw_noise(random)
-        rounds.append(sent + (kind.query.randomizer.reports_of(added) if added else b""))
+        if isinstance(kind.query.randomizer, Imitable) and kind.query.noise is not None:
+            sent += kind.query.randomizer.reports_of(kind.query.draw_noise(random))
+        rounds.append(sent)
     return rounds
 
 
