@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -49,6 +50,7 @@ _ROWS = [RAPPOR_2.law(x) for x in range(2)]
 MECHANISMS["unary"] = (RAPPOR_2, _ROWS, tuple(sum(column) / 2 for column in zip(*_ROWS, strict=True)))
 
 
+@cache
 def exact_delta(name: str, people: int, dummies: int, epsilon: float, rounds: int = 1) -> Fraction:
     """The largest divergence of so many equal rounds, over all data sets and both inputs of the victim."""
     _, rows, dummy = MECHANISMS[name]

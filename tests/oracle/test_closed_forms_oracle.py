@@ -17,7 +17,7 @@ from hubbub.accountant.losses.walks import Walk, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
 from hubbub.accountant.pairs import amplification
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
-from support.thoroughness import spread
+from support.thoroughness import spread, usually
 
 mp.mp.dps = 50
 
@@ -259,14 +259,14 @@ SMALL = [(KRR.from_local_epsilon(2, 0.4), 24), (KRR.from_local_epsilon(2, 2.0), 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mechanism", "people"), SMALL, ids=str)
+@pytest.mark.parametrize(("mechanism", "people"), spread(SMALL, 2), ids=str)
 def test_no_formula_claims_less_than_the_truth_of_small_batches(mechanism: KRR, people: int) -> None:
     """The truth, over all inputs and both directions, at each formula's own ε: δ there is at most what was asked."""
     generic = Generic(mechanism.epsilon_local)
     answered = set()
     for bound in FORMULAS:
         for covered in (mechanism, generic):
-            for delta in (0.3, 1e-2, 1e-4):
+            for delta in spread((0.3, 1e-2, 1e-4), 2):
                 try:
                     epsilon = bound.epsilon(covered, people, delta).upper
                 except OutsideConditions:
@@ -291,7 +291,7 @@ def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, 
     people, categories, local = case
     krr = KRR.from_local_epsilon(categories, local)
     answered = 0
-    for delta in (1e-2, 1e-6, 1e-12):
+    for delta in spread((1e-2, 1e-6, 1e-12), 2):
         exact = {
             name: CATALOGUE[name].epsilon(krr, people, delta).lower for name in ("blanket", "stronger-clones", "clones")
         }
@@ -304,7 +304,7 @@ def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, 
                 continue
             answered += 1
             assert exact[below.get(bound.name, "blanket")] <= found < inf
-    assert answered >= 12
+    assert answered >= usually(8, 12)
 
 
 @pytest.mark.slow(fast=["1.2", "3.5"])

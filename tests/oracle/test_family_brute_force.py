@@ -14,6 +14,7 @@ from hubbub.accountant.losses.family import MOST_ROUNDS, play
 from hubbub.accountant.losses.two_rr_family import POINTS, _family, _pairs, two_rr_rounds
 from hubbub.accountant.mechanisms import KRR, exp_decimal
 from hubbub.accountant.pairs import Part
+from support.thoroughness import spread
 
 Pair = tuple[tuple[Fraction, Fraction], ...]
 """(P-mass, Q-mass) of each number of ones."""
@@ -51,7 +52,7 @@ CASES = [(2, 3, 1.0), (3, 3, 0.5), (3, 2, 3.0), (4, 3, 2.0), (5, 2, 1.0), (8, 2,
 
 
 @pytest.mark.slow(fast=["2-3-1.0-0.0", "4-3-2.0-0.0", "8-2-0.2-0.8"])
-@pytest.mark.parametrize("share", [0.0, 0.15, 0.4, 0.8])
+@pytest.mark.parametrize("share", spread([0.0, 0.15, 0.4, 0.8], 2))
 @pytest.mark.parametrize(("reports", "rounds", "epsilon_local"), CASES)
 def test_rounds_cover_every_strategy_and_hardly_more(
     reports: int, rounds: int, epsilon_local: float, share: float
@@ -132,7 +133,7 @@ def test_groups_of_blocks_cover_every_strategy(
     curves = envelope.block_curves.__wrapped__(mechanism, reports, dummies, 25.0)
     family = two_rr_family._block_family(curves)
     values = play(family, [rounds], 25.0)[rounds]
-    for place in (0, len(values) // 9, len(values) // 4, len(values) // 2):
+    for place in spread((0, len(values) // 9, len(values) // 4, len(values) // 2), 2):
         truth = worst((views(mechanism, reports, dummies),) * rounds, place * family.step)
         assert truth <= Fraction(float(values[place]))
         if blocks > reports and groups > reports:

@@ -26,6 +26,7 @@ from hubbub.accountant.spending.budget import forecast, round_entries
 from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
 from support.noise_pairs import pair_of, product_divergence
+from support.thoroughness import spread
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -68,7 +69,7 @@ def test_a_statement_with_noise_holds_when_it_is_recomputed(mechanism: WithNoise
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("terms", [TERMS, replace(TERMS, horizon=3), replace(TERMS, honest_share=1.0)])
+@pytest.mark.parametrize("terms", spread([TERMS, replace(TERMS, horizon=3), replace(TERMS, honest_share=1.0)], 2))
 def test_a_statement_of_several_queries_and_rounds_holds(terms: Terms) -> None:
     content = certificate(terms, SEVERAL, rounds=2)
     check_statement(terms, SEVERAL, content)

@@ -121,6 +121,7 @@ def test_published_counts_are_these_and_state_this_variance(
             assert (row.estimate.standard_error or 0.0) ** 2 == pytest.approx(stated, rel=1e-12)
 
 
+@pytest.mark.usefixtures("counted_once")
 @pytest.mark.slow(only=["True"])
 @pytest.mark.parametrize("optional", [False, True])
 def test_a_sum_over_all_draws_has_the_mean_and_variance_of_its_levels(optional: bool) -> None:

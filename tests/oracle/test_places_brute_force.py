@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.mechanisms import KRR, Generic
+from support.thoroughness import usually
 
 Law = tuple[Fraction, ...]
 Rows = tuple[Law, ...]
@@ -172,11 +173,11 @@ def test_what_the_proof_reveals_has_the_divergence_that_the_proof_computes(repor
     ("ratio", "reports", "outputs", "draws"), [(3, 2, 2, 10), (4, 2, 3, 300), (2, 3, 2, 200), (5, 4, 2, 25)]
 )
 def test_no_places_exceed_the_stronger_clones_in_fractions(ratio: int, reports: int, outputs: int, draws: int) -> None:
-    """Every multiset of the others' answers, both directions, six factors e^ε: 28,000 cases, without rounding."""
+    """Every multiset of the others' answers, both directions, six factors e^ε: 28,000 cases (usually 7,000), exact."""
     generator, exact = np.random.default_rng(reports), Fraction(ratio)
     choices = [*extreme_randomizers(exact, outputs, 3, 3), *binary_responses(exact, outputs, 3)]
     limits = {power: stronger_clones(reports, exact, power) for power in powers(exact)}
-    for _ in range(draws):
+    for _ in range(usually(draws // 4, draws)):
         batch = adaptive_batch(generator, choices, reports)
         for others in combinations_with_replacement(range(3), reports - 1):
             first, second = (places_view(batch, (own, *others)) for own in (0, 1))
@@ -261,8 +262,9 @@ def test_no_places_exceed_the_stronger_clones() -> None:
 @pytest.mark.slow
 def test_no_places_exceed_the_stronger_clones_in_millions_of_cases() -> None:
     ratios = (Fraction(11, 10), Fraction(3, 2), Fraction(2), Fraction(4), Fraction(10), Fraction(50))
-    cases, worst = worst_shares(4000, ratios, SHAPES)
-    assert cases > 9_000_000
+    count = usually(1000, 4000)
+    cases, worst = worst_shares(count, ratios, SHAPES)
+    assert cases > 2_250 * count
     assert worst > 1 - 1e-12
 
 

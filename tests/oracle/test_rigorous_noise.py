@@ -17,7 +17,7 @@ from hubbub.accountant.rigorous.noise import noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError
 from hubbub.accountant.rigorous.prove import prove
 from support.noise_pairs import pair_of, product_divergence
-from support.thoroughness import EXHAUSTIVE
+from support.thoroughness import EXHAUSTIVE, spread
 
 HALF, FLAT = NoiseLaw("geometric", 2**31, 3), NoiseLaw("geometric", 2**32 - 2**28, 4)
 BELL, LONG = NoiseLaw("gaussian", 3 * 2**31, 3), NoiseLaw.of("geometric", Fraction(3, 5), 27)
@@ -109,7 +109,7 @@ def test_no_claim_below_the_exact_divergence_of_two_rounds_is_proven(
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (low, middle) if product_divergence(pairs, Fraction(middle)) <= Fraction(delta) else (middle, high)
-    for share in (0.5, 0.97, 0.989, 0.995, 1.0 - 1e-6, 1.05, 1.5, 3.0):
+    for share in spread((0.5, 0.97, 0.989, 0.995, 1.0 - 1e-6, 1.05, 1.5, 3.0), 4):
         try:
             proof = prove_composed(parts, share * low, delta)
         except NotProvenError:

@@ -22,6 +22,7 @@ from hubbub.accountant.rigorous.proof import NotProvenError
 from hubbub.accountant.rigorous.prove import LOOSER, prove, prove_local
 from hubbub.accountant.rigorous.statement import claims
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
+from support.thoroughness import thinned
 
 quick = settings(deadline=None, max_examples=25)
 
@@ -52,7 +53,7 @@ SAMPLE = [
 
 
 @pytest.mark.slow(only=["3-8.0-500-0.2"])
-@pytest.mark.parametrize(("categories", "epsilon_local", "reports", "delta"), SAMPLE)
+@pytest.mark.parametrize(("categories", "epsilon_local", "reports", "delta"), thinned(SAMPLE, 49))
 def test_what_the_fast_path_certifies_is_proven_at_the_very_epsilon(
     categories: int, epsilon_local: float, reports: int, delta: float
 ) -> None:

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pytest
 
 Case = TypeVar("Case")
 
@@ -14,10 +16,21 @@ EXHAUSTIVE = TIMES > 1
 
 
 def spread(cases: Sequence[Case], usual: int) -> Sequence[Case]:
-    """All cases in an exhaustive run; else so many of them, evenly from the first to the last."""
+    """All cases in an exhaustive run; else so many of them, evenly from the first to the last (of one, the first)."""
     if EXHAUSTIVE or len(cases) <= usual:
         return cases
+    if usual == 1:
+        return cases[:1]
     return [cases[index * (len(cases) - 1) // (usual - 1)] for index in range(usual)]
+
+
+def thinned(cases: Sequence[Any], usual: int) -> list[Any]:
+    """All cases of a test, of which those that `spread` leaves out are left to exhaustive runs, unless named by id."""
+    kept = spread(range(len(cases)), usual)
+    each = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [
+        pytest.param(*case, marks=[] if place in kept else pytest.mark.exhaustive) for place, case in enumerate(each)
+    ]
 
 
 def usually(few: int, whole: int) -> int:

@@ -18,6 +18,7 @@ from hubbub.queries.questions.number import Number
 from support.samples import START, Parties
 
 THEME, MINUTES = Histogram("theme", ("a", "b", "c")), Number("minutes", 0.0, 60.0, "minutes")
+COLOUR = Histogram("colour", ("red", "green"))
 
 TASK = """
 [task]
@@ -123,7 +124,7 @@ def test_an_error_that_nothing_reaches_says_so() -> None:
 
 @pytest.mark.slow
 def test_errors_over_epsilon_are_those_of_plans() -> None:
-    planned = plan(draft(1.0))
+    planned = plan(replace(draft(1.0), questions=(THEME, COLOUR)))
     found = errors_of_plan(planned)
     assert [each.epsilon for each in found] == list(USUAL_EPSILONS)
     (own,) = (each for each in found if each.planned)

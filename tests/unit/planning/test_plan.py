@@ -92,12 +92,14 @@ CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]
 CHARGED = 1e-5
 """How much more noise may be taken: what rounding adds to several queries' composition is charged more carefully."""
 
-SLOW = {"flights, cap 8, dummies", "flights, cap 20"}
+MARKS = {
+    # Dummies are in what is planned of unary encoding below, and in tests/unit/accountant/test_budget.py.
+    "flights, cap 8, dummies": [pytest.mark.slow, pytest.mark.exhaustive],
+    "flights, cap 20": [pytest.mark.slow],
+}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CHOSEN]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in CHOSEN])
 def test_krr_is_planned_as_before_there_were_other_randomizers(name: str) -> None:
     drafted, wanted = CHOSEN[name]
     found = plan(drafted()).queries
@@ -129,7 +131,11 @@ UNARY: dict[str, Draft] = {
     "both and kRR, with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME, UNARY_MINUTES, COLOUR),
 }
 ALONE = [name for name, drafted in UNARY.items() if len(drafted.questions) == 1]
-TOGETHER = [pytest.param(name, marks=pytest.mark.slow) for name in UNARY if name not in ALONE]
+TOGETHER = [
+    pytest.param("both, of fewer honest people", marks=pytest.mark.slow),
+    # The one before it has several queries, and others have dummies.
+    pytest.param("both and kRR, with dummies", marks=[pytest.mark.slow, pytest.mark.exhaustive]),
+]
 
 
 @cache
