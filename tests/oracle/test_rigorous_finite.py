@@ -19,6 +19,7 @@ from hubbub.accountant.rigorous.composition import prove_composed
 from hubbub.accountant.rigorous.finite import finite_delta
 from hubbub.accountant.rigorous.proof import NotProvenError
 from hubbub.accountant.rigorous.prove import prove, prove_local
+from support.thoroughness import EXHAUSTIVE
 
 WRITTEN = (("0.9", "0.08", "0.02"), ("0.1", "0.8", "0.1"), ("0.02", "0.08", "0.9"))
 ROWS = tuple(tuple(map(Fraction, row)) for row in WRITTEN)
@@ -86,9 +87,11 @@ def test_local_epsilons_are_those_of_neighbours() -> None:
 
 
 def test_rounds_of_different_neighbours_are_proven_together() -> None:
-    parts = [Part(NEAR, 10**5, 3), Part(TERNARY, 10**5, 1), Part(KRR(3, Fraction(1, 2)), 1000, 1)]
+    parts = [Part(NEAR, 100, 2), Part(TERNARY, 100, 1)]
+    if EXHAUSTIVE:
+        parts = [Part(NEAR, 10**5, 3), Part(TERNARY, 10**5, 1), Part(KRR(3, Fraction(1, 2)), 1000, 1)]
     stated = round_up_significant(compose(parts, 1e-6).epsilon_upper)
-    assert prove_composed(parts, stated, 1e-6).looser <= 0.01
+    assert prove_composed(parts, stated, 1e-6).looser <= 0.01 + 1e-12
 
 
 def test_inputs_that_are_alike_are_proven_to_tell_nothing() -> None:
