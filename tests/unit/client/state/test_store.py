@@ -216,14 +216,14 @@ def test_another_programs_file_is_refused_untouched(path: Path) -> None:
     connection.execute("CREATE TABLE other (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):
+    with pytest.raises(StateError, match="is no state file of hubbub"):
         State(path).forget(0)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("place", ["missing/state.sqlite", "."])
-def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str) -> None:
-    with pytest.raises(StateError, match="cannot use the state file"):
+@pytest.mark.parametrize(("place", "why"), [("missing/state.sqlite", "its folder does not exist"), (".", "")])
+def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str, why: str) -> None:
+    with pytest.raises(StateError, match=f"cannot use the state file .*{why}"):
         State(tmp_path / place).forget(0)
 
 
