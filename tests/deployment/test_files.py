@@ -57,11 +57,12 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     made = initialise(folder / "deployment", placement)
     for role in keys:
         shutil.move(folder / f"{role.value}.pem", made.identity(role))
-    # What a cluster has beside them, and the file of passwords that its operator makes.
+    # What a cluster has beside them, and the files of passwords that its operator makes: one in containers.
     cluster = initialise(folder / "cluster", Placement(data=Path("/var/lib/hubbub"), cluster=Cluster(len(FRONTENDS))))
     for name in (STANDBY, *FRONTENDS):
         shutil.copytree(cluster.of(name), made.of(name))
-    (made.root / "pgpass").touch(0o600)
+    for name in ("pgpass", "hubbub-shuffler.pgpass", "hubbub-frontend.pgpass", "hubbub-analyzer.pgpass"):
+        (made.root / name).touch(0o600)
     # Where the next TLS certificate waits.
     (made.of("shuffler") / "tls" / "next").mkdir()
     return made
