@@ -190,6 +190,8 @@ def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> N
     run_the_pipeline(fleet)
 
 
+# simulation/test_chain.py runs hops, and the test above the units.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("hosts", ["loopback"], indirect=True)
 def test_a_hop_on_a_host_of_its_own_is_one_more_unit(fleet: Fleet) -> None:
     fleet.services = CHAIN

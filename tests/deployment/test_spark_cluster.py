@@ -70,6 +70,8 @@ def cluster(tmp_path: Path) -> Iterator[SparkSettings]:
             )
 
 
+# simulation/test_on_spark.py mixes and opens on a local master.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_a_cluster_that_knows_the_secret_mixes_and_opens(cluster: SparkSettings, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
 from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_upper
@@ -175,6 +176,8 @@ def certified(rounds: Sequence[Round]) -> float:
     return max(query["epsilon_upper"] for queries in stated for query in queries)
 
 
+# Shows what the rounds with dummies and with noise below do not: how far a flood gets without them.
+@pytest.mark.exhaustive
 def test_a_flood_breaks_an_open_task_whose_assumption_is_wrong(tmp_path: Path) -> None:
     """Each guess is right with probability 11/12; all of them fail to show it with probability 1e-7 at most."""
     rounds = asyncio.run(all_rounds(FLOODED, tmp_path))
@@ -187,6 +190,8 @@ def test_a_flood_breaks_an_open_task_whose_assumption_is_wrong(tmp_path: Path) -
         assert verify(each.results.certificate, Pins()).admission["mode"] == "open"
 
 
+# test_running_audit.py has a flood of an enrolled task refused, and test_flood's round with noise is flooded whole.
+@pytest.mark.exhaustive
 def test_a_flood_of_an_enrolled_task_is_refused_and_the_guess_is_what_the_certificate_allows(tmp_path: Path) -> None:
     """A true certificate is accused with probability 1e-6 at most."""
     rounds = asyncio.run(all_rounds(OF_PEOPLE, tmp_path))

@@ -11,7 +11,6 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
-from support.cli import hubbub
 from support.spark import NEEDS_JAVA
 
 DEVICES = 40
@@ -36,24 +35,7 @@ async def answered(pipeline: LocalPipeline) -> None:
 
 
 @NEEDS_JAVA
-async def test_a_round_is_mixed_and_opened_on_spark_where_settings_say_so(tmp_path: Path) -> None:
-    schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
-    draft = Draft("kiosks", schedule, DEVICES, Privacy(12.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
-    async with LocalPipeline(draft, tmp_path / "pipeline") as pipeline:
-        await on_spark(pipeline)
-        await answered(pipeline)
-        await pipeline.close_round()
-        found = await pipeline.results(stalled_after=WAIT)
-        assert b'"reports":40' in found.certificate.replace(b" ", b"")
-        path = tmp_path / "certificate.json"
-        path.write_bytes(found.certificate)
-        assert hubbub("verify", path, "--json").json["verified"]
-        for role in (Role.SHUFFLER, Role.ANALYZER):
-            assert "Spark session" in (pipeline.logs / f"{role.value}.log").read_text()
-
-
-@NEEDS_JAVA
-async def test_noise_of_a_round_on_spark_is_counted_once_and_its_sum_is_certified(tmp_path: Path) -> None:
+async def test_a_round_is_mixed_and_opened_on_spark_and_its_noise_is_counted_once_and_certified(tmp_path: Path) -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
     asked = (Histogram("theme", ("light", "dark", "none")),)
     draft = Draft("kiosks", schedule, DEVICES, Privacy(4.0, 1e-3, 16.0), asked, noise="always")

@@ -76,6 +76,8 @@ def test_whatever_happens_services_and_model_agree(batch: int) -> None:
     assert sum(run.model.answers["receipt"] for run in runs) > 20
 
 
+# The same for a shorter time: `test_whatever_happens_services_and_model_agree`.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("batch", spread(range(20), 5))
 def test_whatever_happens_for_long_services_and_model_agree(batch: int) -> None:
     runs = [replay(seed, 80) for seed in range(1000 + 50 * batch, 1050 + 50 * batch)]

@@ -46,6 +46,10 @@ FALSE_ALARM = 1e-6
 CONFIDENCE = 0.99
 """With which broken parts are caught."""
 
+LONG = pytest.mark.exhaustive
+"""More than a hundred rounds of running services. A usual run has them for right noise and for noise that is not drawn;
+what rounds show is judged in tests/unit/deploy/audit."""
+
 ROUNDS = 128
 DELTA = 0.05
 FIRST, SECOND = "yes", "no"
@@ -83,6 +87,7 @@ def power(right: float, wrong: float, certified: float, judged: int = ROUNDS // 
     return float(masses[0] @ (np.array(shown) > certified) @ masses[1])
 
 
+@LONG
 def test_the_right_system_is_consistent(tmp_path: Path) -> None:
     found = audited(HIDDEN_BY_DUMMIES, tmp_path, AuditOptions(128, confidence=1 - FALSE_ALARM, under_minimum=4))
     assert found.consistent
@@ -91,6 +96,7 @@ def test_the_right_system_is_consistent(tmp_path: Path) -> None:
     assert found.released_under_minimum == 0
 
 
+@LONG
 def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
     """The victim's report is the first, so its place gives it away. Missed with probability 10⁻⁸."""
     options = AuditOptions(ROUNDS, confidence=CONFIDENCE, under_minimum=0)
@@ -101,6 +107,7 @@ def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
     assert found.attacks[0].shown.event.score == "place 0"
 
 
+@LONG
 def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
     """Only the other person's γ = 0.02 is left to hide the victim: 0.99 against 0.02. Missed with probability 10⁻⁸."""
     options = AuditOptions(ROUNDS, confidence=CONFIDENCE, under_minimum=0)
@@ -116,6 +123,7 @@ def test_dummies_that_are_left_out_are_in_no_certificate_that_verifies(tmp_path:
         audited(HIDDEN_BY_DUMMIES, tmp_path, options, both("leave_dummies_out"))
 
 
+@LONG
 def test_a_biased_randomizer_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices draw with a fortieth of γ, that is 0.02: 0.99 against 0.02. Missed with probability 10⁻⁸."""
     right = KRandomizedResponse.randomize
@@ -137,6 +145,7 @@ class Forgetful(Victim):
         return await super().submit(answers, *args, **options)
 
 
+@LONG
 def test_retries_that_are_randomized_anew_are_caught(tmp_path: Path) -> None:
     """Twelve reports of the victim's, all of its answer, are seen among 32 dummies. Missed with probability 10⁻⁸.
 
@@ -216,7 +225,7 @@ def test_right_noise_is_consistent_and_a_batch_that_is_asked_for_again_is_the_sa
     assert found.second_deliveries == (True,) * 16
 
 
-@pytest.mark.parametrize("fault", ["draw_no_noise", "draw_the_middle"])
+@pytest.mark.parametrize("fault", ["draw_no_noise", pytest.param("draw_the_middle", marks=LONG)])
 def test_noise_that_is_not_drawn_is_caught_by_the_victim_and_by_the_counts(tmp_path: Path, fault: str) -> None:
     """Only γ = 0.02 is left to hide the victim: 0.98 against 0.02. Missed with probability 10⁻⁶."""
     found = audited(HIDDEN_BY_NOISE, tmp_path, NOISY, shuffler(fault))
@@ -226,6 +235,7 @@ def test_noise_that_is_not_drawn_is_caught_by_the_victim_and_by_the_counts(tmp_p
     assert not found.consistent
 
 
+@LONG
 @pytest.mark.parametrize(
     ("fault", "drawn"),
     [
@@ -268,6 +278,7 @@ def crowded(admission: AdmissionPolicy) -> Task:
     return changed(task(Fraction(1, 8), 0), admission=admission, minimum_reports=100)
 
 
+@LONG
 def test_a_flood_in_an_open_task_is_caught(tmp_path: Path) -> None:
     """The victim's own γ is all that is left to hide it: 15/16 against 1/16. Missed with probability 10⁻⁷."""
     found = audited(crowded(OPEN), tmp_path, FLOODED, AuditParts(participants=Flood))

@@ -94,6 +94,8 @@ def variables(_row: int) -> list[str]:
     return sorted(os.environ)
 
 
+# `test_spark_is_given_few_variables` has what Spark is given.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_no_variable_of_the_service_reaches_the_jvm_or_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +225,8 @@ def test_why_spark_does_not_start_is_the_jvms_error_and_not_its_scripts(tmp_path
     assert session._told(tmp_path).startswith(says)
 
 
+# `test_a_session_that_is_not_encrypted_as_a_whole_is_refused` has each setting.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_submit_arguments_cannot_turn_encryption_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
