@@ -13,7 +13,7 @@ SPREAD = -n $(WORKERS) --dist worksteal
 # Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-cluster check test costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs hooks clean
+.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -27,7 +27,11 @@ demo-cluster: $(VENV)/.installed  ## The same as a cluster runs: PostgreSQL, a l
 check: lint types  ## Linter, type checker and the tests that import what changed against HEAD (BASE=HEAD~1).
 	$(RUN) tests/loop/affected.py $(if $(BASE),--base $(BASE))
 
-test: lint types  ## Linter, type checker and all tests but the slow ones; ALL=1 for these too, in one session.
+# One process for types beside those for tests: neither keeps two cores busy from start to end.
+test: lint  ## Linter, type checker and all tests but the slow ones; ALL=1 for these too, in one session.
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
+
+pytest: $(VENV)/.installed
 	$(RUN) -m pytest $(SPREAD) $(if $(ALL),,-m "not slow") tests
 
 costs: $(VENV)/.installed  ## Measure what tests cost (COSTS=tests/unit), and write which are slow to tests/costs.txt.
