@@ -22,8 +22,9 @@ from hubbub.accountant.pairs.renyi import rdp_upper
 ERROR = 2e-14
 """Relative error of a sum by pairs of up to two million terms, each of some ten roundings: less than 100 · 2^-53.
 
-A gap of two coordinates is a sum of two terms that may cancel; their error is relative to the gap of one coordinate,
-which is at most that of the atom with the largest loss, and the scale of the sum has both.
+A gap of two coordinates is a sum of two terms. If they cancel, the one coordinate's atom says P and the other one's
+says Q, and the error is relative to the gap of the atom with the second one mirrored. That atom has a larger ratio, so
+the scale of the sum has it too.
 """
 
 WIDTH = 1e-9
@@ -118,8 +119,9 @@ def _delta(atoms: Atoms, epsilon: float) -> tuple[float, float]:
     # P − e^ε·Q is (gap − (e^ε − 1)·Q): no digits are lost for a small ε.
     rate = float(np.expm1(epsilon))
     over = atoms.gap - rate * atoms.q
-    scale = float(atoms.gap[over > 0].sum()) + rate * float(atoms.q[over > 0].sum())
-    found, doubt = float(over[over > 0].sum()), ERROR * scale
+    scales = atoms.gap + rate * atoms.q
+    # An atom whose ratio is near e^ε may be above it although rounding says that it is not: it is in the doubt.
+    found, doubt = float(over[over > 0].sum()), ERROR * float(scales[over > -ERROR * scales].sum())
     return max(0.0, found - doubt), min(1.0, found + doubt + atoms.cut)
 
 

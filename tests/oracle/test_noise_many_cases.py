@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from math import nextafter
 
 import pytest
 
@@ -37,6 +38,15 @@ def drawn_mechanism(draw: random.Random) -> WithNoise:
         Fraction(draw.randint(1, 2**32 - 2**20), 2**32) if draw.random() < 0.7 else Fraction(draw.randint(1, 99), 2**32)
     )
     return WithNoise(KRR(categories, gamma), drawn_law(draw, categories))
+
+
+def test_just_below_the_local_epsilon_something_is_left() -> None:
+    """There every atom's ratio is within a rounding of e^ε, and the exact δ is about 6e-18."""
+    mechanism = WithNoise(KRR(4, Fraction(495073945, 2**30)), NoiseLaw("geometric", 2149934701, 1))
+    epsilon, laws = nextafter(mechanism.epsilon_local, 0.0), answers_of(mechanism.krr)
+    truth = divergence(released(mechanism, [laws[0]]), released(mechanism, [laws[1]]), epsilon)
+    assert truth > 0
+    assert above(delta_bracket(mechanism, 1, epsilon).delta_upper, truth)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
