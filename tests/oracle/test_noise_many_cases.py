@@ -29,7 +29,8 @@ def drawn_law(draw: random.Random, categories: int) -> NoiseLaw:
     reach = draw.randint(1, {2: 12, 3: 3, 4: 1}[categories])
     if draw.random() < 0.5:
         return NoiseLaw("geometric", draw.randint(2**29, 2**32 - 1), reach)
-    return NoiseLaw("gaussian", draw.randint(2**30, 2**36), reach)
+    # Of a variance of at least reach² / 64 the ends have mass.
+    return NoiseLaw("gaussian", draw.randint(2**26 * reach**2, 2**36), reach)
 
 
 def drawn_mechanism(draw: random.Random) -> WithNoise:
