@@ -33,6 +33,7 @@ from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import LogSettings, TLSSettings
 from support.ended import started_program
+from support.patience import PATIENCE
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -269,7 +270,7 @@ async def test_sigterm_drains_and_exits_well(deployment: Deployment, tmp_path: P
         async with deployment.delivery(addresses[0]) as caller:
             await deliver_round(deployment, caller)
         server.terminate()
-        assert await asyncio.to_thread(server.wait, 10) == 0
+        assert await asyncio.to_thread(server.wait, PATIENCE) == 0
 
 
 def children(parent: int) -> set[int]:
@@ -282,8 +283,8 @@ def children(parent: int) -> set[int]:
     return found
 
 
-def holds_within(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
+def comes_true(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return condition()
@@ -296,17 +297,17 @@ async def test_a_killed_analyzer_leaves_no_process_and_counts_once(deployment: D
             prepared = await prepare(deployment, caller, 6000)
             counting = asyncio.create_task(deliver(deployment, caller, prepared))
             # The pool's resource tracker and its one worker.
-            assert await asyncio.to_thread(holds_within, lambda: len(children(server.pid)) == 2, 10)
+            assert await asyncio.to_thread(comes_true, lambda: len(children(server.pid)) == 2)
             opening_pool = children(server.pid)
             await asyncio.sleep(0.3)
             server.kill()
             with pytest.raises(Unreachable):
                 await counting
     assert await asyncio.to_thread(
-        holds_within, lambda: not any(Path(f"/proc/{worker}").exists() for worker in opening_pool), 10
+        comes_true, lambda: not any(Path(f"/proc/{worker}").exists() for worker in opening_pool)
     )
     with process(deployment, tmp_path) as (server, addresses):
         async with deployment.delivery(addresses[0]) as caller:
             assert await deliver(deployment, caller, prepared) == [Committed(6000, {})] * 2
         server.terminate()
-        assert await asyncio.to_thread(server.wait, 10) == 0
+        assert await asyncio.to_thread(server.wait, PATIENCE) == 0
