@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds import delta_bracket, epsilon_bracket, epsilon_upper
+from hubbub.accountant.bounds import delta_bracket, delta_lower, epsilon_bracket, epsilon_upper
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError
@@ -72,6 +72,9 @@ SOURCES = {
 """The source of a composed ε, by what it rests on."""
 
 
+Parts = tuple[Part, ...]
+
+
 @dataclass(frozen=True)
 class _ComposedCurve:
     """δ(ε) of a whole composition, on its safe side: the best value of its tilted laws."""
@@ -110,7 +113,7 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     return found if whole.epsilon_upper >= found.epsilon_upper else replace(whole, epsilon_lower=found.epsilon_lower)
 
 
-def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
+def _composed(merged: Parts, delta: float) -> EpsilonBracket:
     wanted, local, single = kept_delta(merged, delta), epsilon_local(merged), _single(merged)
     if single is not None:
         found = epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
@@ -129,12 +132,17 @@ def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
 def compose_upper(parts: Sequence[Part], delta: float) -> float:
     """Return the `epsilon_upper` of `compose` alone: never below the truth, without looking for an attack."""
     merged = _merged(parts)
-    wanted = kept_delta(merged, checked_delta(delta))
-    local, single = epsilon_local(merged), _single(merged)
-    if single is not None:
-        return epsilon_upper(single.mechanism, single.reports, wanted, dummies=single.dummies)
-    upper = min(local, _smaller_epsilon(merged, wanted, local)[0])
+    upper = _upper(merged, kept_delta(merged, checked_delta(delta)), epsilon_local(merged))
     return min(upper, compose_upper(_everyone(merged), delta)) if _sampled(merged) else upper
+
+
+@functools.lru_cache(maxsize=64)
+def _upper(merged: Parts, delta: float, local: float) -> float:
+    # Cached, as planning composes the same rounds to choose them, to check them and to state what they cost.
+    single = _single(merged)
+    if single is not None:
+        return epsilon_upper(single.mechanism, single.reports, delta, dummies=single.dummies)
+    return min(local, _smaller_epsilon(merged, delta, local)[0])
 
 
 @answering
@@ -157,7 +165,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     return found if whole.delta_upper >= found.delta_upper else replace(whole, delta_lower=found.delta_lower)
 
 
-def _composed_delta(merged: Sequence[Part], epsilon: float) -> DeltaBracket:
+def _composed_delta(merged: Parts, epsilon: float) -> DeltaBracket:
     wanted, local, single = epsilon, epsilon_local(merged), _single(merged)
     if single is not None:
         return delta_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
@@ -185,7 +193,7 @@ def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
 
 
-def _smaller_epsilon(parts: Sequence[Part], delta: float, local: float) -> tuple[float, Sequence[Part]]:
+def _smaller_epsilon(parts: Parts, delta: float, local: float) -> tuple[float, Parts]:
     """Return the smallest ε of all ways to bound the parts, and the way that gave it; `local` is valid without any."""
     ways = _ways(parts)
     upper, best = _upper_epsilon(ways[0], delta, local), ways[0]
@@ -207,24 +215,29 @@ def _attacked_beyond(way: Sequence[Part], delta: float, epsilon: float) -> bool:
     if epsilon > EPSILON_MOST:
         return False
     alone = (part for part in way if not (part.sampled or isinstance(part.mechanism, WithNoise)))
-    found = (delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies).delta_lower for part in alone)
-    return any(lower is not None and lower > delta for lower in found)
+    return any(_attacked(part, epsilon, delta) for part in alone)
 
 
-def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
+def _attacked(part: Part, epsilon: float, delta: float) -> bool:
+    """Whether an attack on one round refutes (epsilon, delta)."""
+    found = delta_lower(part.mechanism, part.reports, epsilon, dummies=part.dummies)
+    return found is not None and found > delta
+
+
+def _ways(parts: Parts) -> list[Parts]:
     """Return parts that bound the given ones: each way is valid.
 
     A part beside noise is bounded by the noise or by the people among whom it is (`without_noise`): all by one of the
     two, or each by that which is smaller alone. A part with dummies is also bounded without them
     (`bounds.bound.at_most_without`).
     """
-    ways: list[Sequence[Part]] = [parts]
+    ways = [parts]
     if any(isinstance(part.mechanism, WithNoise) for part in parts):
-        ways += [[without_noise(part) for part in parts], [_with_ends(part) for part in parts]]
+        ways += [tuple(without_noise(part) for part in parts), tuple(_with_ends(part) for part in parts)]
         if len(parts) > 1:
-            ways.append([_smaller_alone(part) for part in parts])
-    bare = [[replace(part, dummies=0) for part in way] for way in ways if any(part.dummies for part in way)]
-    return [way for place, way in enumerate([*ways, *bare]) if way not in [*ways, *bare][:place]]
+            ways.append(tuple(_smaller_alone(part) for part in parts))
+    ways += [tuple(replace(part, dummies=0) for part in way) for way in ways if any(part.dummies for part in way)]
+    return list(dict.fromkeys(ways))
 
 
 def _with_ends(part: Part) -> Part:
@@ -252,7 +265,7 @@ def _upper_epsilon(parts: Sequence[Part], delta: float, limit: float) -> float:
     grids = _dominating(parts, delta)
     # None of the three is below the truth, so neither is the smallest.
     upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, limit)
-    return min(upper, _basic(grids, delta, upper), _basic_of_best(parts, delta))
+    return min(upper, _basic(grids, delta, upper), _basic_of_best(parts, delta, upper))
 
 
 def composed_delta(grids: Sequence[tuple[LossGrid, int]], epsilon: float) -> float:
@@ -287,8 +300,8 @@ def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float, limit: float) ->
     return math.fsum(count * _one_epsilon(grid, share) for grid, count in grids) * (1 + 1e-13)
 
 
-def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
-    """Return basic composition of the one-round bounds, δ split evenly; infinity if it cannot be the smaller one.
+def _basic_of_best(parts: Sequence[Part], delta: float, limit: float) -> float:
+    """Return basic composition of the one-round bounds, δ split evenly; infinity if it cannot be below `limit`.
 
     A pair on its grid is looser than a one-round bound if few blankets hide people. Over a few rounds that loss can
     exceed the gain of composing by losses.
@@ -297,7 +310,25 @@ def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
     share = delta / rounds * (1 - 1e-15)
     if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
+    tail = _log_tail(parts, delta)
+    if _each_attacked(parts, [dominating_grid(one_round(part), tail) for part in parts], share, limit):
+        return math.inf
     return math.fsum(part.rounds * _alone(part, share) for part in parts) * (1 + 1e-15)
+
+
+def _each_attacked(parts: Sequence[Part], grids: Sequence[LossGrid], delta: float, limit: float) -> bool:
+    """Whether attacks refute (ε, delta) for parts of `limit`, one for each round: then no bounds add up to as little.
+
+    The parts are as the ε of the pairs on their grids, which are close to those of the bounds. A bound takes ten times
+    as long as an attack.
+    """
+    alone = [_one_epsilon(grid, delta) for grid in grids]
+    total = math.fsum(part.rounds * each for part, each in zip(parts, alone, strict=True))
+    if not limit < total < math.inf:
+        return False
+    # A little more, to cover the rounding of the sum.
+    share = limit / total * (1 + 1e-12)
+    return all(_attacked(part, each * share, delta) for part, each in zip(parts, alone, strict=True))
 
 
 def _alone(part: Part, delta: float) -> float:
@@ -321,7 +352,7 @@ def epsilon_local(parts: Sequence[Part]) -> float:
     return fraction_up(sum((Fraction(part.mechanism.epsilon_local) * part.rounds for part in parts), Fraction(0)))
 
 
-def _merged(parts: Sequence[Part]) -> list[Part]:
+def _merged(parts: Sequence[Part]) -> Parts:
     """Merge parts that differ in their rounds only."""
     if not parts or not all(isinstance(part, Part) for part in parts):
         raise AccountingError("parts is empty or has other values; give at least one Part, and nothing else")
@@ -329,7 +360,7 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     rounds: dict[Part, int] = {}
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
-    return [replace(part, rounds=some) for part, total in rounds.items() for some in _within_limit(total)]
+    return tuple(replace(part, rounds=some) for part, total in rounds.items() for some in _within_limit(total))
 
 
 def _within_limit(rounds: int) -> list[int]:
@@ -342,7 +373,7 @@ def _sampled(parts: Sequence[Part]) -> bool:
     return any(part.sampled for part in parts)
 
 
-def _everyone(parts: Sequence[Part]) -> list[Part]:
+def _everyone(parts: Sequence[Part]) -> Parts:
     """Return the same rounds with everybody's report in each: they reveal at least as much as sampled rounds.
 
     Participation is independent of the reports. So a sampled batch can be made from the batch of all: by keeping each

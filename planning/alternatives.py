@@ -120,7 +120,7 @@ def alternatives_of(
     if not questions:
         return {}
     share = share_of(draft, questions)
-    found = compare(questions, aim_of(draft), _dummies_of(draft, with_dummies), advance, share)
+    found = compare(questions, aim_of(draft), _dummies_of(draft, with_dummies), advance, share, by_digits=with_dummies)
     return {question.name: rows for question, rows in zip(questions, found, strict=True)}
 
 
@@ -163,11 +163,14 @@ def compare(
     dummies: int | None = None,
     advance: Callable[[], None] = lambda: None,
     share: float = 1.0,
+    *,
+    by_digits: bool = False,
 ) -> tuple[tuple[Alternative, ...], ...]:
     """Return the alternatives of each question: nothing and noise under each cap, and dummies under the target's own.
 
     `dummies` is their number, 0 for as many as noise adds on average; None leaves them out, as they take seconds. The
-    questions have this `share` of each cap.
+    questions have this `share` of each cap. A sum that states digits is also compared by digits; with `by_digits`, each
+    sum that may have them.
     """
     designs = [Design(question) for question in questions]
     within = {cap: replace(aim, cap=None if cap is None else cap * share) for cap in caps_of(aim.cap)}
@@ -184,8 +187,8 @@ def compare(
     _add(rows, designs, aim, "noise", noisy)
     total = sum(question.weight for question in questions)
     for place, question in enumerate(questions):
-        # Drawing up noise for digits takes a second, so it is only done for who asks for it, or for all alternatives.
-        if isinstance(question, Number) and (question.digits is not None or dummies is not None):
+        # Drawing up noise for digits takes a second, so it is only done for who asks for it.
+        if isinstance(question, Number) and (question.digits is not None or by_digits):
             rows[place] += _by_digits(question, aim, question.weight / total, share, rows[place])
     return tuple(tuple(each) for each in rows)
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 from hubbub.accountant.bounds import delta_upper
-from hubbub.accountant.certificate.batches import certified_epsilon, composed, linked_part
+from hubbub.accountant.certificate.batches import linked_part, local_of
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.numbers import honest_reports
 from hubbub.planning.by_error import first_that
 from hubbub.planning.plan import Plan, PlannedQuery
@@ -56,7 +57,7 @@ def floods_of(plan: Plan) -> tuple[Flood, ...]:
 def _flood(plan: Plan, fakes: int) -> Flood:
     terms, honest = Terms.of(plan.draft), plan.draft.minimum_reports - fakes
     parts = tuple(linked_part(terms, mechanism, honest) for mechanism in plan.mechanisms)
-    return Flood(fakes, honest, certified_epsilon(parts, composed(parts, terms.delta)))
+    return Flood(fakes, honest, min(compose_upper(parts, terms.delta), local_of(parts)))
 
 
 def shield_of(plan: Plan) -> Shield | None:

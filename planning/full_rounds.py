@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hubbub.accountant.certificate.batches import composed, round_part
+from hubbub.accountant.certificate.batches import round_part
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.numbers import honest_reports
 from hubbub.planning.plan import Plan
 
@@ -18,5 +19,5 @@ def too_weak_when_full(plan: Plan) -> tuple[str, ...]:
     return tuple(
         each.query.name
         for each in plan.queries
-        if composed((round_part(terms, each.query.mechanism, honest),), terms.delta).epsilon_upper <= 0
+        if compose_upper([round_part(terms, each.query.mechanism, honest)], terms.delta) <= 0
     )

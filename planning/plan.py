@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -220,10 +221,11 @@ def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tupl
     return plain, noisy.epsilon_of_all
 
 
+@lru_cache(maxsize=32)
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     """Plan each question for this number of reports; longitudinal ones and sums by digits come first.
 
-    The others share the rest.
+    The others share the rest. Cached, as what a search ends at, or a table shows, was planned before.
     """
     found: dict[str, tuple[PlannedQuery, ...]] = {}
     for question in draft.questions:

@@ -3,7 +3,7 @@
 A bound is an object: `BOUNDS["blanket"].delta(...)`.
 """
 
-from hubbub.accountant.bounds.best_bounds import delta_bracket, delta_upper, epsilon_bracket, epsilon_upper
+from hubbub.accountant.bounds.best_bounds import delta_bracket, delta_lower, delta_upper, epsilon_bracket, epsilon_upper
 from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.exact import EXACT as BOUNDS
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
@@ -14,6 +14,7 @@ __all__ = [
     "DeltaBracket",
     "EpsilonBracket",
     "delta_bracket",
+    "delta_lower",
     "delta_upper",
     "epsilon_bracket",
     "epsilon_upper",

@@ -144,3 +144,10 @@ def delta_upper(
     if bound != "best":
         BOUNDS[bound].conditions(covered(BOUNDS[bound], mechanism), reports, dummies)
     return min(BOUNDS[name].delta(covered(BOUNDS[name], mechanism), reports, epsilon, dummies)[1] for name in names)
+
+
+@answering
+def delta_lower(mechanism: AnyMechanism, reports: int, epsilon: float, *, dummies: int = 0) -> float | None:
+    """Return the `delta_lower` of `delta_bracket` alone: never above the true δ, None if no attack is known."""
+    attack = _attack(mechanism, reports, dummies)
+    return None if attack is None else BOUNDS[attack].delta(mechanism, reports, checked_epsilon(epsilon), dummies)[0]

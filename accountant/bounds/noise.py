@@ -9,7 +9,7 @@ import numpy as np
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import Bound, Direction, Quantity, require, uncovered, with_local_epsilon
-from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominated_atoms, dominating_atoms
+from hubbub.accountant.divergence.noise_atoms import attacking_atoms, delta_near, dominated_atoms, dominating_atoms
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
@@ -79,6 +79,14 @@ class NoiseBound:
         above, below = self._atoms(mechanism, reports, dummies)
         wanted = checked_epsilon(epsilon)
         return _delta(below, wanted)[0], _delta(above, wanted)[1]
+
+    def is_within(self, mechanism: WithNoise, epsilon: float, delta: float) -> bool:
+        """Return whether the upper end of δ at `epsilon` is at most `delta`, without the sum if that is far from it."""
+        if not mechanism.one_moves:
+            low, high = delta_near(mechanism.krr, mechanism.noise, epsilon)
+            if high <= delta or low > delta:
+                return high <= delta
+        return _delta(self.atoms(mechanism.krr, mechanism.noise, mechanism.one_moves), epsilon)[1] <= delta
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:

@@ -7,7 +7,6 @@ of girgis-2021) and converts; `basic` and `advanced` use only the (ε, δ) of on
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from math import inf, nextafter
 from typing import Literal
 
@@ -80,20 +79,14 @@ def _composed(bound: Bound, part: Part, delta: float, composition: Composition) 
 
 def _by_losses(bound: Bound, part: Part, delta: float) -> float:
     if bound.direction == "upper":
-        return _upper(behind(part, bound.name), delta)
-    lower = compose_lower([part], delta, _upper(part, delta))
+        return compose_upper([behind(part, bound.name)], delta)
+    lower = compose_lower([part], delta, compose_upper([part], delta))
     if lower is None:
         raise OutsideConditions(
             f"bound {bound.name!r} knows no attack over {part.rounds} rounds of {described(part.mechanism)}; "
             "ask for one round"
         )
     return lower
-
-
-@lru_cache(maxsize=64)
-def _upper(part: Part, delta: float) -> float:
-    """Return the ε that composing losses certifies; cached, as a bound and the attack below it both need it."""
-    return compose_upper([part], delta)
 
 
 def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from hubbub.accountant import composition
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.calibration.design import Calibration, Noise, QueryDesign, R, Target
-from hubbub.accountant.calibration.least_error import best_size
+from hubbub.accountant.calibration.least_error import Error, best_size
 from hubbub.accountant.calibration.noise import NOISE_WORTH, beside_noise, no_noise
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
@@ -26,6 +26,12 @@ PRECISE_FAMILIES = 2
 
 ROUNDS_TRIED = 12
 """How often the ε of a round is lowered until all rounds are within their total."""
+
+STRIDE = 8
+"""Of many families in order, each as far from the next is compared first."""
+
+_UP = 1 + 1e-9
+"""An error is surely above another one if it is by this factor: far more than the rounding of either."""
 
 _DOWN = 1 - 1e-12
 """Shares are reduced a little, so that their rounded sum is not above the whole."""
@@ -223,26 +229,32 @@ def _promising(design: QueryDesign[R], target: Target) -> list[int]:
     places = range(len(design.families(design.sizes[0])))
     if len(places) <= PRECISE_FAMILIES:
         return list(places)
-    errors = {}
-    for place in places:
+    errors: dict[int, float] = {}
+    # Every eighth family first: when few are left that are better, most need no search to its end.
+    for place in sorted(places, key=lambda place: place % STRIDE):
         with contextlib.suppress(AccountingError):
-            errors[place] = _error_at_best(design, place, target)
-    return sorted(errors, key=lambda place: errors[place])[:PRECISE_FAMILIES]
+            most = sorted(errors.values())[PRECISE_FAMILIES - 1] if len(errors) >= PRECISE_FAMILIES else inf
+            errors[place] = _error_at_best(design, place, target, most)
+    return sorted(errors, key=lambda place: (errors[place], place))[:PRECISE_FAMILIES]
 
 
-def _error_at_best(design: QueryDesign[R], place: int, target: Target) -> float:
-    error = _errors(design, place, target)
-    size = best_size(error, design.sizes)
-    return error(size)
+def _error_at_best(design: QueryDesign[R], place: int, target: Target, most: float) -> float:
+    """Return the error of a family at its best size; if that is above `most`, any number above it."""
+    error, sizes = _errors(design, place, target), design.sizes
+    # With several sizes errors above `most` are needed, to find the best size.
+    return error(sizes[0], most) if len(sizes) == 1 else error(best_size(error, sizes), inf)
 
 
-def _errors(design: QueryDesign[R], place: int, target: Target) -> Callable[[int], float]:
+def _errors(design: QueryDesign[R], place: int, target: Target) -> Error:
     """Return a quick function from sizes to the error of a family."""
 
-    def error(size: int) -> float:
+    def error(size: int, most: float) -> float:
         family = design.families(size)[place]
-        chosen = family.at(search_of(family).quick(family, target))
-        return design.mse(size, chosen, target.reports, target.dummies)
+
+        def mse(noise_level: int) -> float:
+            return design.mse(size, family.at(noise_level), target.reports, target.dummies)
+
+        return mse(search_of(family).quick(family, target, lambda noise_level: mse(noise_level) > most * _UP))
 
     return error
 

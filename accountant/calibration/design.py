@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, log
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from hubbub.accountant.errors import AccountingError, shown
@@ -49,10 +49,10 @@ R_co = TypeVar("R_co", bound=Randomized, covariant=True)
 
 
 class MechanismFamily(Protocol[R_co]):
-    """Randomizers of one kind, from the least private (1) to the most (`NOISE_LEVELS` - 1)."""
+    """Randomizers of one kind, from the least private (1) to the most (`NOISE_LEVELS` - 1); hashable."""
 
     def at(self, noise_level: int) -> R_co:
-        """Return the randomizer at that level of noise; a larger one is more private."""
+        """Return the randomizer at that level of noise; that of a larger one is more private, its error no smaller."""
 
 
 class QueryDesign(Protocol[R]):
@@ -100,6 +100,12 @@ class Calibration(Generic[R]):
         if self.noise is None or not isinstance(mechanism, Imitated):
             return mechanism
         return WithNoise(mechanism, self.noise.law)
+
+
+def is_within(mechanism: LocalMechanism, epsilon_local: float) -> bool:
+    """Return whether the mechanism's local ε is at most `epsilon_local`."""
+    # The local ε is computed to 80 digits, which takes long. Far from the limit a float tells as well.
+    return log(mechanism.likelihood_ratio) * (1 - 1e-9) <= epsilon_local and mechanism.epsilon_local <= epsilon_local
 
 
 @dataclass(frozen=True)

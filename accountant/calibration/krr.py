@@ -5,9 +5,11 @@ Nothing here certifies: `calibration.search` checks the result with the bound it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from math import ceil, exp, inf, log
 
-from hubbub.accountant.calibration.design import NOISE_LEVELS, Target
+from hubbub.accountant.calibration.design import NOISE_LEVELS, Target, is_within
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.binomial_shift import shift_at
 from hubbub.accountant.divergence.contour import positive_part
@@ -18,18 +20,22 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 
 
-def quick(categories: int, target: Target) -> int:
-    """Return a w near the least that meets the target, from coarse evaluations; at most that of the local bound."""
+def quick(categories: int, target: Target, beaten: Callable[[int], bool]) -> int:
+    """Return a w near the least that meets the target, from coarse evaluations; at most that of the local bound.
+
+    It is above each w that the search finds too small. If one of these is `beaten`, that one is returned: the search
+    need not go on.
+    """
     high = _local_numerator(categories, min(target.epsilon, target.cap))
     floor = _local_numerator(categories, target.cap)
     if high >= NOISE_LEVELS:
         raise _impossible(categories, target)
-    low = 1
-    goal = log(target.delta)
-    if floor >= high or _log_delta(categories, floor, target, COARSE) <= goal:
-        return floor
-    at_low, at_high = _log_delta(categories, max(low, floor), target, COARSE) - goal, -inf
-    low = max(low, floor)
+    low, goal = floor, log(target.delta)
+    if low >= high or beaten(low):
+        return low
+    at_low, at_high = _log_delta(categories, low, target, COARSE) - goal, -inf
+    if at_low <= 0:
+        return low
     for _ in range(60):
         if high - low <= 1 or high - low <= 1e-6 * low:
             break
@@ -37,6 +43,8 @@ def quick(categories: int, target: Target) -> int:
         value = _log_delta(categories, middle, target, COARSE) - goal
         if value > 0:
             low, at_low = middle, value
+            if beaten(low):
+                return low
         else:
             high, at_high = middle, value
         if -1e-3 < value <= 0:
@@ -64,11 +72,12 @@ def refined(categories: int, numerator: int, target: Target) -> int:
     return numerator
 
 
+@lru_cache(maxsize=64)
 def _local_numerator(categories: int, epsilon_local: float) -> int:
     """Return the least w whose mechanism is `epsilon_local`-LDP."""
     gamma = KRR.from_local_epsilon(categories, min(epsilon_local, 40.0)).gamma
     numerator = -(-gamma.numerator * NOISE_LEVELS // gamma.denominator)
-    while numerator < NOISE_LEVELS and KRR.from_numerator(categories, numerator).epsilon_local > epsilon_local:
+    while numerator < NOISE_LEVELS and not is_within(KRR.from_numerator(categories, numerator), epsilon_local):
         numerator += 1
     return numerator
 
@@ -81,10 +90,12 @@ def _between(low: int, high: int, at_low: float, at_high: float) -> int:
     return min(max(middle, low + 1), high - 1)
 
 
+# Cached, as the sizes that are compared, and the families, have paths in common with what is refined at last.
+@lru_cache(maxsize=1024)
 def _log_delta(categories: int, numerator: int, target: Target, precision: float) -> float:
     """Return ln δ at the target's ε and w = `numerator`: it only guides the search, the bound itself decides."""
     mechanism = KRR.from_numerator(categories, numerator)
-    if target.epsilon >= mechanism.epsilon_local:
+    if is_within(mechanism, target.epsilon):
         return -inf
     if categories > 2 and target.dummies and precision >= COARSE:
         return diluted_guess(mechanism, target.hiding, target.epsilon, target.dummies)

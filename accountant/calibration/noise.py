@@ -14,7 +14,15 @@ from math import ceil, exp, inf, log, sqrt, tanh
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds import epsilon_upper
 from hubbub.accountant.bounds.noise import NOISE
-from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, MechanismFamily, QueryDesign, R, Target
+from hubbub.accountant.calibration.design import (
+    NOISE_LEVELS,
+    Calibration,
+    MechanismFamily,
+    QueryDesign,
+    R,
+    Target,
+    is_within,
+)
 from hubbub.accountant.calibration.least_error import best_size
 from hubbub.accountant.composition import composed_delta
 from hubbub.accountant.errors import AccountingError
@@ -143,7 +151,7 @@ def no_noise(design: QueryDesign[R], target: Target) -> AccountingError:
 def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
     laws: dict[bool, NoiseLaw] = {}
 
-    def error(size: int) -> float:
+    def error(size: int, most: float) -> float:  # noqa: ARG001 - no error is quicker for being too large
         randomizer, mechanism = _beside(design, place, size, target)
         # A law depends little on the number of symbols, unless there are two: so sizes are compared by one law.
         two = isinstance(mechanism, KRR) and mechanism.categories == 2
@@ -186,15 +194,16 @@ def _law(mechanism: Imitated, target: Target) -> NoiseLaw:
     return least_noise(mechanism, target.epsilon, target.delta, lasting=target.rounds)
 
 
+@lru_cache(maxsize=64)
 def within_cap(family: MechanismFamily[R], cap: float) -> R:
     """Return the family's least private randomizer whose local ε is at most `cap`."""
     low, high = 0, NOISE_LEVELS - 1
-    if family.at(high).mechanism.epsilon_local > cap:
+    if not is_within(family.at(high).mechanism, cap):
         raise AccountingError(f"no randomizer has a local epsilon of at most {cap:g}; allow a larger epsilon_local")
     while high - low > 1:
         middle = (low + high) // 2
         # A larger level is more private, so the levels within the cap are an upper interval.
-        low, high = (low, middle) if family.at(middle).mechanism.epsilon_local <= cap else (middle, high)
+        low, high = (low, middle) if is_within(family.at(middle).mechanism, cap) else (middle, high)
     return family.at(high)
 
 
@@ -358,4 +367,4 @@ def _holds(randomizer: Imitated, law: NoiseLaw, epsilon: float, delta: float, ro
         return True
     if rounds > 1:
         return _composed(randomizer, law, epsilon, rounds) <= delta
-    return NOISE.delta(WithNoise(randomizer, law), 1, epsilon)[1] <= delta
+    return NOISE.is_within(WithNoise(randomizer, law), epsilon, delta)

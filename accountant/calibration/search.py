@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hubbub.accountant import bounds
 from hubbub.accountant.calibration import krr
-from hubbub.accountant.calibration.design import NOISE_LEVELS, MechanismFamily, R, Target
+from hubbub.accountant.calibration.design import NOISE_LEVELS, MechanismFamily, R, Target, is_within
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism
 
@@ -20,11 +20,15 @@ FINE_STEPS = 2**20
 """The precise search ends if a step is a millionth of the noise level: the loss of accuracy is invisible."""
 
 
+Beaten = Callable[[int], bool]
+"""Whether the randomizer of a noise level has a larger error than one that is known: then so has that of each above."""
+
+
 class Search(Protocol):
     """A search for the least noise level of one kind of mechanism."""
 
-    def quick(self, family: MechanismFamily[R], target: Target) -> int:
-        """Return a noise level near the least, good enough to compare encodings."""
+    def quick(self, family: MechanismFamily[R], target: Target, beaten: Beaten) -> int:
+        """Return a noise level near the least, good enough to compare encodings; or one below that is `beaten`."""
 
     def precise(self, family: MechanismFamily[R], target: Target) -> int:
         """Return a noise level at, or a little below, the least."""
@@ -33,26 +37,30 @@ class Search(Protocol):
 class Bisection:
     """A search for any mechanism: it evaluates the bound at every step."""
 
-    def quick(self, family: MechanismFamily[R], target: Target) -> int:
+    def quick(self, family: MechanismFamily[R], target: Target, beaten: Beaten) -> int:
         """Bisect to a 64th."""
-        return _bisected(lambda noise_level: _delta_holds(family.at(noise_level).mechanism, target), COARSE_STEPS)
+        return _bisected(family, target, COARSE_STEPS, beaten)
 
     def precise(self, family: MechanismFamily[R], target: Target) -> int:
         """Bisect to a millionth. `least` continues from there and checks ε and δ, so one check is enough here."""
-        return _bisected(lambda noise_level: _delta_holds(family.at(noise_level).mechanism, target), FINE_STEPS)
+        return _bisected(family, target, FINE_STEPS, _never)
 
 
 class OfKRR:
     """A search for kRR, whose divergence is cheap to guess (`calibration.krr`)."""
 
-    def quick(self, family: MechanismFamily[R], target: Target) -> int:
+    def quick(self, family: MechanismFamily[R], target: Target, beaten: Beaten) -> int:
         """Return the level found from coarse evaluations."""
-        return krr.quick(_categories(family), target)
+        return krr.quick(_categories(family), target, beaten)
 
     def precise(self, family: MechanismFamily[R], target: Target) -> int:
         """Return that level, refined by Newton's method."""
         categories = _categories(family)
-        return krr.refined(categories, krr.quick(categories, target), target)
+        return krr.refined(categories, krr.quick(categories, target, _never), target)
+
+
+def _never(noise_level: int) -> bool:  # noqa: ARG001 - what is beaten by nothing
+    return False
 
 
 def _categories(family: MechanismFamily[R]) -> int:
@@ -105,9 +113,9 @@ def holds(mechanism: LocalMechanism, target: Target) -> bool:
 
 
 def _delta_holds(mechanism: LocalMechanism, target: Target) -> bool:
-    if mechanism.epsilon_local > target.cap:
+    if not is_within(mechanism, target.cap):
         return False
-    return bounds.delta_upper(mechanism, target.hiding, target.epsilon, dummies=target.dummies) <= target.delta
+    return _delta_upper(mechanism, target.hiding, target.epsilon, target.dummies) <= target.delta
 
 
 def certified(mechanism: LocalMechanism, target: Target) -> float:
@@ -116,20 +124,32 @@ def certified(mechanism: LocalMechanism, target: Target) -> float:
 
 
 @lru_cache(maxsize=256)
+def _delta_upper(mechanism: LocalMechanism, hiding: int, epsilon: float, dummies: int) -> float:
+    # Cached, as both bisections begin alike, and what they end at is checked.
+    return bounds.delta_upper(mechanism, hiding, epsilon, dummies=dummies)
+
+
+@lru_cache(maxsize=256)
 def _certified(mechanism: LocalMechanism, hiding: int, delta: float, dummies: int) -> float:
     # Cached, as both the check and the result need it: with dummies it takes a second.
     return bounds.epsilon_upper(mechanism, hiding, delta, dummies=dummies)
 
 
-def _bisected(does: Callable[[int], bool], steps: int) -> int:
-    """Return the least noise level that `does`, to one part in `steps`, on a logarithmic scale; else the last one.
+def _bisected(family: MechanismFamily[R], target: Target, steps: int, beaten: Beaten) -> int:
+    """Return the least noise level that meets δ, to one part in `steps`, on a logarithmic scale; else the last one.
 
-    More noise is more privacy, so the levels that do are an upper interval.
+    More noise is more privacy, so the levels that do are an upper interval. One below it is returned if it is `beaten`.
     """
+
+    def does(noise_level: int) -> bool:
+        return _delta_holds(family.at(noise_level).mechanism, target)
+
     low, high = 1, NOISE_LEVELS - 1
     if does(low):
         return low
     while high - low > max(1, low // steps):
+        if beaten(low):
+            return low
         # The geometric middle: relevant noise levels span nine orders of magnitude.
         middle = min(max(isqrt(low * high), low + 1), high - 1)
         low, high = (low, middle) if does(middle) else (middle, high)

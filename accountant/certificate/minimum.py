@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hubbub.accountant.certificate.batches import composed, linked_part, local_sum, round_part
+from hubbub.accountant.certificate.batches import linked_part, local_sum, round_part
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
 from hubbub.accountant.numbers import honest_reports
@@ -57,7 +58,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
             "raise gamma, minimum_reports or the cap"
         )
     alone = tuple(round_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
-    reached = composed(alone, terms.delta).epsilon_upper
+    reached = compose_upper(alone, terms.delta)
     if not reached <= terms.epsilon:
         raise AccountingError(
             f"at minimum_reports = {terms.minimum_reports} a round is ({reached:.6g}, {terms.delta:g})-private, but "
@@ -67,7 +68,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
         return
     charged = parts_of_horizon(terms, mechanisms, 1)
     # A ledger charges more for a first round only if that round pays for all rounds.
-    reached = reached if charged == alone else composed(charged, terms.delta).epsilon_upper
+    reached = reached if charged == alone else compose_upper(charged, terms.delta)
     if reached > terms.epsilon_total:
         raise AccountingError(
             f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, but epsilon_total is "

@@ -46,7 +46,7 @@ def counted_positive_part(sums: IidSum) -> LogBracket:
     steps = np.array(sums.steps)
     values = counts @ steps + sums.draws * sums.rest
     doubt = 8 * UNIT_ROUNDOFF * (counts @ np.abs(steps) + sums.draws * abs(sums.rest))
-    logs = _log_probabilities(sums, counts)
+    logs = _log_probabilities(sums.draws, tuple(sums.masses), sums.rest_mass)
     # x₊ rises with x: values raised by their error give the upper end, values lowered by it the lower end.
     top, bottom = _log_mean(logs, values + doubt), _log_mean(logs, values - doubt)
     scale = log(sums.scale)
@@ -64,14 +64,19 @@ def _log_mean(logs: Array, values: Array) -> float:
     return peak + log(float(np.sum(np.exp(terms - peak)))) if peak > -inf else -inf
 
 
-def _log_probabilities(sums: IidSum, counts: Array) -> Array:
-    resting = sums.draws - np.sum(counts, axis=1)
-    table = log_factorials(sums.draws)
-    logs: Array = table[sums.draws] - table[resting.astype(np.int64)]
-    logs = logs - np.sum(table[counts.astype(np.int64)], axis=1) + counts @ np.log(np.array(sums.masses))
+# Cached, as a search for ε, or for γ, changes the steps of the same sums only.
+@lru_cache(maxsize=64)
+def _log_probabilities(draws: int, masses: tuple[float, ...], rest_mass: float) -> Array:
+    counts = _outcomes(draws, len(masses))
+    resting = draws - np.sum(counts, axis=1)
+    table = log_factorials(draws)
+    logs: Array = table[draws] - table[resting.astype(np.int64)]
+    logs = logs - np.sum(table[counts.astype(np.int64)], axis=1) + counts @ np.log(np.array(masses))
     # If resting has no mass, an outcome in which something rests is impossible, and 0·log(0) would be NaN.
-    alone: Array = resting * log(sums.rest_mass) if sums.rest_mass > 0 else np.where(resting > 0, -np.inf, 0.0)
-    return logs + alone
+    alone: Array = resting * log(rest_mass) if rest_mass > 0 else np.where(resting > 0, -np.inf, 0.0)
+    logs = logs + alone
+    logs.setflags(write=False)
+    return logs
 
 
 @cache

@@ -157,15 +157,20 @@ def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]]
 
 def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     """Balle's blanket sum for kRR: L/γ with probability γ; the best of all decompositions (arXiv 2504.07414)."""
-    values = _blanket_values(mechanism, epsilon)
-    each = mechanism.gamma / mechanism.categories
-    scaled = tuple(value / mechanism.gamma for value in values)
-    return _build(reports, scaled, (each, each, mechanism.gamma - 2 * each), Fraction(0))
+    blank, whole, categories = mechanism.gamma.numerator, mechanism.gamma.denominator, mechanism.categories
+    values, scale = _blanket_values(mechanism, epsilon)
+    # Quotients of whole numbers are rounded once, and a search for γ builds a thousand sums: no fraction is reduced.
+    steps = tuple(value / (blank * scale) for value in values)
+    each, rest = blank / (whole * categories), blank * (categories - 2) / (whole * categories)
+    kept = slice(3 if rest else 2)
+    best = max(max(values[kept]), 0) / (blank * scale) if blank < whole else max(steps[kept])
+    return IidSum(reports, steps[kept], (each, each, rest)[kept], 0.0, (whole - blank) / whole, best, 1.0 / reports)
 
 
 def blanket_draws_sum(mechanism: KRR, draws: int, epsilon: float) -> IidSum:
     """Return the sum of L over exactly `draws` blanket reports, of which draws - 1 are known blankets of others."""
-    up, down, base = _blanket_values(mechanism, epsilon)
+    values, scale = _blanket_values(mechanism, epsilon)
+    up, down, base = (Fraction(value, mechanism.gamma.denominator * scale) for value in values)
     each = Fraction(1, mechanism.categories)
     # Without a third value, a report is either the first value or the second: at the second, Y rests.
     if mechanism.categories == 2:
@@ -173,11 +178,13 @@ def blanket_draws_sum(mechanism: KRR, draws: int, epsilon: float) -> IidSum:
     return _build(draws, (up, down), (each, each), base)
 
 
-def _blanket_values(mechanism: KRR, epsilon: float) -> tuple[Fraction, Fraction, Fraction]:
+def _blanket_values(mechanism: KRR, epsilon: float) -> tuple[tuple[int, int, int], int]:
+    """Return the values of L times γ's denominator times a scale, and that scale."""
     factor = Fraction(exp_decimal(epsilon))
-    true_part = (1 - mechanism.gamma) * mechanism.categories
-    base = mechanism.gamma * (1 - factor)
-    return base + true_part, base - true_part * factor, base
+    power, scale = factor.numerator, factor.denominator
+    true_part = (mechanism.gamma.denominator - mechanism.gamma.numerator) * mechanism.categories
+    base = mechanism.gamma.numerator * (scale - power)
+    return (base + true_part * scale, base - true_part * power, base), scale
 
 
 def _pair_sum(reports: int, others: Fraction, first: Fraction, second: Fraction, epsilon: float) -> IidSum:

@@ -79,8 +79,8 @@ class TiltedDraw:
             further, sideways = _turned(offsets, steps)
             across += real @ further.T - imaginary @ sideways.T
             along += real @ sideways.T + imaginary @ further.T
-            across += np.add.outer(np.sum(real, axis=1), further @ masses)
-            along += np.add.outer(np.sum(imaginary, axis=1), sideways @ masses)
+            across += real.sum(axis=1)[:, np.newaxis] + further @ masses
+            along += imaginary.sum(axis=1)[:, np.newaxis] + sideways @ masses
         return across, along
 
     def doubt(self, t: Array | float) -> Array:

@@ -63,11 +63,18 @@ def _setting(mechanism: KRR, epsilon: Fraction, bits: int) -> _BlanketSetting:
 
 
 def blanket_delta(
-    mechanism: KRR, reports: int, epsilon: Fraction, delta: Fraction, nodes: int, dummies: int = 0
+    mechanism: KRR,
+    reports: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    nodes: int,
+    dummies: int = 0,
+    *,
+    only_upper: bool = False,
 ) -> Enclosure:
     """Enclose δ(`epsilon`) of the blanket; `delta` is roughly the δ to compare with, more `nodes` are finer.
 
-    The lower end is that of the lemma's value; other theorems may prove a smaller δ.
+    The lower end is that of the lemma's value; other theorems may prove a smaller δ. With `only_upper` it may be 0.
     """
     nats = math.log(delta.denominator) - math.log(delta.numerator) + _SPARE
     bits = 192 + 2 * int(nats)
@@ -77,7 +84,7 @@ def blanket_delta(
         setting = _setting(mechanism, epsilon, bits)
         if dummies:
             return _diluted(setting, reports, dummies, nodes, nats)
-        return _summed(setting, reports, nodes, nats)
+        return _summed(setting, reports, nodes, nats, only_upper)
 
 
 def _finished(
@@ -92,7 +99,7 @@ def _finished(
     return Enclosure(low if bool(low >= 0) else arb(0), upper, terms)
 
 
-def _summed(setting: _BlanketSetting, reports: int, nodes: int, nats: float) -> Enclosure:
+def _summed(setting: _BlanketSetting, reports: int, nodes: int, nats: float, only_upper: bool) -> Enclosure:
     mechanism = setting.mechanism
     chance = setting.confused * mechanism.gamma
     low, high = window(reports, chance, nats)
@@ -106,8 +113,10 @@ def _summed(setting: _BlanketSetting, reports: int, nodes: int, nats: float) -> 
     mass, odds = binomial_mass(reports, low, chance), ball(chance / (1 - chance))
     lower = upper = arb(0)
     for s in range(low, high + 1):
-        below, above = _across(lanes)
-        lower, upper = lower + mass * below, upper + mass * above
+        values, beyond = [lane.excess.value() for lane in lanes], [lane.beyond() for lane in lanes]
+        upper += mass * _chords(lanes, values, beyond)
+        if not only_upper:
+            lower += mass * _tangents(lanes, values, beyond)
         if s < high:
             mass = mass * (reports - s) / (s + 1) * odds
             for lane in lanes:
@@ -147,19 +156,24 @@ class _BlanketLane:
         return self._blankets.excess(), self._blankets.tail - self._blankets.mass
 
 
-def _across(lanes: Sequence[_BlanketLane]) -> tuple[arb, arb]:
-    """Return tangents and chords over M given s, both times 2^bits."""
-    values, beyond = [lane.excess.value() for lane in lanes], [lane.beyond() for lane in lanes]
-    lower, upper, before = arb(0), arb(0), arb(1)
+def _chords(lanes: Sequence[_BlanketLane], values: Sequence[arb], beyond: Sequence[tuple[arb, arb]]) -> arb:
+    """Return chords over M given s, times 2^bits."""
+    upper, before = arb(0), arb(1)
     for i in range(len(lanes) - 1):
-        gap = lanes[i + 1].node - lanes[i].node
-        part = (beyond[i][0] - beyond[i + 1][0]) / gap
+        part = (beyond[i][0] - beyond[i + 1][0]) / (lanes[i + 1].node - lanes[i].node)
         upper += values[i] * (before - part)
         before = part
-        short = beyond[i][1] * gap - beyond[i][0] + beyond[i + 1][0]
+    return upper + values[-1] * before
+
+
+def _tangents(lanes: Sequence[_BlanketLane], values: Sequence[arb], beyond: Sequence[tuple[arb, arb]]) -> arb:
+    """Return tangents over M given s, times 2^bits."""
+    lower = arb(0)
+    for i in range(len(lanes) - 1):
+        short = beyond[i][1] * (lanes[i + 1].node - lanes[i].node) - beyond[i][0] + beyond[i + 1][0]
         lower += values[i + 1] * (beyond[i][1] - beyond[i + 1][1])
         lower += lanes[i + 1].excess.chance() * lanes[i + 1].fall * short
-    return lower, upper + values[-1] * before
+    return lower
 
 
 def _expected(excess: Excess, trials: int, chance: Fraction, high: int) -> arb:

@@ -54,7 +54,10 @@ class Route(ABC):
 
     @abstractmethod
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
-        """Return δ(`epsilon`), fine enough for one of many points of a curve; values below `scale` are negligible."""
+        """Return δ(`epsilon`), fine enough for one of many points of a curve; values below `scale` are negligible.
+
+        Only its upper end is used: the lower one may be 0.
+        """
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class BlanketRoute(Route):
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
         """Few nodes."""
         nodes = _POINT_BINS if dummies else _POINT_NODES
-        return blanket_delta(self.mechanism, reports, epsilon, scale, nodes, dummies)
+        return blanket_delta(self.mechanism, reports, epsilon, scale, nodes, dummies, only_upper=True)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from hubbub.accountant.certificate.batches import local_of, parts_below_minimum
 from hubbub.accountant.certificate.minimum import parts_at_minimum, parts_of_horizon
@@ -78,7 +77,7 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
     """
 
     def spent(count: int) -> float:
-        return _spent(terms, tuple(mechanisms), count)
+        return compose_upper(parts_of_horizon(terms, mechanisms, count), terms.delta)
 
     one, every = spent(1), spent(rounds)
     local = local_of(parts_of_horizon(terms, mechanisms, rounds))
@@ -91,9 +90,3 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if spent(middle) <= budget else (within, middle)
     return BudgetForecast(rounds, within, one, every, local)
-
-
-@lru_cache(maxsize=64)
-def _spent(terms: Terms, mechanisms: tuple[LocalMechanism, ...], rounds: int) -> float:
-    # Cached, as planning compares what it then states.
-    return compose_upper(parts_of_horizon(terms, mechanisms, rounds), terms.delta)

@@ -273,8 +273,9 @@ def _compared(
     from hubbub.cli.tables.comparison import comparison_document
     from hubbub.planning.simulate.compare import contenders, run
 
-    # Randomizers are compared by one message of each person, which digits are not.
-    question = _in_one_message(dataset.questions[place])
+    # Randomizers are compared by one message of each person, which digits are not: these are among the alternatives.
+    stated = dataset.questions[place]
+    question = _in_one_message(stated)
     values = dataset.answers[question.name].to_pylist()
     with progress_bars() as bars:
         planning = bars.add_task(f"{question.name}: planning", total=None)
@@ -286,7 +287,7 @@ def _compared(
             run(each, values, repeat, privacy.dummies, lambda devices: bars.advance(bar, devices)) for each in planned
         ]
     return comparison_document(question.name, question.kind, privacy, repeat, found) | _alternatives(
-        question, privacy, sizes[-1], kinds
+        stated, privacy, sizes[-1], kinds
     )
 
 
@@ -303,7 +304,7 @@ def _alternatives(question: Question, privacy: Privacy, reports: int, kinds: Seq
 
     asked: Any = question
     aim = PrivacyTarget(privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share)
-    (rows,) = compare([replace(asked, randomizer=kinds[0])], aim)
+    (rows,) = compare([replace(asked, randomizer=kinds[0])], aim, by_digits=True)
     return {"alternatives": {"randomizer": kinds[0], "reports": reports, "rows": [each.as_json() for each in rows]}}
 
 

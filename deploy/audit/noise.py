@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
 from hubbub.deploy.audit.worst_case import WorstCase
@@ -127,12 +126,17 @@ def _share(task: Task, query: Query, error: float) -> float:
 
 def _least(draws: int, chance: float, error: float) -> int:
     """Return the least number of far counts that contradicts nothing; fewer have probability `error` at most."""
+    # Imported late: it takes a second to load, and most tasks have no noise.
+    from scipy import stats
+
     found = int(stats.binom.ppf(error, draws, chance))
     return found if stats.binom.cdf(found, draws, chance) > error else found + 1
 
 
 def _judged(query: Query, away: NDArray[np.int64], distance: int, error: float) -> tuple[float, NoiseResult]:
     """Return how probable so few far counts are at most under the law, and the result; `away` is in order."""
+    from scipy import stats
+
     law = _noise(query)
     centers, chance = np.arange(-law.reach, law.reach + 1), beyond(law, distance)
     within = np.searchsorted(away, centers + distance, "right") - np.searchsorted(away, centers - distance, "left")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.errors import AccountingError
@@ -209,13 +209,15 @@ def verdict(promised: float | None, seen: float, coverage: float, rounds: int) -
 
 def tolerance(rounds: int) -> tuple[float, float]:
     """Return the least and the largest ratio of the observed error to the promised one that are not marked."""
-    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], rounds)
+    # Quantiles of χ². `scipy.stats` has them too, but takes a second to load.
+    low, high = 2 * special.gammaincinv(rounds / 2, [FALSE_ALARM / 2, 1 - FALSE_ALARM / 2])
     return math.sqrt(low / rounds), math.sqrt(high / rounds)
 
 
 def least_coverage(rounds: int) -> float:
     """Return the least share of intervals with the truth that is not marked."""
-    return float(stats.binom.ppf(FALSE_ALARM, rounds, COVERAGE)) / rounds
+    within = special.bdtr(np.arange(rounds + 1), rounds, COVERAGE)
+    return int(np.searchsorted(within, FALSE_ALARM)) / rounds
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -79,10 +79,10 @@ def read_tally(randomizer: Randomizer, written: bytes, valid: int) -> Tally:
 
 
 class RandomizerFamily(Protocol):
-    """Randomizers of one kind and number of symbols, by noise level from 1 (least private) to 2³² - 1 (most)."""
+    """Randomizers of one kind and number of symbols, by noise level from 1 (least private) to 2³² - 1; hashable."""
 
     def at(self, noise_level: int) -> Randomizer:
-        """Return the randomizer at that noise level; a larger level is more private."""
+        """Return the randomizer at that noise level; that of a larger one is more private, its variances no smaller."""
 
 
 class Randomizer(Protocol):

@@ -71,9 +71,26 @@ def test_noise_that_is_left_out_is_not_that_of_digits() -> None:
     assert _auto_words(planned).startswith("noise = auto: no noise but that of digits, as fewer rounds would fit")
 
 
+def data_in(folder: Path) -> Path:
+    path = folder / "data.csv"
+    path.write_text("delay\n" + "\n".join(str(place % 61) for place in range(1200)) + "\n")
+    return path
+
+
+def test_simulate_compares_a_sum_by_digits_by_the_numbers_of_plan(tmp_path: Path) -> None:
+    task = written(tmp_path)
+    planned = hubbub_here("plan", task, "--compare", "--json").json["alternatives"]["delay"]
+    by_digits = [each for each in planned if each["added"] == "digits"]
+    assert 40 in [each["cap"] for each in by_digits]
+    words = ("--compare", "krr", "--reports", "1000", "--repeat", "2", "--json")
+    (found,) = hubbub_here("simulate", task, "--data", data_in(tmp_path), *words).json["questions"]
+    rows = found["alternatives"]["rows"]
+    assert [each for each in rows if each["added"] == "digits"] == by_digits
+    assert {each["added"] for each in rows} == {"nothing", "noise", "digits"}
+
+
 def test_simulate_shows_the_sum_alone(tmp_path: Path) -> None:
-    data = tmp_path / "data.csv"
-    data.write_text("delay\n" + "\n".join(str(place % 61) for place in range(1200)) + "\n")
+    data = data_in(tmp_path)
     ran = hubbub_here("simulate", written(tmp_path), "--data", data)
     assert ran.status == 0, ran.err
     assert "delay in minutes" in ran.out

@@ -305,7 +305,7 @@ def _alternatives(design: Design, aim: PrivacyTarget, dummies: int) -> dict[str,
 
     with progress_bars() as bars:
         bar = bars.add_task("comparing", total=steps_of(aim, dummies))
-        (rows,) = compare([design.question], aim, dummies, lambda: bars.advance(bar))
+        (rows,) = compare([design.question], aim, dummies, lambda: bars.advance(bar), by_digits=True)
     return {design.question.name: rows}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from math import exp, log
+from math import ceil, exp, log, nextafter
 from typing import Any
 
 import pytest
@@ -16,7 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, epsilon_upper
+from hubbub.accountant.bounds.noise import NOISE
 from hubbub.accountant.calibration.noise import least_noise
+from hubbub.accountant.divergence.noise_atoms import delta_near
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, WithNoise, read_mechanism
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -31,9 +33,10 @@ def drawn_laws(draw: st.DrawFn, most: int = 60) -> NoiseLaw:
     """Laws of each family whose ends have mass."""
     reach = draw(st.integers(1, most))
     if draw(st.booleans()):
-        return NoiseLaw("geometric", draw(st.integers(2**31, 2**32 - 1)), reach)
+        least = 2**31 if reach <= 100 else ceil(2**32 * 2 ** (-100 / reach))
+        return NoiseLaw("geometric", draw(st.integers(least, 2**32 - 1)), reach)
     # Ends at 8 standard deviations still have mass.
-    return NoiseLaw.of("gaussian", Fraction(draw(st.floats((reach / 8) ** 2, 1e4))).limit_denominator(2**32), reach)
+    return NoiseLaw.of("gaussian", Fraction(draw(st.floats((reach / 8) ** 2, 2e4))).limit_denominator(2**32), reach)
 
 
 laws = drawn_laws()
@@ -44,6 +47,27 @@ randomizers = st.one_of(
 mechanisms = st.builds(WithNoise, randomizers, laws)
 people = st.sampled_from([1, 2, 30, 5000, 10**6])
 deltas = st.floats(-12, -0.5).map(lambda power: 10.0**power)
+
+
+@given(drawn_laws(900), krrs, st.floats(1e-3, 1.3))
+def test_a_quick_sum_contains_the_whole_one_with_its_error(law: NoiseLaw, krr: KRR, share: float) -> None:
+    epsilon = share * krr.epsilon_local
+    assume(krr.categories > 2)
+    low, high = delta_near(krr, law, epsilon)
+    assert low <= NOISE.delta(WithNoise(krr, law), 1, epsilon)[1] <= high
+    assert high - low <= 1e-11
+
+
+@given(mechanisms, st.floats(1e-3, 1.3), st.sampled_from([0.0, 1e-15, 1e-9, 0.5, 1.0]), st.booleans())
+def test_within_is_what_the_bound_says_to_the_last_digit(
+    mechanism: WithNoise, share: float, off: float, above: bool
+) -> None:
+    epsilon = share * mechanism.epsilon_local
+    upper = NOISE.delta(mechanism, 1, epsilon)[1]
+    assert NOISE.is_within(mechanism, epsilon, upper)
+    assert upper == 0 or not NOISE.is_within(mechanism, epsilon, nextafter(upper, 0.0))
+    asked = upper * (1 + off if above else 1 - off)
+    assert NOISE.is_within(mechanism, epsilon, asked) == (upper <= asked)
 
 
 @given(laws)

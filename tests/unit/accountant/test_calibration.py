@@ -1,23 +1,31 @@
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import isclose, sqrt
+from math import isclose, nextafter, sqrt
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import delta_upper, epsilon_bracket
 from hubbub.accountant.calibration.calibrate import calibrate, reports_for_error
-from hubbub.accountant.calibration.design import Calibration
+from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, Target, is_within
+from hubbub.accountant.calibration.least_error import best_size
+from hubbub.accountant.calibration.search import search_of
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR
 from hubbub.accountant.pairs import Part
 from hubbub.planning.plan import question_for
 from hubbub.queries.design import Design
+from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily
 from hubbub.queries.randomizers.unary import UnaryEncoding
+from hubbub.queries.registry import RANDOMIZERS
 from support.queries import (
     calibrate_histogram,
     calibrate_sum,
@@ -222,3 +230,52 @@ def test_a_family_that_cannot_meet_the_target_leaves_the_others() -> None:
     assert found.epsilon_upper <= 1.0
     assert isinstance(found.randomizer, UnaryEncoding)
     assert found.randomizer.truthful + found.randomizer.other == GAMMA_DENOMINATOR
+
+
+@given(fall=st.integers(0, 40), sizes=st.integers(1, 60), ripples=st.lists(st.integers(0, 3), min_size=60, max_size=60))
+def test_a_size_is_found_though_larger_errors_are_not_known(fall: int, sizes: int, ripples: list[int]) -> None:
+    """An error above the least one so far may be any number above it: the path to the least is the same."""
+    errors = [10 + abs(size - fall) + ripple for size, ripple in enumerate(ripples)]
+
+    def known(size: int, most: float) -> float:
+        return errors[size] if errors[size] <= most else most + 0.5
+
+    assert best_size(known, range(sizes)) == best_size(lambda size, _: errors[size], range(sizes))
+
+
+@pytest.mark.parametrize("randomizer", ["krr", "unary", "hashed"])
+def test_a_search_ends_at_a_level_that_is_beaten_and_else_where_it_would_end(randomizer: str) -> None:
+    target = Target.of(1.0, 1e-6, 5000, 8.0, 1.0, 0)
+    family = Design(question_for("histogram", 5, False, randomizer)).families(5)[0]
+    search = search_of(family)
+    level = search.quick(family, target, lambda _: False)
+    assert search.quick(family, target, lambda found: found > level) == level
+    beaten = search.quick(family, target, lambda found: found > level // 2)
+    assert level // 2 < beaten < level
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        question_for("histogram", 5, False, "krr"),
+        Number("value", 0.0, 1.0, optional=True),
+        Distribution("value", (0.0, 1.0, 2.0, 5.0, 9.0)),
+        Variance("value", 0.0, 1.0),
+    ],
+    ids=lambda question: question.kind,
+)
+@pytest.mark.parametrize("randomizer", RANDOMIZERS)
+def test_errors_rise_with_the_level_of_noise(question: Any, randomizer: str) -> None:
+    """The search for a size or a family relies on it: it leaves those that are beaten at a level that is too low."""
+    design = Design(replace(question, randomizer=randomizer))
+    for family in design.families(design.sizes[0])[::9]:
+        levels = [int(NOISE_LEVELS * share) for share in (1e-6, 1e-3, 0.02, 0.1, 0.3, 0.6, 0.9, 0.99)]
+        errors = [design.mse(design.sizes[0], family.at(level), 1000, 10) for level in levels]
+        assert errors == sorted(errors)
+
+
+def test_a_local_epsilon_is_compared_to_the_last_digit() -> None:
+    for mechanism in (KRR.from_numerator(5, 10**9), KRR.from_numerator(2, 1), KRR.from_local_epsilon(3, 2.0)):
+        local = mechanism.epsilon_local
+        assert is_within(mechanism, local)
+        assert not is_within(mechanism, nextafter(local, 0.0))

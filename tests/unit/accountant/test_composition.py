@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 
 from hubbub.accountant import composition
-from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds import delta_bracket, delta_lower, epsilon_bracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism
 from hubbub.accountant.pairs import Part
 from support.remembered import remember
 
@@ -177,6 +177,38 @@ def test_few_rounds_cost_no_more_than_basic_composition_of_the_one_round_bounds(
     assert both.epsilon_upper <= sum(alone) * (1 + 1e-9)
     assert both.epsilon_lower is not None
     assert both.epsilon_lower <= both.epsilon_upper
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [Part(KRR.from_numerator(3, 2**29), 1000), Part(KRR.from_numerator(5, 2**30), 1000)],
+        [Part(KRR.from_numerator(4, 2**31), 20, 2), Part(KRR.from_numerator(2, 2**30), 20)],
+        [Part(KRR.from_numerator(3, 2**18), 500), Part(KRR.from_numerator(3, 2**31), 500)],
+        [Part(RAPPOR(4, Fraction(1, 2), Fraction(1, 50)), 300, 2)],
+        [Part(KRR.from_numerator(4, 2**28), 50, dummies=30), Part(Generic(1.0), 50)],
+    ],
+)
+def test_one_round_bounds_that_attacks_rule_out_would_not_add_up_to_less(parts: list[Part]) -> None:
+    found = compose(parts, 1e-6)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(composition, "_each_attacked", lambda *_: False)
+        assert compose(parts, 1e-6) == found
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        KRR.from_numerator(2, 2**30),
+        KRR.from_numerator(5, 2**30),
+        RAPPOR(3, Fraction(1, 2), Fraction(1, 9)),
+        Generic(1.0),
+    ],
+)
+@pytest.mark.parametrize("dummies", [0, 20])
+def test_an_attack_alone_is_that_of_the_bracket(mechanism: LocalMechanism, dummies: int) -> None:
+    asked = mechanism, 200, 0.3
+    assert delta_lower(*asked, dummies=dummies) == delta_bracket(*asked, dummies=dummies).delta_lower
 
 
 def test_the_smallest_delta_is_composed_too() -> None:

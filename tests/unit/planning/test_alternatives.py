@@ -213,5 +213,5 @@ def draft_of(question: Question) -> Draft:
 def test_a_sum_that_cannot_have_digits_is_compared_without() -> None:
     aim = PrivacyTarget(1.0, 1e-6, 10**4, 8.0)
     for question in (Number("delay", 0.0, 60.0, optional=True), Number("delay", 0.0, 60.0, randomizer="unary")):
-        (found,) = compare([question], aim, 100)
+        (found,) = compare([question], aim, by_digits=True)
         assert all(each.added != "digits" for each in found)

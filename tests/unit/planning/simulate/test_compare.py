@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.cli.tables.comparison import comparison_document, comparison_plot
 from hubbub.planning.simulate.compare import (
+    COVERAGE,
     FALSE_ALARM,
     Contender,
     Pool,
@@ -132,6 +134,13 @@ def test_verdicts_are_those_of_the_stated_tolerance() -> None:
     ]
     assert verdict(1.0, 1.0, least_coverage(50) - 0.01, 50) == "rarer"
     assert verdict(None, 1.0, 0.95, 50) == "agrees"
+
+
+@pytest.mark.parametrize("rounds", [2, 7, 20, 333, 10_000])
+def test_tolerances_are_the_quantiles_of_the_laws(rounds: int) -> None:
+    quantiles = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], rounds)
+    assert tolerance(rounds) == pytest.approx(tuple(np.sqrt(quantiles / rounds)), rel=1e-12)
+    assert least_coverage(rounds) == stats.binom.ppf(FALSE_ALARM, rounds, COVERAGE) / rounds
 
 
 def test_a_true_promise_is_marked_as_seldom_as_stated() -> None:
