@@ -436,7 +436,9 @@ def test_verify_says_which_signers_are_not_pinned(certificate: tuple[Path, Parti
     path, _ = certificate
     ran = hubbub_here("verify", path, *_pins(path.parent)[:4])
     assert ran.status == 0
+    assert "; operator and shuffler are as pinned, analyzer not\n" in ran.out
     assert "signers not pinned (analyzer): " in ran.out
+    assert [line.endswith("  as pinned") for line in ran.out.splitlines()[-3:]] == [True, True, False]
 
 
 def test_verify_refuses_a_tampered_certificate(certificate: tuple[Path, Parties], tmp_path: Path) -> None:
