@@ -19,7 +19,7 @@ from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
-from hubbub.client.session.rounds import VerifiedRoundKeys
+from hubbub.client.session.rounds import VerifiedRoundKeys, check_taken
 from hubbub.client.session.session import OVER, Session, checked_name
 from hubbub.client.state.enrollment import Tickets
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
@@ -207,7 +207,8 @@ class Fleet:
         Raises:
             UsageError: if `answers` is a mapping, because iterating it yields only its keys.
             HubbubError: if `per_call` or `calls` is out of range; nothing was stored or sent.
-            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
+            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does. A fleet keeps
+                no answers to a round that begins later.
             Refusal: if the shuffler refuses to return the round's keys.
             Unreachable: if the shuffler does not answer; another call continues from there.
         """
@@ -243,6 +244,7 @@ class Fleet:
         """Forget the rounds that are over; return the round to answer, and its keys if they are stored."""
         now = self._session.clock()
         of = self._session.choose(wanted, now)
+        check_taken(self._session.task, of.number, now)
         self._state.forget(now)
         return of, self._state.key_set(of)
 

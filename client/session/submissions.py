@@ -62,7 +62,7 @@ class Submissions:
     ) -> DeviceReceipt:
         """Do what `Device.submit` promises."""
         retrying = self._session.retrying.begun(seconds)
-        stored = await self._work.kept(answers, wanted, spread)
+        stored = await self._work.kept(answers, wanted, spread, at_once=not spread)
         if spread and stored.entry.send_time is not None and stored.entry.outcome is None:
             stored = await self._at_send_time(stored, stored.entry.send_time)
             retrying = self._session.retrying.begun(seconds)
@@ -152,7 +152,7 @@ class Submissions:
         """Do what `Device.prepare` promises."""
         self._check_carried()
         retrying = self._session.retrying.begun(seconds)
-        stored = await self._work.kept(answers, wanted, False)
+        stored = await self._work.kept(answers, wanted, False, at_once=True)
         if stored.entry.outcome is not None:
             receipt_of(stored.of, stored.entry)
             return None

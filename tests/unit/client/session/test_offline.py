@@ -124,6 +124,39 @@ async def test_what_is_kept_is_sent_after_the_rounds_end_until_its_cut(device: M
     assert [receipt.round for receipt in await late.resend()] == [0]
 
 
+async def test_answers_to_a_later_round_are_kept_until_it_begins_and_sent_then(
+    device: Make, shuffler: FakeShuffler, clock: Clock
+) -> None:
+    one = device()
+    assert one.keep(ANSWERS, round=1)
+    status = one.status()
+    assert (status.waiting, status.next and status.next.send_time) == ((1,), START + 3600)
+    for early in (False, True):
+        assert await one.resend(early=early) == []
+        assert await one.sealed_submissions(early=early) == []
+    assert (shuffler.fetched, shuffler.seen) == ([], []), "nobody was asked"
+    clock.now = START + 3600
+    (receipt,) = await one.resend()
+    assert (receipt.round, len(shuffler.seen)) == (1, 1)
+
+
+async def test_a_later_round_is_answered_at_once_only_a_grace_before_it(
+    device: Make, fleet: Callable[..., Fleet], shuffler: FakeShuffler, clock: Clock
+) -> None:
+    one = device()
+    said = r"round 1 of task flights begins at 2026-01-01T01:00:00Z, .*; store the answers with keep\(\)"
+    clock.now = START + 3600 - 61
+    for answer in (one.submit(ANSWERS, round=1), one.prepare(ANSWERS, round=1)):
+        with pytest.raises(NoRound, match=said):
+            await answer
+    with pytest.raises(NoRound, match=said):
+        await fleet().submit_many([("a", ANSWERS)], round=1)
+    assert (one.status().waiting, shuffler.fetched) == ((), []), "nothing was stored, and nobody was asked"
+    clock.now += 1
+    # Clocks may differ by a grace, and the shuffler takes submissions from then on.
+    assert (await one.submit(ANSWERS, round=1)).round == 1
+
+
 async def test_what_is_kept_too_long_is_erased_unsent_and_never_sent_in_another_round(
     device: Make, shuffler: FakeShuffler, clock: Clock, settings: dict[str, Any]
 ) -> None:
@@ -481,6 +514,8 @@ async def test_wiping_erases_everything_but_that_rounds_were_answered(
 ) -> None:
     drawn = await kept_offline(device)
     one = device()
+    # From now on round 1 is taken, and round 0 is still the current one.
+    clock.now = START + 3600 - 60
     first = await one.submit(ANSWERS, round=1)
     other = await device(name="other").submit(ANSWERS, round=1)
     one.wipe()
