@@ -20,7 +20,7 @@ from hubbub.client.session.submissions import Submissions
 from hubbub.client.session.unit_of_work import DeviceWork
 from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Retrying
-from hubbub.client.validation import checked_type
+from hubbub.client.validation import checked_choice, checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.task.task import Task
@@ -191,7 +191,7 @@ class Device:
         Raises:
             AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
         """
-        return self._work.keep(answers, round, spread).used
+        return self._work.keep(answers, round, checked_choice(spread, "spread")).used
 
     async def resend(
         self,

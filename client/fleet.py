@@ -25,6 +25,7 @@ from hubbub.client.state.enrollment import Tickets
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, explained, submit_batch
+from hubbub.client.validation import checked_function, checked_many, checked_whole
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -214,9 +215,12 @@ class Fleet:
         """
         if isinstance(answers, Mapping):
             raise UsageError("answers is a mapping; give pairs of a device and its answers, such as its items()")
+        checked_many(answers, "answers", "pairs of a device and its answers")
+        if progress is not None:
+            checked_function(progress, "progress", "nothing")
         most = most_per_call(self.task.outer_bytes)
-        per_call = min(PER_CALL, most) if per_call is None else per_call
-        if not 1 <= per_call <= most or calls < 1:
+        per_call = min(PER_CALL, most) if per_call is None else checked_whole(per_call, "per_call")
+        if not 1 <= per_call <= most or checked_whole(calls, "calls") < 1:
             raise HubbubError(
                 f"got per_call {per_call} and calls {calls}; give a per_call of 1 to {most}, and calls of 1 or more"
             )

@@ -28,8 +28,8 @@ from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
 from hubbub.client.state.fork_safety import restarted_in_children
-from hubbub.client.validation import checked_function, checked_seconds, checked_type
-from hubbub.protos.errors import Unreachable, UsageError
+from hubbub.client.validation import checked_choice, checked_count, checked_function, checked_seconds, checked_type
+from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
 from hubbub.queries.errors import AnswerError
@@ -95,11 +95,9 @@ class Recorder:
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         self._device = checked_type(device, Device, "device", "a Device(…)")
-        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-            raise UsageError(f"capacity is {capacity!r:.80}; give a whole number, 1 or more")
-        self._capacity = capacity
+        self._capacity = checked_count(capacity, "capacity")
         self._exit_seconds = checked_seconds(exit_seconds, "exit_seconds")
-        self._spread = checked_type(spread, bool, "spread", "True or False")
+        self._spread = checked_choice(spread, "spread")
         self._log = ErrorLog()
         self._on_error = self._log.tell if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
