@@ -143,5 +143,11 @@ def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> NoReturn:
 
 def fail(message: str, status: int = EXIT_FAILURE) -> NoReturn:
     """Print an error on stderr and exit; nothing more is written to stdout."""
-    sys.stderr.write(f"error: {readable_lines(message)}\n")
+    report(message)
     raise typer.Exit(status)
+
+
+def report(message: str) -> None:
+    """Print an error on stderr before what is still printed; the caller exits with a failure afterwards."""
+    sys.stderr.write(f"error: {readable_lines(message)}\n")
+    sys.stderr.flush()

@@ -20,7 +20,7 @@ from hubbub.client.session.submissions import Submissions
 from hubbub.client.session.unit_of_work import DeviceWork
 from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Retrying
-from hubbub.client.validation import checked_type
+from hubbub.client.validation import checked_choice, checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.task.task import Task
@@ -129,6 +129,9 @@ class Device:
     ) -> DeviceReceipt:
         """Answer a round, the current one by default; return the shuffler's receipt.
 
+        A round that begins later cannot be answered at once: `keep` stores answers to it. With `spread` this call waits
+        until a time in that round.
+
         The submission is sent at once, so anyone who sees it arrive learns when the person answered. With `spread`,
         the reports are stored at once, and the shuffler is not contacted before a send time. The send time is drawn
         once, uniformly from the rest of the round. This call waits for it. After a restart, a later call waits for the
@@ -140,7 +143,8 @@ class Device:
 
         Raises:
             AnswerError: if an answer does not fit its query; nothing was stored or sent.
-            NoRound: if no round takes answers now.
+            NoRound: if no round takes answers now, or `round` is over, or begins later and `spread` is false; nothing
+                was stored or sent.
             OptedOut: after `opt_out`.
             OverLimit: if answering would spend more than the limits allow; nothing was drawn, stored or sent.
             KeyRecordError, SignatureError, KeySetChanged: if the round's keys cannot be trusted. The reports are kept,
@@ -178,7 +182,8 @@ class Device:
         """Randomize and store the answers to a round, the current one by default, for `resend` to send.
 
         With `spread`, `resend` sends them no earlier than a send time, drawn once, uniformly from the rest of the
-        round.
+        round. Answers to a round that begins later are kept until then: without `spread` their send time is its
+        beginning. `status` names the round among `waiting`.
 
         The call makes no network request, and syncs the file: it takes milliseconds. It returns False if the round was
         answered before; the first answers count.
@@ -186,7 +191,7 @@ class Device:
         Raises:
             AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
         """
-        return self._work.keep(answers, round, spread).used
+        return self._work.keep(answers, round, checked_choice(spread, "spread")).used
 
     async def resend(
         self,
@@ -196,7 +201,8 @@ class Device:
     ) -> list[Receipt]:
         """Send the stored submissions of open rounds that have no receipt yet; return the receipts.
 
-        Submissions with a later send time are not sent unless `early` is true.
+        Submissions with a later send time are not sent unless `early` is true. Those to a round that begins later are
+        never sent before it begins.
 
         A submission that waited until its round was over is erased unsent, and never sent in another round. `timeout`
         is how many seconds to try, for all submissions together.
@@ -228,9 +234,10 @@ class Device:
         Return them as a sealed submission for a `Gateway` to carry, or None if the round was answered and acknowledged
         before.
 
-        It does what `submit` does before sending. The device asks the shuffler for the round's keys, once, and for a
-        credential if it has none yet; it sends nothing that depends on the answers. The device keeps the submission
-        until `settle` gets its outcome. Until then another call returns the same bytes, and `resend` may send them too.
+        It does what `submit` does before sending, so the round must have begun. The device asks the shuffler for the
+        round's keys, once, and for a credential if it has none yet; it sends nothing that depends on the answers. The
+        device keeps the submission until `settle` gets its outcome. Until then another call returns the same bytes, and
+        `resend` may send them too.
         They count once, however often they are sent and by anyone.
 
         Raises:
@@ -249,7 +256,7 @@ class Device:
         """Return the stored submissions of open rounds that have no receipt yet, as sealed submissions.
 
         It does what `resend` does before sending. Submissions with a later send time are left out unless `early` is
-        true.
+        true, and those to a round that begins later are left out.
 
         Raises:
             Refusal, Unreachable, StateError, UsageError: as `prepare` does.

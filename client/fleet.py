@@ -19,12 +19,13 @@ from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
-from hubbub.client.session.rounds import VerifiedRoundKeys
+from hubbub.client.session.rounds import VerifiedRoundKeys, check_taken
 from hubbub.client.session.session import OVER, Session, checked_name
 from hubbub.client.state.enrollment import Tickets
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, explained, submit_batch
+from hubbub.client.validation import checked_function, checked_many, checked_whole
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -207,15 +208,19 @@ class Fleet:
         Raises:
             UsageError: if `answers` is a mapping, because iterating it yields only its keys.
             HubbubError: if `per_call` or `calls` is out of range; nothing was stored or sent.
-            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
+            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does. A fleet keeps
+                no answers to a round that begins later.
             Refusal: if the shuffler refuses to return the round's keys.
             Unreachable: if the shuffler does not answer; another call continues from there.
         """
         if isinstance(answers, Mapping):
             raise UsageError("answers is a mapping; give pairs of a device and its answers, such as its items()")
+        checked_many(answers, "answers", "pairs of a device and its answers")
+        if progress is not None:
+            checked_function(progress, "progress", "nothing")
         most = most_per_call(self.task.outer_bytes)
-        per_call = min(PER_CALL, most) if per_call is None else per_call
-        if not 1 <= per_call <= most or calls < 1:
+        per_call = min(PER_CALL, most) if per_call is None else checked_whole(per_call, "per_call")
+        if not 1 <= per_call <= most or checked_whole(calls, "calls") < 1:
             raise HubbubError(
                 f"got per_call {per_call} and calls {calls}; give a per_call of 1 to {most}, and calls of 1 or more"
             )
@@ -243,6 +248,7 @@ class Fleet:
         """Forget the rounds that are over; return the round to answer, and its keys if they are stored."""
         now = self._session.clock()
         of = self._session.choose(wanted, now)
+        check_taken(self._session.task, of.number, now)
         self._state.forget(now)
         return of, self._state.key_set(of)
 

@@ -15,7 +15,7 @@ from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import checked_shuffler, trusted_authority
 from hubbub.client.submit import Retrying, ShufflerLink, submit_batch
-from hubbub.client.validation import checked_type
+from hubbub.client.validation import checked_many, checked_type, checked_whole
 from hubbub.protos.errors import MessageError, Unreachable, UsageError
 from hubbub.protos.messages import Answer, Receipt
 from hubbub.protos.refusals import TRANSIENT, Refusal
@@ -90,12 +90,13 @@ class Gateway:
             UsageError: if an element is not a sealed submission, there are too many of them, or `per_call` or `calls`
                 is below 1; nothing was sent.
         """
+        checked_many(sealed_submissions, "sealed_submissions", "a list of what Device.prepare() returns")
         given = [
             checked_type(each, SealedSubmission, "a sealed submission", "what Device.prepare() returns")
             for each in sealed_submissions
         ]
-        per_call = PER_CALL if per_call is None else per_call
-        if len(given) > MOST_SUBMISSIONS or per_call < 1 or calls < 1:
+        per_call = PER_CALL if per_call is None else checked_whole(per_call, "per_call")
+        if len(given) > MOST_SUBMISSIONS or per_call < 1 or checked_whole(calls, "calls") < 1:
             raise UsageError(
                 f"got {len(given)} sealed submissions, per_call {per_call} and calls {calls}; give at most "
                 f"{MOST_SUBMISSIONS} "

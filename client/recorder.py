@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import logging
 import math
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -27,8 +28,8 @@ from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
 from hubbub.client.state.fork_safety import restarted_in_children
-from hubbub.client.validation import checked_function, checked_seconds, checked_type
-from hubbub.protos.errors import Unreachable, UsageError
+from hubbub.client.validation import checked_choice, checked_count, checked_function, checked_seconds, checked_type
+from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
 from hubbub.queries.errors import AnswerError
@@ -49,6 +50,12 @@ EXIT_SECONDS = 2.0
 
 STOP_SECONDS = 1.0
 """Seconds to wait for the thread to stop, after its current sending is abandoned."""
+
+REPEAT_SECONDS = 3600.0
+"""Seconds in which one cause is logged once; a line after that says how often it came meanwhile."""
+
+MOST_CAUSES = 100
+"""Most causes that are known as logged: beyond, the log starts anew, so that it takes no more memory."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,8 +78,8 @@ class Recorder:
             sees them arrive learns when they were given. False sends as soon as possible. A program that runs once in
             a round, and not again, must set it to False.
         on_error: called in the recorder's thread with each error; errors reach the application in no other way. By
-            default they are logged. A refusal that repeats is reported once. No error contains an answer. Exceptions
-            that `on_error` raises are ignored.
+            default they are logged, each cause once an hour, with a count of the others. A refusal that repeats is
+            reported once. No error contains an answer. Exceptions that `on_error` raises are ignored.
 
     Raises:
         UsageError: if an argument has the wrong type, or is out of range.
@@ -88,12 +95,11 @@ class Recorder:
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         self._device = checked_type(device, Device, "device", "a Device(…)")
-        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-            raise UsageError(f"capacity is {capacity!r:.80}; give a whole number, 1 or more")
-        self._capacity = capacity
+        self._capacity = checked_count(capacity, "capacity")
         self._exit_seconds = checked_seconds(exit_seconds, "exit_seconds")
-        self._spread = checked_type(spread, bool, "spread", "True or False")
-        self._on_error = _logged if on_error is None else checked_function(on_error, "on_error", "nothing")
+        self._spread = checked_choice(spread, "spread")
+        self._log = ErrorLog()
+        self._on_error = self._log.tell if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
         self._told: set[int] = set()
         self._refused: set[str] = set()
@@ -123,8 +129,13 @@ class Recorder:
     def record(self, answers: Mapping[str, Value]) -> bool:
         """Take a person's answers to the current round; return whether they were queued.
 
-        It returns at once and raises nothing. One answer a round is used: the first that fits the task. Later ones are
-        counted as `repeated`.
+        It returns at once, before anything is checked, stored or sent, and raises nothing. True promises no more than
+        the queue: the thread stores the answers some milliseconds later, and sends them at their send time. False
+        means that they are not used: no round takes answers now, this recorder has stored answers to this round, the
+        queue is full, the recorder is closed, or `answers` is no mapping. Answers that do not fit the task are found
+        by the thread, after True. `counts` says what became of all calls, and `flush` waits until they are stored.
+
+        One answer a round is used: the first that fits the task. Later ones are counted as `repeated`.
         """
         try:
             taken, number = dict(answers), self._device.task.schedule.round_at(self._device._session.clock())
@@ -189,6 +200,7 @@ class Recorder:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.stop()
+        self._log.end()
         # If no try was completed, only the file shows whether something is left to send.
         done = done or self._is_disk_clear()
         self._device._state.close()
@@ -340,10 +352,42 @@ class Recorder:
             self._on_error(error)
 
 
-def _logged(error: Exception) -> None:
+class ErrorLog:
+    """Logs each cause once in `REPEAT_SECONDS`, and then how often it came: a cause may come with every call."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[float, int, Exception]] = {}
+
+    def tell(self, error: Exception) -> None:
+        """Log an error, or count it if its cause was logged a short time ago."""
+        # Numbers differ from try to try, such as how often it was tried.
+        cause, now = _NUMBER.sub("#", f"{type(error).__name__}: {error}"), self._clock()
+        since, more, _ = self._known.get(cause, (-math.inf, 0, error))
+        if now - since < REPEAT_SECONDS:
+            self._known[cause] = since, more + 1, error
+            return
+        if len(self._known) >= MOST_CAUSES:
+            self.end()
+        self._known[cause] = now, 0, error
+        _logged(error, more)
+
+    def end(self) -> None:
+        """Log how often each cause came since its last line, and forget all causes."""
+        known, self._known = self._known, {}
+        for _, more, error in known.values():
+            if more:
+                _logged(error, more)
+
+
+def _logged(error: Exception, more: int) -> None:
+    again = f" ({more:,} more times since it was logged)" if more else ""
     # A shuffler that is unreachable for a while is normal: the recorder retries.
     level = logging.INFO if isinstance(error, Unreachable) else logging.WARNING
-    _LOG.log(level, "%s: %s", type(error).__name__, error)
+    _LOG.log(level, "%s: %s%s", type(error).__name__, error, again)
+
+
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class _RecorderThread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from hubbub.protos.errors import UsageError
@@ -40,6 +41,47 @@ def checked_seconds(value: Any, name: str) -> float:
     if not is_number(value) or not value >= 0:
         raise UsageError(f"{name} is {value!r:.80}; give a number of seconds, 0 or more")
     return float(value)
+
+
+def checked_count(value: Any, name: str) -> int:
+    """Return a whole number, 1 or more.
+
+    Raises:
+        UsageError: if it is not such a number.
+    """
+    if checked_whole(value, name) < 1:
+        raise UsageError(f"{name} is {value!r:.80}; give a whole number, 1 or more")
+    return int(value)
+
+
+def checked_whole(value: Any, name: str) -> int:
+    """Return a whole number, for a caller that checks its limits.
+
+    Raises:
+        UsageError: if it is of another type.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"{name} is {value!r:.80}; give a whole number, 1 or more")
+    return value
+
+
+def checked_many(value: Any, name: str, give: str) -> None:
+    """Return only if a value can be iterated.
+
+    Raises:
+        UsageError: if it cannot; `give` names what to give.
+    """
+    if not isinstance(value, Iterable):
+        raise UsageError(f"{name} is {_shown(value)}; give {give}")
+
+
+def checked_choice(value: Any, name: str) -> bool:
+    """Return True or False.
+
+    Raises:
+        UsageError: if it is something else: a text such as "false" would count as True.
+    """
+    return checked_type(value, bool, name, "True or False")
 
 
 def is_number(value: Any) -> bool:

@@ -7,16 +7,18 @@ each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from hubbub.accountant.bounds import delta_upper
+from hubbub.accountant.calibration.design import Noise
 from hubbub.accountant.certificate.batches import linked_part, local_of
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.numbers import honest_reports
 from hubbub.planning.by_error import first_that
-from hubbub.planning.plan import Plan, PlannedQuery
+from hubbub.planning.plan import Plan, PlannedQuery, plan
+from hubbub.protos.errors import TaskError
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
 
 FEWER = 1 - 1e-12
@@ -102,3 +104,29 @@ def _share_of_one(reports: int) -> float:
     while honest_reports(reports, reports, parts / scale) < 1:
         parts += 1
     return parts / scale
+
+
+@dataclass(frozen=True)
+class NoiseInstead:
+    """The word for a draft's `noise` with which every query has noise, and the standard errors to expect by query."""
+
+    noise: Noise
+    errors: Mapping[str, float]
+
+
+def noise_instead(of: Plan) -> NoiseInstead | None:
+    """Return how the draft can have noise in every query, with which the round's (ε, δ) holds beside any liars.
+
+    `auto` is preferred, which costs next to no error; None if noise cannot be had, or fewer rounds would be released.
+    A draft that has noise in every query already needs none of this.
+    """
+    words: tuple[Noise, ...] = ("auto", "always")
+    for word in words:
+        draft = replace(of.draft, noise=word, errors=(), privacy=replace(of.draft.privacy, dummies=0))
+        try:
+            found = plan(draft)
+        except TaskError:
+            continue
+        if all(each.query.noise is not None for each in found.queries):
+            return NoiseInstead(word, {each.name: each.expected_error for each in found.asked})
+    return None

@@ -22,7 +22,7 @@ from hubbub.protos.identity.documents import (
     with_floats,
 )
 from hubbub.protos.identity.formats import CERTIFICATE
-from hubbub.protos.identity.keys import CORE_ROLES, HASH_BYTES
+from hubbub.protos.identity.keys import CORE_ROLES, HASH_BYTES, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.counts import DIGEST
@@ -43,6 +43,10 @@ _OPTIONAL = {"horizon"}
 
 class VerificationError(HubbubError):
     """A certificate is not valid; the message names the problem."""
+
+
+class NotAsPinned(VerificationError):
+    """A certificate is of another party or task than the verifier knows; the message says what to compare."""
 
 
 class NotACertificate(VerificationError):
@@ -114,6 +118,7 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
 
     Raises:
         NotACertificate: if it is something else; the message names what it is.
+        NotAsPinned: if a signer or the task is not the pinned one; nothing else was checked then.
         VerificationError: if something is wrong; the message names the first such thing.
     """
     _check_kind(certificate)
@@ -133,6 +138,8 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         from_hex(content[DIGEST], HASH_BYTES, DIGEST)
         _check_hops(task, content, records)
         _check_history(task, content, releases)
+    except NotAsPinned:
+        raise
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(
             f"the certificate is not valid: {error}. Do not use its numbers; ask the analyzer's party for a valid one"
@@ -193,7 +200,10 @@ def _check_task(content: dict[str, Any], pins: Pins, known: Sequence[Succession]
     if task.lineage is not None and type(content["round"]) is not int:
         raise VerificationError(f"its round is {shown(content['round'])}, but must be a whole number")
     if pins.task_id not in (None, task.id):
-        raise VerificationError(f"it is of task {task.name}, {task.id.hex()}, not of the task given with --task")
+        raise NotAsPinned(
+            f"the certificate is of task {task.name}, {task.id.hex()}, not of the task given with --task; ask for a "
+            f"certificate of that task. {_UNCHECKED}"
+        )
     _check_pins(task, pins)
     signed_task.check(named.operator, named.shuffler)
     return task
@@ -221,16 +231,32 @@ def _check_pins(task: Task, pins: Pins) -> None:
         pinned, named = pins.of(role), task.identities.of(role)
         # A pin also covers the identities before and after it, as far as successions are known.
         if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
-            raise VerificationError(
-                f"its {role.value} is {fingerprint(named)}, not {fingerprint(pinned)} as pinned by "
-                f"--{role.value}-key; if one succeeded the other, give the succession with --succession"
+            raise NotAsPinned(
+                f"the certificate is not of the {role.value} whose key was given with --{role.value}-key: it names "
+                f"{fingerprint(named)}, and the key is {fingerprint(pinned)}. {_advice(task, role, pinned)}. "
+                f"{_UNCHECKED}"
             )
     hops = task.identities.hops
     if pins.hops is not None and pins.hops != hops:
-        raise VerificationError(
-            f"its hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key; pin the hops of the "
-            "task in its order"
+        raise NotAsPinned(
+            f"the certificate's hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key; give the "
+            f"key of each hop in the task's order, from hop-2 on. {_UNCHECKED}"
         )
+
+
+_UNCHECKED = "Nothing else of it was checked, so do not use its numbers until this is settled"
+
+
+def _advice(task: Task, role: Role, pinned: bytes) -> str:
+    """Return what to do about a key that is not that of the role: the usual cause is a key of another party."""
+    others = [name for name, identity in task.identities.named.items() if identity == pinned]
+    if others:
+        return f"This key is that of its {others[0]}: give each key with the option of its own party"
+    return (
+        f"Get the key, or its fingerprint, from the {role.value}'s party itself and compare: if the key that you gave "
+        "is right, somebody else made this certificate. If the party changed its key, give its succession with "
+        "--succession"
+    )
 
 
 def _printed(identities: tuple[bytes, ...]) -> str:

@@ -164,9 +164,23 @@ def _unmatched(
     tasks = {each.verified.task.id for each in certificates}
     if {file.certificate for file in beside}.isdisjoint(each.document for each in certificates):
         tasks = set()
-    of = {each.document: each.verified.task.id for each in held}
-    text = "the certificate in these results is none of those given; give each certificate with its own results"
-    return [Problem(file.path, None, text) for file in beside if of.get(file.certificate) not in {None, *tasks}]
+    of = {each.document: each for each in held}
+    given = " and ".join(f"{each.path} is of {_of(each)}" for each in certificates)
+    return [
+        Problem(
+            file.path,
+            None,
+            f"the certificate in these results is none of those given: it is of {_of(of[file.certificate])}, and "
+            f"{given}; give each certificate with its own results",
+        )
+        for file in beside
+        if file.certificate in of and of[file.certificate].verified.task.id not in tasks
+    ]
+
+
+def _of(certificate: VerifiedCertificate) -> str:
+    task = certificate.verified.task
+    return f"task {task.name} ({task.id.hex()[:12]}), round {certificate.round}"
 
 
 @contextlib.contextmanager

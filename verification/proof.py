@@ -14,6 +14,9 @@ from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
 from hubbub.accountant.rigorous.statement import Claim, claims
 from hubbub.verification.certificate import Verified
 
+LOOSER_WHY = "more than stated, as the proof's intervals are too wide to decide the stated number itself"
+"""Why a proven number is more than the stated one, by a factor of at most 1.01 (`accountant.rigorous.prove`)."""
+
 CLAIMS_OF_QUERY = 3
 """Numbers of each query that are proven: its ε_local, its ε, and its ε if only this person is honest."""
 
@@ -69,7 +72,8 @@ class Finding:
         stated = f"stated: {claim.stated}; " if proof.looser else "as stated; "
         at = f" at delta {float(proof.delta):g}" if proof.delta else ""
         told = f"{stated}{proof.route}, {proof.terms} summands, {self.seconds:.1f} s"
-        return f"proven: {claim.where}, {claim.member} <= {number}{at} ({told})"
+        why = f"; {LOOSER_WHY}" if proof.looser else ""
+        return f"proven: {claim.where}, {claim.member} <= {number}{at} ({told}){why}"
 
 
 def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Finding]:

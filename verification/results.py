@@ -86,7 +86,9 @@ class RecomputedResults:
         """Return it as one line for people."""
         again = f"; estimates follow from them: {', '.join(self.queries)}" if self.queries else ""
         left = "".join(f"; not recomputed: {name} ({why})" for name, why in self.left.items())
-        return f"{self.path}: {self.task}, round {self.round}: the counts are the certificate's{again}{left}"
+        return (
+            f"{self.path}: {self.task}, round {self.round}: the counts are those of the certificate in it{again}{left}"
+        )
 
 
 def read_results(path: Path, content: bytes) -> ResultsFile | None:

@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
+from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism, WithNoise
 from hubbub.accountant.numbers import checked_dummies
 from hubbub.accountant.pairs import pairs_of
 
@@ -88,6 +88,9 @@ def checked_beside(mechanism: AnyMechanism, dummies: int) -> int:
 
 def uncovered(name: str, mechanism: AnyMechanism, needs: str) -> OutsideConditions:
     """Return the error that bound `name` does not cover `mechanism`, with the bound's needs."""
+    if isinstance(mechanism, WithNoise):
+        # Whatever it needs of the randomizer, noise alone is the cause: an attack without it is none with it.
+        needs = "a batch without noise of the shuffler, which may hide what it looks at"
     return OutsideConditions(f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}{INSTEAD}")
 
 

@@ -6,6 +6,7 @@ evaluated bounds; the others are here for comparison.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.balle import BALLE
 from hubbub.accountant.bounds.best_bounds import epsilon_bracket
-from hubbub.accountant.bounds.bound import INSTEAD, Bound, Direction
+from hubbub.accountant.bounds.bound import Bound, Direction
 from hubbub.accountant.bounds.erlingsson import ERLINGSSON
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.feldman import FELDMAN
@@ -37,6 +38,9 @@ CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound
 CERTIFIED = ("2rr", "blanket", "stronger-clones")
 """Bounds whose pairs certificates compose; the first that covers a mechanism is used."""
 
+
+_ELSEWHERE = re.compile(r"; ask for '[a-z0-9-]+' instead$")
+"""The end of the error message of a bound that was requested by name."""
 
 Asked = Part | GaussianRound
 """What is asked about: one query over its rounds, or one round of Gaussian noise."""
@@ -157,8 +161,8 @@ def _assessments(bound: Bound, part: Asked, delta: float, order: float | None) -
 
 
 def _why(error: OutsideConditions) -> str:
-    """Return an error's message without the remedy to ask for the best bound, since all bounds are asked here."""
-    return str(error).removesuffix(INSTEAD)
+    """Return an error's message without the remedy to ask for another bound, since all bounds are asked here."""
+    return _ELSEWHERE.sub("", str(error))
 
 
 def _epsilon(bound: Bound, part: Asked, delta: float, way: Composition | None) -> float:

@@ -78,7 +78,7 @@ CLONES = SumBound(
     "koskela-clones",
     "koskela-2021, (6.1)",
     "upper",
-    "any local randomizer",
+    "a randomizer with a local ε",
     any_local,
     half_clones_sum,
     no_rdp,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
+from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json, progress_console, report
 
 if TYPE_CHECKING:
     from hubbub.protos.identity.successions import Succession
     from hubbub.verification.certificate import Pins, Verified
-    from hubbub.verification.history import Problem
+    from hubbub.verification.history import Histories, Problem
     from hubbub.verification.proof import Finding
     from hubbub.verification.results import OneRound
 
@@ -62,8 +62,12 @@ def command(
 
     Every number is recomputed from scratch. The signatures and the records of the batches are checked too.
 
-    The exit status is 0 if everything is correct. It is 1 if something is wrong; the output names it. It is 141 if the
-    reader of the output leaves before the end, as head does.
+    The first line is the verdict, after the proven numbers if --rigorous is given. If something is wrong, it says what;
+    then follows what was checked all the same.
+
+    The exit status is 0 if everything is correct. It is 1 if something is wrong, if a file cannot be read, or if
+    --rigorous does not prove a query's epsilon. It is 2 if the command's words are wrong, such as an option that it
+    does not know. It is 141 if the reader of the output leaves before the end, as head does.
 
     Give the public keys of operator, shuffler and analyzer, to pin who signed. Without all three, the command warns
     that the signers are not pinned: the certificate may be right in itself, but anybody could have made it. If the task
@@ -104,7 +108,7 @@ def command(
             raise UsageError("--rigorous proves one certificate at a time; name one file")
         problems = _verify_histories(certificates, pins, successions, as_json) if whole else []
     if problems:
-        fail(_told(problems))
+        raise typer.Exit(EXIT_FAILURE)
     if one is not None:
         _verify_one(one, pins, successions, rigorous, as_json)
 
@@ -120,17 +124,20 @@ def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | 
 
 
 def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
-    """Check all certificates and print what they state; return what is wrong."""
+    """Check all certificates; print what is wrong, then what they state; return what is wrong."""
     from hubbub.cli.tables.history import document_of, epsilon_warnings, history_ladder, in_words, table_of
     from hubbub.cli.tables.tables import print_table
     from hubbub.verification.history import read_histories
 
     with progress_console().status("verifying") as status:
         found = read_histories(paths, pins, successions, lambda file: status.update(f"verifying {file}"))
+    if found.problems:
+        report(_told(found.problems))
     if as_json:
         print_json(document_of(found))
         return list(found.problems)
     out = console()
+    out.print(_verdict(found), markup=False, soft_wrap=True)
     for history in found.histories:
         print_table(out, table_of(history))
         out.print(in_words(history), markup=False, soft_wrap=True)
@@ -145,10 +152,36 @@ def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succe
     return list(found.problems)
 
 
-def _told(problems: list[Problem]) -> str:
+def _told(problems: Sequence[Problem]) -> str:
     if len(problems) == 1:
-        return str(problems[0])
-    return "\n  ".join([f"{len(problems)} problems were found", *map(str, problems)])
+        return f"not verified: {problems[0]}"
+    return "\n  ".join([f"not verified: {len(problems)} problems were found", *map(str, problems)])
+
+
+def _verdict(found: Histories) -> str:
+    """Return the first line: that all is valid, or that what follows is only valid by itself."""
+    held = [each.verified for history in found.histories for each in history.certificates]
+    if found.problems:
+        return "what follows is valid by itself only:" if held else "nothing else was found"
+    many = "1 certificate is valid" if len(held) == 1 else f"all {len(held)} certificates are valid"
+    pins = {_pins_words(each) for each in held}
+    return f"{many}; {'; '.join(sorted(pins))}"
+
+
+def _pins_words(verified: Verified) -> str:
+    """Return who is known to have signed."""
+    parties, unpinned = list(verified.fingerprints), verified.unpinned
+    pinned = [name for name in parties if name not in unpinned]
+    if not pinned:
+        return "anybody could have made it, as its signers are not pinned"
+    told = f"{_listed(pinned)} {'is' if len(pinned) == 1 else 'are'} as pinned"
+    return f"{told}, {_listed(unpinned)} not" if unpinned else told
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as people list them."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], rigorous: bool, as_json: bool) -> None:
@@ -161,22 +194,26 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
             verified = verify(one.certificate, pins, successions)
         results = list(recompute(one.results, {one.certificate}))
         again = [each for each in results if isinstance(each, RecomputedResults)]
-        if len(again) < len(results):
-            raise next(each for each in results if not isinstance(each, RecomputedResults))
+        wrong = [each for each in results if not isinstance(each, RecomputedResults)]
+        if wrong and as_json:
+            raise wrong[0]
         findings = _proven(verified) if rigorous else None
+        failing = [finding.as_text() for finding in findings or () if finding.fails]
+        for problem in wrong:
+            report(f"not verified: {problem}. The certificate by itself is valid")
+        for text in failing:
+            report(f"not verified: {text}")
         if as_json:
             print_json(_document(verified, findings) | {"results": [each.as_json() for each in again]})
         else:
-            # Proven numbers come first, so that nobody mistakes a stated number for a proven one.
+            # Proven numbers come before stated ones, so that nobody mistakes a stated number for a proven one.
             for finding in findings or ():
                 console().print(finding.as_text(), markup=False, soft_wrap=True)
             _print(verified)
             for each in again:
                 console().print(each.as_text(), markup=False, soft_wrap=True)
-    # Only after everything is printed: with --json, stdout must have the whole document and nothing else.
-    failing = [finding for finding in findings or () if finding.fails]
-    if failing:
-        fail(failing[0].as_text())
+    if wrong or failing:
+        raise typer.Exit(EXIT_FAILURE)
 
 
 def _proven(verified: Verified) -> list[Finding]:
@@ -238,10 +275,12 @@ def _print(verified: Verified) -> None:
     from hubbub.cli.tables.ladder import ladder_lines
 
     out, content = console(), verified.content
+    valid = f"the certificate is valid: task {verified.task.name}, round {content['round']}; {_pins_words(verified)}"
+    out.print(valid, markup=False, soft_wrap=True)
     worthless = epsilon_warning(content)
     _warn(verified, [] if worthless is None else [worthless])
-    out.print(f"the certificate is valid: task {verified.task.name}, round {content['round']}", markup=False)
-    out.print(f"  task id: {verified.task.id.hex()}", markup=False, soft_wrap=True)
+    given = ", as given with --task" if verified.pins.task_id is not None else ""
+    out.print(f"  task id: {verified.task.id.hex()}{given}", markup=False, soft_wrap=True)
     admission = verified.admission
     out.print(f"  admission: {admission['mode']}. {admission['words']}", markup=False, soft_wrap=True)
     for query in content["queries"]:
@@ -277,7 +316,8 @@ def _print_signers(verified: Verified) -> None:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
         out.print(f"signers not pinned{which}: compare these with the fingerprints the parties gave you", markup=False)
     for role, digits in verified.fingerprints.items():
-        out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
+        pinned = "" if role in verified.unpinned else "  as pinned"
+        out.print(f"  {role:<9} {digits}{pinned}", markup=False, soft_wrap=True)
 
 
 def _print_hops(verified: Verified) -> None:

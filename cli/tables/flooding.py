@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -9,53 +10,103 @@ from rich.table import Table
 
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
-from hubbub.planning.flooding import Shield, floods_of, shield_of
+from hubbub.planning.flooding import NoiseInstead, Shield, floods_of, noise_instead, shield_of
 from hubbub.planning.plan import Plan
 
 
 def flood_document(plan: Plan) -> dict[str, Any]:
-    """Return the ε under floods, and the cost of dummies against them; null if none are known to help."""
+    """Return the ε under floods, and what is against them: noise instead of what the draft has, and dummies.
+
+    Each is null if it is not needed, cannot be had, or is not known to help.
+    """
     members = ("fakes", "honest", "epsilon_upper")
     left = [{name: getattr(each, name) for name in members} for each in floods_of(plan)]
-    shield = shield_of(plan)
+    instead, shield = _noise_against(plan), shield_of(plan)
+    noise = None if instead is None else {"noise": instead.noise, "expected_standard_errors": dict(instead.errors)}
     if shield is None:
-        return {"left": left, "shield": None}
+        return {"left": left, "noise": noise, "shield": None}
     errors = {"expected_standard_errors": dict(shield.errors)}
-    return {"left": left, "shield": {"dummies": shield.dummies, "honest_share": shield.honest_share, **errors}}
+    dummies = {"dummies": shield.dummies, "honest_share": shield.honest_share, **errors}
+    return {"left": left, "noise": noise, "shield": dummies}
+
+
+def hides_everyone(plan: Plan) -> bool:
+    """Return whether noise of the shuffler hides each person, whatever the others send."""
+    return all(each.query.noise is not None for each in plan.queries)
+
+
+def flood_texts(plan: Plan) -> list[str]:
+    """Return what the last honest person has in a flood, and what is against it; nothing if noise hides everyone."""
+    if hides_everyone(plan):
+        return []
+    return [f"{_ALL_BUT_ONE}: ε ≤ {floods_of(plan)[-1].epsilon_upper:.4f}; {next(_against(plan))}"]
 
 
 def print_flood(printer: Console, plan: Plan) -> None:
     """Print a row for each flood, or one sentence if all are equal; then who could make one, and what is against it."""
     least, floods = plan.draft.minimum_reports, floods_of(plan)
     if len({each.epsilon_upper for each in floods}) == 1:
-        told = "if somebody makes up all reports but one, and subtracts them from the results, that person has:"
-        printer.print(f"{told} ε ≤ {floods[0].epsilon_upper:.4f}", markup=False, soft_wrap=True)
-        printer.print(_shield_text(plan, shield_of(plan)), markup=False, soft_wrap=True)
+        printer.print(f"{_ALL_BUT_ONE}: ε ≤ {floods[0].epsilon_upper:.4f}", markup=False, soft_wrap=True)
+    else:
+        told = "if somebody sends made-up reports, and subtracts them from the results, the honest people have only:"
+        printer.print(told, markup=False, soft_wrap=True)
+        table = Table(f"made up, of {least}")
+        for column in ("honest", "ε ≤"):
+            table.add_column(column, justify="right")
+        for each in floods:
+            table.add_row(str(each.fakes), str(each.honest), f"{each.epsilon_upper:.4f}")
+        print_table(printer, table)
+        printer.print(plan.draft.admission.fakes, markup=False, soft_wrap=True)
+    for sentence in _against(plan):
+        printer.print(sentence, markup=False, soft_wrap=True)
+
+
+_ALL_BUT_ONE = "if somebody makes up all reports but one, and subtracts them from the results, that person has"
+
+
+def _against(plan: Plan) -> Iterator[str]:
+    """Yield what keeps the promise in a flood, noise first: it costs the least error, and each is computed if asked."""
+    if hides_everyone(plan):
+        yield "noise of the shuffler keeps the promise even then"
         return
-    told = "if somebody sends made-up reports, and subtracts them from the results, the honest people have only:"
-    printer.print(told, markup=False, soft_wrap=True)
-    table = Table(f"made up, of {least}")
-    for column in ("honest", "ε ≤"):
-        table.add_column(column, justify="right")
-    for each in floods:
-        table.add_row(str(each.fakes), str(each.honest), f"{each.epsilon_upper:.4f}")
-    print_table(printer, table)
-    printer.print(plan.draft.admission.fakes, markup=False, soft_wrap=True)
-    printer.print(_shield_text(plan, shield_of(plan)), markup=False, soft_wrap=True)
-
-
-def _shield_text(plan: Plan, shield: Shield | None) -> str:
-    if all(each.query.noise is not None for each in plan.queries):
-        return "noise of the shuffler keeps the promise even then"
+    instead = _noise_against(plan)
+    if instead is not None:
+        yield _noise_text(plan, instead)
     if any(each.query.noise is not None for each in plan.queries):
-        return "where the shuffler adds noise, it keeps the promise even then"
-    if shield is None:
-        return "no number of dummies that a task may have is proven to keep the promise then"
-    errors, promised = [], plan.draft.privacy.epsilon
-    for each in plan.queries:
-        new, now = significant((shield.errors[each.query.name], each.expected_error), each.expected_error)
-        errors.append(f"{new} for {each.query.name} (now {now})")
+        yield "where the shuffler adds noise, it keeps the promise even then"
+        return
+    shield = shield_of(plan)
+    if shield is not None:
+        yield _shield_text(plan, shield, alone=instead is None)
+    elif instead is None:
+        yield "no number of dummies that a task may have is proven to keep the promise then"
+
+
+def _noise_against(plan: Plan) -> NoiseInstead | None:
+    return None if hides_everyone(plan) else noise_instead(plan)
+
+
+def _noise_text(plan: Plan, instead: NoiseInstead) -> str:
+    instruction = f'set noise = "{instead.noise}"'
+    if plan.draft.privacy.dummies:
+        instruction += ", leave dummies out"
+    now = {each.name: each.expected_error for each in plan.asked}
     return (
-        f"to keep ε ≤ {promised:g} even then, set honest_share = {shield.honest_share:g} and dummies = "
-        f"{shield.dummies}, and plan again; the standard errors become {', '.join(errors)}, or less"
+        f"to keep ε ≤ {plan.draft.privacy.epsilon:g} even then, {instruction}, and plan again; "
+        f"{_errors_text(now, instead.errors)}"
     )
+
+
+def _shield_text(plan: Plan, shield: Shield, alone: bool) -> str:
+    promised, now = plan.draft.privacy.epsilon, {each.name: each.expected_error for each in plan.queries}
+    instruction = f"set honest_share = {shield.honest_share:g} and dummies = {shield.dummies}, and plan again"
+    why = f"to keep ε ≤ {promised:g} even then, {instruction}" if alone else f"or, without noise, {instruction}"
+    return f"{why}; {_errors_text(now, shield.errors)}, or less"
+
+
+def _errors_text(now: Mapping[str, float], then: Mapping[str, float]) -> str:
+    errors = []
+    for name, error in now.items():
+        new, old = significant((then[name], error), error)
+        errors.append(f"{new} for {name} (now {old})")
+    return f"the standard errors become {', '.join(errors)}"

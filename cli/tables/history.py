@@ -89,7 +89,7 @@ def in_words(history: CertificateHistory) -> str:
     """Return a sentence on whether the certificates are one history."""
     last = history.last
     if history.problems:
-        return "these certificates are not one history; the problems are listed at the end"
+        return "these certificates are not one history: the problems are named first"
     rounds = "1 round" if len(last.history) == 1 else f"{len(last.history)} rounds"
     return f"one history of {rounds}, all that were released, by the shuffler's records"
 

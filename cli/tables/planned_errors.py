@@ -24,8 +24,15 @@ def alternatives_document(found: Found) -> dict[str, object]:
     return {name: [each.as_json() for each in rows] for name, rows in found.items()}
 
 
-def print_alternatives(console: Console, found: Found, own: float | None, notes: Sequence[str] = ()) -> None:
-    """Print a table of the alternatives of each query, then who must be honest for them.
+def print_alternatives(console: Console, found: Found, own: float | None) -> None:
+    """Print a table of the alternatives of each query, then why others are not, and who must be honest for each."""
+    print_alternatives_alone(console, found, own)
+    for sentence in alternatives_words(found):
+        console.print(sentence, markup=False, soft_wrap=True)
+
+
+def print_alternatives_alone(console: Console, found: Found, own: float | None) -> None:
+    """Print a table of the alternatives of each query, and what the columns are.
 
     `own` is the task's cap on ε_local. Caps that give the same are in one row.
     """
@@ -37,9 +44,13 @@ def print_alternatives(console: Console, found: Found, own: float | None, notes:
         for caps, each in _joined(rows):
             table.add_row(each.added, _caps(caps, own), *_numbers(each, counts))
         print_table(console, table)
+    console.print(_READING, markup=False, soft_wrap=True)
+
+
+def alternatives_words(found: Found, notes: Sequence[str] = ()) -> list[str]:
+    """Return why some alternatives cannot be planned, and who must be honest for each of the others."""
     digits = [_DIGITS] if any(each.added == "digits" for rows in found.values() for each in rows) else []
-    for sentence in (*_reasons(found), *notes, _READING, *digits, WHO):
-        console.print(sentence, markup=False, soft_wrap=True)
+    return [*_reasons(found), *notes, *digits, WHO]
 
 
 _READING = (

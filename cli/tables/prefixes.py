@@ -20,7 +20,7 @@ def steps_document(steps: Sequence[PrefixStep]) -> list[dict[str, Any]]:
 
 
 def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within: int) -> None:
-    """Print a row for each round and an explanation; `within` is how many rounds the task's budget allows."""
+    """Print a row for each round, and a warning if nothing is found; `within` is how many rounds the budget allows."""
     table = Table(f"{name}: round")
     for column in ("bytes", "look-ups of one beginning", "beginnings continued", "stands out from", "found from"):
         table.add_column(column, justify="right")
@@ -34,7 +34,7 @@ def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within
         )
         table.add_row(f"{each.round}", length, *numbers)
     print_table(console, table)
-    sentences = [_told(name)]
+    sentences = []
     if within < len(steps):
         sentences.append(
             f"{name}: the budget allows {within} rounds, and finding the texts takes {len(steps)}; raise "
@@ -49,7 +49,8 @@ def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within
         console.print(sentence, markup=False, soft_wrap=True)
 
 
-def _told(name: str) -> str:
+def steps_words(name: str) -> str:
+    """Return how the rounds' texts are found, and what the last column says."""
     return (
         f"{name}: beginnings that stand out in a round (false-discovery rate {FALSE_DISCOVERIES:.0%}) are continued in "
         "the next; a text that as many people have as in the last column is found in 39 of 40 rounds, if few others "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.accountant.numbers import round_up_significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.comparison import RandomizerCandidate
 
@@ -26,25 +28,48 @@ def meanings(kinds: Iterable[str]) -> list[str]:
     return [_MEANINGS[kind] for kind in dict.fromkeys(kinds) if kind in _MEANINGS]
 
 
+def candidates_document(
+    candidates: Sequence[RandomizerCandidate], chosen: RandomizerCandidate | None
+) -> list[dict[str, Any]]:
+    """Return the candidates as JSON values, each with whether it is the chosen one."""
+    return [each.as_json() | {"chosen": each is chosen} for each in candidates]
+
+
 def print_candidates(
     console: Console, candidates: Sequence[RandomizerCandidate], chosen: RandomizerCandidate | None
 ) -> None:
-    """Print a row for each candidate, with the chosen one marked, then why others do not apply."""
+    """Print a row for each candidate, with the chosen one marked and named, then why others do not apply."""
     counts = list(dict.fromkeys(count for each in candidates for count in each.errors))
     table = Table("randomizer")
-    for column in ("dummies", "ε_local", "ε ≤", *(f"error at {count:,}" for count in counts), "largest", ""):
+    for column in ("dummies", "ε_local", "ε ≤", *(f"error at {count:,}" for count in counts), "largest"):
         table.add_column(column, justify="right")
     for each in candidates:
         if each.chosen is None:
             continue
         errors = [f"{each.errors[count]:.4g}" for count in counts]
         costs = (f"{each.chosen.epsilon_local:.4f}", f"{each.chosen.epsilon_upper:.4f}")
-        mark = "chosen" if each is chosen else ""
-        table.add_row(_named(each), f"{each.dummies:,}", *costs, *errors, f"{each.largest:.4g}", mark)
+        # In the first cell, which a narrow terminal shows too.
+        name = f"{_named(each)} (chosen)" if each is chosen else _named(each)
+        table.add_row(name, f"{each.dummies:,}", *costs, *errors, f"{each.largest:.4g}")
     print_table(console, table)
+    if chosen is not None:
+        console.print(_chosen_text(candidates, chosen), markup=False, soft_wrap=True)
     for each in candidates:
         if each.why_not is not None:
             console.print(f"{each.kind} with {each.dummies:,} dummies: {each.why_not}", markup=False, soft_wrap=True)
+
+
+def _chosen_text(candidates: Sequence[RandomizerCandidate], chosen: RandomizerCandidate) -> str:
+    with_dummies = any(each.dummies != chosen.dummies for each in candidates)
+    among = f" of those with {chosen.dummies:,} dummies" if with_dummies else ""
+    return (
+        f"chosen: {_named(chosen)}, with an error of at most {_up(chosen.largest)}, the least{among}; a task asks "
+        f'for it with randomizer = "{chosen.kind}"'
+    )
+
+
+def _up(error: float) -> str:
+    return f"{round_up_significant(error, 4):.4g}"
 
 
 def _named(candidate: RandomizerCandidate) -> str:

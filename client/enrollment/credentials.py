@@ -44,6 +44,8 @@ def ticket_of(given: object) -> Tickets:
     """
     if given is None or isinstance(given, bytes):
         return lambda _device: given
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        raise UsageError("ticket is the text of a ticket; give its bytes (.encode()), or the Path of its file")
     if isinstance(given, str | os.PathLike):
         path = Path(given)
         return lambda _device: path.read_bytes() if path.exists() else None

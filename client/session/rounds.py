@@ -10,7 +10,7 @@ from hubbub.client.errors import NoRound
 from hubbub.protos.identity.keys import KeyRecord, KeySet
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import suite_named
-from hubbub.protos.task.schedule import forgotten_after
+from hubbub.protos.task.schedule import forgotten_after, taken_from
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Schedule, Task
 
@@ -35,6 +35,19 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
     if now > forgotten_after(schedule, wanted):
         raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
     return wanted
+
+
+def check_taken(task: Task, number: int, now: float) -> None:
+    """Return only if the shuffler takes submissions to a round at `now`, as far as this clock can tell.
+
+    Raises:
+        NoRound: if the round begins later; the message says when, and how to store answers for it now.
+    """
+    if now < taken_from(task.schedule, number):
+        raise NoRound(
+            f"round {number} of task {task.name} begins at {_time(task.schedule.opens(number))}, so nothing can be "
+            "sent to it now; store the answers with keep(), and resend() sends them when the round has begun"
+        )
 
 
 def _next_round(schedule: Schedule, now: float) -> str:

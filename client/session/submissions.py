@@ -14,6 +14,7 @@ from hubbub.client.session.session import OVER, Session
 from hubbub.client.session.unit_of_work import DeviceWork, Ready, Stored, erased_unsent, receipt_of
 from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, ShufflerLink, explained
+from hubbub.client.validation import checked_choice
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
@@ -61,8 +62,9 @@ class Submissions:
         self, link: ShufflerLink, answers: Mapping[str, Value], wanted: int | None, seconds: float | None, spread: bool
     ) -> DeviceReceipt:
         """Do what `Device.submit` promises."""
+        checked_choice(spread, "spread")
         retrying = self._session.retrying.begun(seconds)
-        stored = await self._work.kept(answers, wanted, spread)
+        stored = await self._work.kept(answers, wanted, spread, at_once=not spread)
         if spread and stored.entry.send_time is not None and stored.entry.outcome is None:
             stored = await self._at_send_time(stored, stored.entry.send_time)
             retrying = self._session.retrying.begun(seconds)
@@ -95,6 +97,7 @@ class Submissions:
 
         Return the receipts and the refusals.
         """
+        checked_choice(early, "early")
         retrying = self._session.retrying.begun(seconds)
         receipts: list[Receipt] = []
         refusals: list[Refusal] = []
@@ -152,7 +155,7 @@ class Submissions:
         """Do what `Device.prepare` promises."""
         self._check_carried()
         retrying = self._session.retrying.begun(seconds)
-        stored = await self._work.kept(answers, wanted, False)
+        stored = await self._work.kept(answers, wanted, False, at_once=True)
         if stored.entry.outcome is not None:
             receipt_of(stored.of, stored.entry)
             return None
@@ -162,6 +165,7 @@ class Submissions:
         self, link: ShufflerLink, seconds: float | None, early: bool
     ) -> list[SealedSubmission]:
         """Do what `Device.sealed_submissions` promises."""
+        checked_choice(early, "early")
         self._check_carried()
         retrying = self._session.retrying.begun(seconds)
         sealed_submissions: list[SealedSubmission] = []

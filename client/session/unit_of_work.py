@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.credentials import Found
 from hubbub.client.errors import NoRound
+from hubbub.client.session.rounds import check_taken
 from hubbub.client.session.send_time import draw_send_time
 from hubbub.client.session.session import Session
 from hubbub.client.state.longitudinal import MemoryMoved
@@ -17,7 +18,7 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.schedule import forgotten_after
+from hubbub.protos.task.schedule import forgotten_after, taken_from
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 
@@ -51,17 +52,22 @@ class DeviceWork:
         self._session = session
         self.name = name
 
-    def keep(self, answers: Mapping[str, Value], wanted: int | None, spread: bool) -> Stored:
+    def keep(self, answers: Mapping[str, Value], wanted: int | None, spread: bool, at_once: bool = False) -> Stored:
         """Randomize and store the answers, unless the round is answered; return the stored submission.
 
-        A round is answered once: earlier answers stay, also if the new ones differ.
+        A round is answered once: earlier answers stay, also if the new ones differ. Answers to a round that begins
+        later are sent when it begins, or are refused if they are to be sent `at_once`.
         """
         if not isinstance(answers, Mapping):
             raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")
         session, now = self._session, self._session.clock()
         of, answer_cost = session.choose(wanted, now), session.answer_cost(now)
+        if at_once:
+            check_taken(session.task, of.number, now)
         # Drawn once, like the reports: of two calls at a time, the one that stores first determines both.
         send_time: float | None = None
+        if not spread and now < taken_from(session.task.schedule, of.number):
+            send_time = float(session.task.schedule.opens(of.number))
         while True:
             seen = session.state.look(of, self.name, now, answer_cost, memory=session.remembers)
             if seen.entry is not None and not seen.opted_out:
@@ -93,12 +99,15 @@ class DeviceWork:
 
     @in_thread
     def due(self, of: RoundRef, early: bool) -> Stored | None:
-        """Return the submission to send to a round; None if its send time is later and `early` is false."""
+        """Return the submission to send to a round; None if its send time is later, unless `early` in a begun round."""
         found = self._find(of)
         # Another process that shares the file may have forgotten or settled the round since.
         if found is None or found.entry.outcome is not None:
             return None
-        return found if early or found.entry.waits_for(self._session.clock()) <= 0 else None
+        now = self._session.clock()
+        # The shuffler refuses what comes before its round, so `early` cannot mean that.
+        begun = now >= taken_from(self._session.task.schedule, of.number)
+        return found if (early and begun) or found.entry.waits_for(now) <= 0 else None
 
     @in_thread
     def ready(self, stored: Stored, key_set: KeySet, *, fetched: bool) -> Ready:

@@ -150,6 +150,8 @@ def why_unusable(path: Path, error: BaseException) -> str:
         )
     if not path.parent.is_dir():
         return f"cannot use the state file {path}: its folder does not exist; make the folder"
+    if path.is_dir():
+        return f"cannot use the state file {path}: it is a folder; name a file in it"
     return (
         f"cannot use the state file {path}: {error}; check that its folder exists and is writable, and that the disk "
         "has room and works; if the file itself is damaged, move it away and give the device a new ticket"

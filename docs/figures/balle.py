@@ -22,14 +22,14 @@ DELTA = 1e-6
 """δ of panels (i) to (iii)."""
 
 CAPTION = (
-    "After balle-2019, Fig. 3. (i) ε that n shuffled reports of any common randomizer with ε₀ = 0.49 have at δ = 10⁻⁶. "
-    "(ii), (iii) The largest ε₀ that reaches ε = 0.1 at δ = 10⁻⁶. (iv) The same for kRR with k = ⌊∛n⌋ and δ = n⁻². The "
-    "parameters are those of the code that the authors published, but with ε₀ = 0.49 instead of 0.5, because the "
-    "theorem behind EFMRTT'19 requires ε₀ < ½. Bennett is Lemma 5.6 as its proof has it, not as printed; the printed "
-    "one falls below the truth. So in (iii) Bennett is not better than Hoeffding for RR-2; the paper finds it better "
-    "for all. EFMRTT'19 has a gap below n = 1000, outside its theorem's conditions, and ends at ε₀ = ½. The black "
-    "curves are not in the paper: the same blanket, or the stronger clones of any common randomizer, evaluated "
-    "exactly."
+    "After balle-2019, Fig. 3. (i) ε that n shuffled reports have at δ = 10⁻⁶, of any common randomizer with ε₀ = "
+    "0.49, or of places with such randomizers of their own. (ii), (iii) The largest ε₀ that reaches ε = 0.1 at δ = "
+    "10⁻⁶. (iv) The same for kRR with k = ⌊∛n⌋ and δ = n⁻². The parameters are those of the code that the authors "
+    "published, but with ε₀ = 0.49 instead of 0.5, because the theorem behind EFMRTT'19 requires ε₀ < ½. Bennett is "
+    "Lemma 5.6 as its proof has it, not as printed; the printed one falls below the truth. So in (iii) Bennett is not "
+    "better than Hoeffding for RR-2; the paper finds it better for all. EFMRTT'19 has a gap below n = 1000, outside "
+    "its theorem's conditions, and ends at ε₀ = ½. The black curves are not in the paper: the same blanket, or the "
+    "stronger clones for the randomizers of (i), evaluated exactly."
 )
 
 MechanismAt = Callable[[int, float], Any]

@@ -20,9 +20,10 @@ CAPTION = (
     "work”) and the earlier clones (FMT'20), both as pairs evaluated exactly, with their closed forms. The dashed "
     "curves are attained by kRR with two and with three values. (b) The same bounds over the larger of the two "
     "attained values. The paper's text does not name its n; this one is ours. The paper proved its bound for a class "
-    "of randomizers only; the curve here is proven for every common randomizer "
-    "(docs/explanation/accounting-clones.md). 2RR is the worst number of ones among the others, not only everyone at "
-    "0. The closed forms have gaps if ε₀ is outside their conditions."
+    "of randomizers only; the curve here is proven for every common randomizer, and for places of the batch with "
+    "randomizers of their own, not for people with ones of their own (docs/explanation/accounting-clones.md). 2RR is "
+    "the worst number of ones among the others, not only everyone at 0. The closed forms have gaps if ε₀ is outside "
+    "their conditions."
 )
 
 OVER = Range(Variable.LOCAL_EPSILON, 0.25, 6.5, 26)

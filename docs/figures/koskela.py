@@ -52,8 +52,8 @@ CAPTION_2 = (
     "After koskela-2021, Fig. 2: δ(ε) of any randomizer with ε₀ = 4, n = 10⁴. Its pair (6.1) after T = 1, 2 and 4 "
     "rounds, and for T = 1 the clone pair of the compared method (feldman-2022, Thm B.1), which is tighter than (6.1). "
     "Here both are evaluated without the paper's q = e^−ε₀ of Lemma B.2, a misprint for e^ε₀/(e^ε₀+1). Added here: the "
-    "stronger clones, for a randomizer that is common to all. The paper's text does not name the T of its curves; "
-    "these are those of its Fig. 4."
+    "stronger clones, for a randomizer that is common to all, or places of the batch with randomizers of their own. "
+    "The paper's text does not name the T of its curves; these are those of its Fig. 4."
 )
 
 

@@ -26,7 +26,7 @@ from hubbub.protos.errors import HubbubError, MessageError
 from hubbub.protos.transport.addresses import HTTPS, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
 from hubbub.protos.transport.connect_codes import PROTO, status_of
-from hubbub.protos.transport.statuses import failure, unreachable
+from hubbub.protos.transport.statuses import NOT_HTTPS, failure, unreachable
 
 CONNECTIONS = 16
 """Calls at once; further ones wait for one of these to end."""
@@ -167,6 +167,8 @@ def _said(error: Exception) -> str:
     """Return a failed connection in words that `unreachable` knows."""
     if isinstance(error, ssl.SSLCertVerificationError) and "match" in error.verify_message.lower():
         return f"Hostname Verification Check failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLEOFError) or "NO_APPLICATION_PROTOCOL" in str(error).upper():
+        return f"{NOT_HTTPS}: {error}"
     if isinstance(error, socket.gaierror):
         return f"hostname lookup error: {error}"
     if isinstance(error, http.client.RemoteDisconnected):

@@ -81,7 +81,18 @@ _DISTRUSTED = (
         "its TLS certificate is not for the name by which it was called; call it by one of the certificate's names",
     ),
 )
+NOT_HTTPS = "not HTTPS"
+"""What the HTTPS client says of a server that ends the connection after TLS, as gRPC's does without its protocol."""
+
 _CAUSES = (
+    (
+        NOT_HTTPS,
+        "it does not speak HTTPS; if that is the shuffler's gRPC port, give its address as host:port, without https://",
+    ),
+    (
+        "missing selected ALPN property",
+        "it does not speak gRPC; if that is the shuffler's HTTPS port, give its address as https://host:port",
+    ),
     ("WRONG_VERSION_NUMBER", "the server there does not speak TLS; check host and port"),
     ("hostname lookup error", "its host name cannot be resolved; check the host and the name service"),
     ("Connection refused", "no server listens there (connection refused)"),

@@ -57,6 +57,26 @@ def test_table_for_people_groups_marks_and_explains() -> None:
     assert out.rstrip().endswith("* used by a certificate")
 
 
+def test_beside_noise_an_attack_without_it_says_that_noise_is_the_cause() -> None:
+    """Whatever it needs of the randomizer: kRR with 16 categories would do for `krr-lower`."""
+    found = {row["bound"]: row for row in rows(*CROWD, "--noise", "geometric:0.6065:27")}
+    attacks = {name for name, bound in CATALOGUE.items() if bound.direction == "lower"} - {"noise-lower"}
+    assert attacks >= {"krr-lower", "girgis-lower"}
+    for name in attacks:
+        assert "it needs a batch without noise of the shuffler" in found[name]["why_not"], name
+    assert "one honest report alone, got krr" in found["noise-lower"]["why_not"]
+    assert "noise" not in found["2rr"]["why_not"], "an upper bound is that of the randomizer alone"
+
+
+@pytest.mark.parametrize("words", [CROWD, UNKNOWN, ("--mechanism", "gaussian", "--sigma", "5", *CROWD[6:])])
+def test_no_cause_says_to_ask_for_another_bound_as_all_are_asked(words: tuple[str, ...]) -> None:
+    causes = {row["bound"]: row["why_not"] for row in rows(*words) if row["why_not"]}
+    assert causes
+    assert not [name for name, why in causes.items() if "instead" in why]
+    if "gaussian" in words:
+        assert causes["clones"].endswith("it needs a randomizer with a local ε")
+
+
 def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")
     assert {row["composition"] for row in found} == {None, "losses", "rdp", "advanced", "basic"}

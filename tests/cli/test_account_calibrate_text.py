@@ -32,6 +32,7 @@ def test_a_million_texts_of_a_million_people_have_the_errors_that_are_promised()
     assert all(each["epsilon_upper"] <= 1 for each in found["candidates"] if each["applies"])
     largest = [each["standard_error_largest"] for each in found["candidates"] if each["applies"]]
     assert found["chosen"]["randomizer"] == "hashed"
+    assert [found["chosen"] | {"chosen": True}] == [each for each in found["candidates"] if each["chosen"]]
     assert found["chosen"]["standard_error_largest"] == min(largest)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.cli.commands.plan import _auto_words
+from hubbub.cli.tables.plan import _auto_words
 from hubbub.planning.plan import plan
 from hubbub.protos.task.draft import read_draft
 from support.cli import hubbub_here

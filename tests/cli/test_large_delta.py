@@ -56,8 +56,9 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
 )
 def test_plan_tells_what_delta_means_and_the_most_of_a_round(tmp_path: Path, delta: str, says: str) -> None:
     path = drafted(tmp_path, delta)
-    ran = hubbub_here("plan", path)
+    ran = hubbub_here("plan", path, "--explain")
     assert says in ran.out
+    assert (says in hubbub_here("plan", path).out) is ("large" in delta), "a usual δ needs no words"
     assert "a round takes at most 1,000,000 submissions, which need 0.084 GB of the shuffler's disk" in ran.out
     document = hubbub_here("plan", path, "--json").json
     assert (document["maximum_reports"], document["largest_delta"]) == (1_000_000, 1e-4)

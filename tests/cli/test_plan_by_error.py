@@ -45,7 +45,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_plan_by_error_says_what_was_solved_and_what_stayed(task: Path) -> None:
     ran = hubbub_here("plan", task, "--error", "carrier=30")
     assert ran.status == 0, ran.err
-    assert re.search(r"task usage: ε = 0\.\d+ at δ = 1e-06", ran.out)
+    assert re.search(r"task usage: everyone keeps ε ≤ 0\.\d+ at δ = 1e-06", ran.out)
     assert "the least found that reaches the stated standard errors (carrier 30); epsilon = 2 in the draft" in ran.out
     assert "δ, minimum_reports, the cap on ε_local, weights, dummies and noise stay as the draft has them" in ran.out
     assert "standard error at ε =" in ran.out
@@ -128,12 +128,16 @@ def test_what_cannot_be_planned_by_error_is_named(task: Path, words: tuple[str, 
 
 
 def test_plan_shows_what_else_might_be_added_and_who_must_be_honest(task: Path) -> None:
-    ran = hubbub_here("plan", task)
+    ran = hubbub_here("plan", task, "--explain")
     assert ran.status == 0, ran.err
     assert "carrier: if the shuffler adds" in ran.out
     assert "10 (own)" in ran.out
     assert "with noise one shuffler alone, even if everybody else lies" in ran.out
     assert "if all shufflers and the analyzer collude, ε_local is left in each case" in ran.out
+    short = hubbub_here("plan", task).out
+    assert "cap: that on ε_local of the task" in short
+    assert "10 (own)" in short
+    assert "who must be honest" not in short
     assert "10 (own)" not in hubbub_here("plan", task, "--no-compare").out
 
 

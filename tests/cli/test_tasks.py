@@ -128,7 +128,8 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
     task.write_text(re.sub('suite = "[^"]*"', 'suite = "MLKEM768-X25519"', text))
-    ran = hubbub_here("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
+    keys = ("--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
+    ran = hubbub_here("plan", task, *keys, "--explain")
     assert ran.status == 0, ran.err
     assert "sealed with MLKEM768-X25519 (ML-KEM-768 and X25519 together" in ran.out
     assert "3,416 bytes; sealing adds 1,136 bytes to each query's report and 1,136 to the whole" in ran.out
@@ -139,8 +140,44 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
+def test_plan_says_first_what_everyone_keeps_and_last_what_to_run_next(deployment: Path) -> None:
+    task = deployment / "operator/task.toml"
+    first, *middle, last = hubbub_here("plan", task).out.splitlines()
+    assert first == (
+        "task usage: everyone keeps ε ≤ 1 at δ = 1e-06, for all that they send in a round of at least 1,000 reports, "
+        "if the shuffler is honest; everybody else may lie, the analyzer too"
+    )
+    written = task.with_suffix(".json")
+    assert last.startswith(f"next: hubbub plan {task} --out {written} writes the task, to be signed; --explain")
+    assert sum(not re.match("[┏┃┡│└]", line) for line in middle) == 3, "two lines on the columns, one on the rounds"
+    explained = hubbub_here("plan", task, "--explain").out.splitlines()
+    assert {first, *middle} < set(explained), "nothing of the short output is left out of the long one"
+    assert len(explained) > len(middle) + 12
+
+
+def test_plan_names_noise_first_against_liars(deployment: Path, tmp_path: Path) -> None:
+    text = re.sub(r"(?m)^(noise|epsilon_total) = .*\n", "", (deployment / "operator/task.toml").read_text())
+    task = tmp_path / "task.toml"
+    task.write_text(text[: text.index('\n[[query]]\nname = "session"')])
+    printed = hubbub_here("plan", task, "--no-compare")
+    assert "if the shuffler and everyone who answers are honest" in printed.out.splitlines()[0]
+    told = (
+        r'that person has: ε ≤ [\d.]+; to keep ε ≤ 1 even then, set noise = "auto", and plan again; the standard errors'
+    )
+    assert re.search(rf"{told} become [\d.]+ for theme \(now [\d.]+\)", printed.out), printed.out
+    assert "honest_share" not in printed.out
+    explained = hubbub_here("plan", task, "--no-compare", "--explain").out
+    assert explained.index('set noise = "auto"') < explained.index("or, without noise, set honest_share = ")
+    flood = hubbub_here("plan", task, "--no-compare", "--json").json["flood"]
+    assert flood["noise"]["noise"] == "auto"
+    task.write_text(task.read_text().replace("[privacy] ", '[privacy]\nnoise = "auto" '))
+    noisy = hubbub_here("plan", task, "--no-compare", "--json").json
+    assert flood["noise"]["expected_standard_errors"] == {"theme": noisy["queries"][0]["expected_standard_error"]}
+    assert noisy["flood"]["noise"] is None
+
+
 def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
-    printed = hubbub_here("plan", deployment / "operator/task.toml").out
+    printed = hubbub_here("plan", deployment / "operator/task.toml", "--explain").out
     for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
@@ -152,7 +189,7 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
 
 def test_plan_counts_the_hops_in_trust_and_says_that_each_shuffler_adds_noise(tmp_path: Path) -> None:
     assert hubbub_here("init", "chain", "--hops", "3", folder=tmp_path).status == 0
-    printed = hubbub_here("plan", tmp_path / "chain/operator/task.toml").out
+    printed = hubbub_here("plan", tmp_path / "chain/operator/task.toml", "--explain").out
     assert "theme: each of the 3 shufflers adds noise: of each symbol a random number of reports, 79 on" in printed
     assert "(geometric); 711 in all on average" in printed
     assert "noise: one honest shuffler of the 3 is enough" in printed
@@ -173,7 +210,7 @@ def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_p
     for key in ("truthful", "other"):
         assert re.fullmatch(r"\d+/4294967296", theme[key])
     assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.queries[0].randomizer.kind == "unary"
-    table = hubbub_here("plan", task).out
+    table = hubbub_here("plan", task, "--explain").out
     assert "randomizer" in table
     for kind in ("unary", "krr"):
         assert kind in table
@@ -211,7 +248,7 @@ def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> No
         r"noise = auto: no noise, as fewer rounds would fit epsilon_total; with epsilon_total = 5\.9\d* all rounds"
     )
     assert re.search(left_out, ran.out), ran.out
-    alone = r"by the device alone all 7 rounds: ε ≤ \d\d\.\d+; \d of 7 rounds fit epsilon_total = 2"
+    alone = r"if all services collude, all 7 rounds cost ε ≤ \d\d\.\d+; \d of 7 rounds fit epsilon_total = 2"
     assert re.search(rf"all 7 rounds together ε ≤ 2\.\d+, at δ = 1e-06; {alone}", ran.out), ran.out
     task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
     assert "no epsilon_total, so nothing limits what its rounds cost together" in hubbub_here("plan", task).out
@@ -399,7 +436,9 @@ def test_verify_says_which_signers_are_not_pinned(certificate: tuple[Path, Parti
     path, _ = certificate
     ran = hubbub_here("verify", path, *_pins(path.parent)[:4])
     assert ran.status == 0
+    assert "; operator and shuffler are as pinned, analyzer not\n" in ran.out
     assert "signers not pinned (analyzer): " in ran.out
+    assert [line.endswith("  as pinned") for line in ran.out.splitlines()[-3:]] == [True, True, False]
 
 
 def test_verify_refuses_a_tampered_certificate(certificate: tuple[Path, Parties], tmp_path: Path) -> None:

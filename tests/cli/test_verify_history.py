@@ -54,7 +54,8 @@ def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_i
     (folder / "1.json").unlink()
     ran = hubbub_here("verify", folder)
     gap = f"round 1: its certificate is missing: {folder / '2.json'} composes this round"
-    assert (ran.status, ran.err) == (1, f"error: {gap}\n")
+    assert (ran.status, ran.err) == (1, f"error: not verified: {gap}\n")
+    assert ran.out.startswith("what follows is valid by itself only:\n")
     assert "these certificates are not one history" in ran.out
     (folder / "0.json").write_bytes((folder / "0.json").read_bytes().replace(b'"round":0', b'"round":1', 1))
     ran = hubbub_here("verify", folder, "--json")
@@ -65,7 +66,7 @@ def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_i
         (None, 0),
         (None, 1),
     }
-    assert ran.err.startswith("error: 3 problems were found\n  ")
+    assert ran.err.startswith("error: not verified: 3 problems were found\n  ")
 
 
 def test_one_certificate_says_that_every_released_round_is_counted(folder: Path) -> None:

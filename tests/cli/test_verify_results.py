@@ -12,6 +12,8 @@ from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
 from hubbub.protos.records.results_document import results_document
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
+from support.samples import Parties
+from support.source_tree import ROOT
 from vectors.make_kinds import DEVICES, published, reports_of, task_of
 from vectors.make_signed import PARTIES
 
@@ -44,7 +46,7 @@ def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_s
     ran = hubbub_here("verify", saved / "certificate.json", saved / "results.json", "--task", TASK.id.hex())
     assert ran.status == 0, ran.err
     assert f"task id: {TASK.id.hex()}" in ran.out
-    assert "the counts are the certificate's; estimates follow from them: site" in ran.out
+    assert "the counts are those of the certificate in it; estimates follow from them: site" in ran.out
     lines = ran.out.splitlines()
     heading = lines.index("  privacy of each person whose device is honest, in this round, at δ = 0.01:")
     rungs = [line.partition(" if ") for line in lines[heading + 1 : heading + 4]]
@@ -70,7 +72,58 @@ def test_results_with_another_number_fail_beside_a_certificate_that_holds(saved:
     ran = hubbub_here("verify", saved / "certificate.json", changed(saved, tmp_path))
     assert ran.status == 1
     problem = "the results do not agree with their certificate: site: counts[0].estimate does not follow"
+    assert ran.err.startswith("error: not verified: ")
     assert problem in ran.err
+    assert ran.err.endswith("The certificate by itself is valid\n")
+    assert ran.out.startswith("the certificate is valid: task ")
+    assert "the counts are" not in ran.out, "nothing good is said of these results"
+
+
+def keys_of(folder: Path) -> list[str | Path]:
+    words: list[str | Path] = []
+    for role in ("operator", "shuffler", "analyzer"):
+        path = folder / f"{role}.pub.pem"
+        getattr(PARTIES, role).save_public(path)
+        words += [f"--{role}-key", path]
+    return words
+
+
+def test_the_first_line_is_the_verdict_with_who_signed(saved: Path, tmp_path: Path) -> None:
+    keys = keys_of(tmp_path)
+    every = hubbub_here("verify", saved / "certificate.json", *keys, "--task", TASK.id.hex())
+    assert every.out.splitlines()[0].endswith("; operator, shuffler and analyzer are as pinned")
+    assert f"  task id: {TASK.id.hex()}, as given with --task\n" in every.out
+    assert [line.endswith("  as pinned") for line in every.out.splitlines()[-3:]] == [True] * 3
+    none = hubbub_here("verify", saved / "certificate.json")
+    assert none.out.splitlines()[0].endswith("; anybody could have made it, as its signers are not pinned")
+
+
+def test_a_key_of_another_party_is_named_and_a_strangers_is_to_be_compared(saved: Path, tmp_path: Path) -> None:
+    keys = keys_of(tmp_path)
+    swapped = [keys[0], keys[3], keys[2], keys[1], *keys[4:]]
+    ran = hubbub_here("verify", saved / "certificate.json", *swapped)
+    assert (ran.status, ran.out) == (1, "")
+    assert "is not of the operator whose key was given with --operator-key" in ran.err
+    assert "This key is that of its shuffler: give each key with the option of its own party" in ran.err
+    stranger = tmp_path / "stranger.pub.pem"
+    Parties.generate().operator.save_public(stranger)
+    ran = hubbub_here("verify", saved / "certificate.json", "--operator-key", stranger)
+    assert ran.status == 1
+    assert "from the operator's party itself and compare" in ran.err
+    assert "ask the analyzer's party" not in ran.err
+
+
+def test_results_of_another_certificate_are_one_verdict(saved: Path) -> None:
+    """The shipped example is of another task; both files are valid by themselves."""
+    other = ROOT / "docs" / "examples" / "trips" / "certificate.json"
+    ran = hubbub_here("verify", other, saved / "results.json")
+    assert ran.status == 1
+    assert ran.err.startswith(
+        f"error: not verified: {saved / 'results.json'}: the certificate in these results is none"
+    )
+    assert f"it is of task {TASK.name} ({TASK.id.hex()[:12]}), round 0, and {other} is of task trips (" in ran.err
+    assert ran.out.startswith("what follows is valid by itself only:\n")
+    assert "the counts are those of the certificate in it" in ran.out
 
 
 @pytest.mark.parametrize(

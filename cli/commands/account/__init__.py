@@ -325,7 +325,7 @@ def _compare(
     started: float,
     as_json: bool,
 ) -> None:
-    from hubbub.cli.tables.randomizers import print_candidates
+    from hubbub.cli.tables.randomizers import candidates_document, print_candidates
     from hubbub.deploy.errors import as_usage_error
     from hubbub.planning.comparison import best, compare_randomizers
     from hubbub.planning.plan import counted_questions
@@ -338,7 +338,7 @@ def _compare(
     if chosen is None:
         raise AccountingError("; ".join(dict.fromkeys(each.why_not for each in candidates if each.why_not)))
     if as_json:
-        documents = [each.as_json() for each in candidates]
+        documents = candidates_document(candidates, chosen)
         found = {"query": query.value, "share": share, "candidates": documents, "chosen": chosen.as_json()}
         print_json({**found, "seconds": time.perf_counter() - started})
         return

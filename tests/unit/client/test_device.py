@@ -375,10 +375,11 @@ async def test_submit_blocking_does_the_same_and_leaves_nothing_open(device: Mak
     assert len(shuffler.seen) == 1
 
 
-async def test_a_device_that_was_closed_opens_again(device: Make, shuffler: FakeShuffler) -> None:
+async def test_a_device_that_was_closed_opens_again(device: Make, shuffler: FakeShuffler, clock: Clock) -> None:
     async with device() as one:
         first = await one.submit(ANSWERS)
     assert await one.submit(ANSWERS) == first
+    clock.now = START + 3600
     assert (await one.submit(ANSWERS, round=1)).round == 1
 
 

@@ -187,6 +187,43 @@ async def test_what_handles_errors_may_fail_itself(device: Make, shuffler: FakeS
         assert recorder.counts == RecorderCounts(calls=2, bad_answer=1, kept=1, acknowledged=1)
 
 
+def test_a_cause_is_logged_once_an_hour_with_how_often_it_came(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger=module.__name__)
+    clock = Clock()
+    log = module.ErrorLog(clock)
+    for tries in range(5):
+        log.tell(Unreachable(f"nobody answers; tried {tries} times"))
+        log.tell(AnswerError("theme is not asked"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "Unreachable: nobody answers; tried 0 times",
+        "AnswerError: theme is not asked",
+    ]
+    clock.now += module.REPEAT_SECONDS
+    log.tell(Unreachable("nobody answers; tried 9 times"))
+    again = "Unreachable: nobody answers; tried 9 times (4 more times since it was logged)"
+    assert caplog.records[-1].getMessage() == again
+    log.end()
+    last = "AnswerError: theme is not asked (4 more times since it was logged)"
+    assert caplog.records[-1].getMessage() == last
+    log.end()
+    assert len(caplog.records) == 4, "what was said once is not said again"
+    for number in range(2 * module.MOST_CAUSES):
+        log.tell(AnswerError("x" * number))
+    assert len(log._known) <= module.MOST_CAUSES
+
+
+def test_twenty_bad_answers_are_two_lines(device: Make, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger=module.__name__)
+    with Recorder(device()) as recorder:
+        for _ in range(20):
+            assert recorder.record({"theme": "light"}), "what does not fit the task is found after the queue"
+        recorder.flush()
+        assert recorder.counts.bad_answer == 20
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 2
+    assert told[1] == f"{told[0]} (19 more times since it was logged)"
+
+
 async def test_errors_are_logged_by_default(device: Make, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger=module.__name__)
     async with prompt(device(shuffler=NOBODY)) as recorder:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hubbub.planning.capacity import MEASURED, Capacity, CapacityRequest, Costs, Prices, capacity_of, read_costs
+from hubbub.planning.capacity import MEASURED, MIXED, Capacity, CapacityRequest, Costs, Prices, capacity_of, read_costs
 from hubbub.planning.plan import Plan, plan
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.transport.channels import SUBMISSION_OVERHEAD
+from support.source_tree import ROOT
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -37,6 +39,7 @@ name = "size"
 kind = "histogram"
 categories = ["small", "large"]
 """
+PAGE = (ROOT / "docs" / "howto" / "scale.md").read_text()
 COSTS = Costs(cores=4, single=1000.0, batched=10_000.0, mixed=1e6, opened=20_000.0)
 
 
@@ -55,6 +58,43 @@ def test_rates_bytes_and_cores_are_products() -> None:
     assert found.peak_bytes == 3000.0 * found.submission_bytes
     assert math.isclose(found.single_cores, 4 * 3000 / 1000)
     assert math.isclose(found.batched_cores, 4 * 3000 / 10_000)
+
+
+def test_the_page_on_scale_states_the_costs_that_plan_computes_with() -> None:
+    """One source: a row of `make bench` that is measured anew is changed in both, or this fails."""
+    steps = PAGE[PAGE.index("## What a step costs") : PAGE.index("## The arithmetic")]
+    stated = [float(each.replace(",", "")) for each in re.findall(r"([0-9,]+)/s by gRPC, [0-9,]+/s by HTTPS", steps)]
+    assert stated == [MEASURED.single, MEASURED.batched]
+    assert re.findall(r"([0-9.]+) s for 10⁶ reports, on one core", steps) == [f"{MIXED / MEASURED.mixed:g}"]
+    assert f"| {MEASURED.opened:,.0f}/s on two cores |" in steps
+
+
+def test_the_table_of_the_page_on_scale_is_what_plan_computes() -> None:
+    """Each number is rounded to two digits, or to the whole one."""
+    task = planned()
+    found = [capacity_of(task, each, 3.0, MEASURED, Prices()) for each in (1e4, 1e6, 1e8, 1e9)]
+    computed = {
+        "at the peak, a second": [each.peak for each in found],
+        "cores at the peak, one a call": [each.single_cores for each in found],
+        "cores at the peak, a hundred a call": [each.batched_cores for each in found],
+        "bandwidth at the peak": [each.peak_bytes for each in found],
+        "memory for a round's ids": [each.round_memory_bytes for each in found],
+        "disk while a round is mixed": [each.round_disk_bytes for each in found],
+        "to mix a round": [each.mix_seconds for each in found],
+        "to open and count a round, two cores": [each.open_seconds for each in found],
+    }
+    table = PAGE[PAGE.index("| submissions a day | 10⁴ |") :].partition("\n\n")[0].splitlines()[2:]
+    rows = {name.strip(): cells for _, name, *cells, _ in (line.split("|") for line in table)}
+    assert rows.keys() == computed.keys()
+    for name, cells in rows.items():
+        for cell, exact in zip(cells, computed[name], strict=True):
+            number, _, unit = cell.strip().partition(" ")
+            value = float(number.replace(",", ""))
+            # Of two digits, such as 1.0 to 1.05: 5 %; of one digit, such as 0.01 or 3, more.
+            assert value * UNITS[unit] == pytest.approx(exact, rel=0.05 if len(number.strip("0.")) > 1 else 0.35), name
+
+
+UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "kB/s": 1e3, "MB/s": 1e6, "MB": 1e6, "GB": 1e9}
 
 
 def test_rounds_share_a_day() -> None:

@@ -105,6 +105,16 @@ def test_dummies_do_not_count_for_what_is_sent_over_rounds() -> None:
     document = flood_document(found)
     assert document["shield"] is None
     assert [row["honest"] for row in document["left"]] == [1000, 200, 1]
+    assert document["noise"]["noise"] == "auto"
+    assert 'set noise = "auto", and plan again; the standard errors become' in text_of(found)
+    assert "dummies" not in text_of(found)
+
+
+def test_dummies_that_cannot_help_are_not_advised() -> None:
+    """Neither noise nor dummies are known for these strategies."""
+    asked = Longitudinal("on", 1, strategy="vector", steady_share=1.0, epsilon_local=8.0)
+    found = planned(asked, rounds=4, privacy=Privacy(3.0, 1e-3, 8.0, large_delta=FEW), reports=2000)
+    assert (flood_document(found)["noise"], flood_document(found)["shield"]) == (None, None)
     assert "no number of dummies" in text_of(found)
 
 

@@ -16,7 +16,8 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import NoiseLaw, WithNoise, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
-from hubbub.cli.commands.plan import Compared, _print
+from hubbub.cli.output import console
+from hubbub.cli.tables.plan import Compared, print_plan
 from hubbub.planning.longitudinal import StrategyTargets, candidates, chosen, compare_strategies
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.planning.plan import expected_errors, forecast_of, plan, randomizer_words
@@ -154,7 +155,7 @@ def test_a_planned_task_is_read_as_it_was_written(way: str, capsys: pytest.Captu
     assert task.horizon == 8
     found = planned.queries[0]
     assert randomizer_words(found.query)["randomizer"] == way
-    _print(planned, forecast_of(planned), None, Compared({}, (), None))
+    print_plan(console(), planned, forecast_of(planned), Compared({}, ()), explain=True)
     assert f"active: randomizer {way}" in capsys.readouterr().out
     assert found.epsilon_local <= 8
     assert found.epsilon_upper <= 2

@@ -306,6 +306,7 @@ def test_a_certificate_that_was_cut_short_or_saved_anew_does_not_hold(saved: Cal
 def test_a_task_id_is_held_to_and_another_one_is_refused_and_named() -> None:
     assert verify(CERTIFICATE, replace(PINS, task_id=TASK.id)).pinned
     with pytest.raises(
-        VerificationError, match=f"it is of task flights, {TASK.id.hex()}, not of the task given with --task"
+        VerificationError,
+        match=f"the certificate is of task flights, {TASK.id.hex()}, not of the task given with --task",
     ):
         verify(CERTIFICATE, Pins(task_id=bytes(32)))

@@ -115,5 +115,5 @@ def test_a_task_that_names_a_successor_holds_for_who_knows_the_one_before_by_a_s
     task = sample_task(LATER, minimum_reports=100)
     document = encode(content_of(task, LATER, [counts(task, 0, 120)]), LATER)
     assert verify(document, pins(PARTIES), FOLLOWED).pinned
-    with pytest.raises(VerificationError, match="give the succession with --succession"):
+    with pytest.raises(VerificationError, match="give its succession with --succession"):
         verify(document, pins(PARTIES))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from hubbub.client import (
     AuthorityError,
     Device,
     Fleet,
+    Gateway,
     KeySetChanged,
     NoRound,
     OptedOut,
@@ -34,9 +35,11 @@ from hubbub.client import (
 )
 from hubbub.client.state.store import Drawn, RoundRef
 from hubbub.protos.identity.keys import Identity, Role
+from hubbub.protos.transport.channels import TLS
 from hubbub.queries.questions.histogram import Histogram
 from support.charges import BILL
 from support.fake_shuffler import Clock, FakeShuffler
+from support.https_port import opened
 from support.planted_secrets import found_in
 from support.queries import krr_query, symbol
 from support.samples import HALF, START, Parties, sample_task, signed
@@ -122,6 +125,39 @@ async def test_what_is_kept_is_sent_after_the_rounds_end_until_its_cut(device: M
     late = device()
     assert (await late.submit(ANSWERS)).round == 1
     assert [receipt.round for receipt in await late.resend()] == [0]
+
+
+async def test_answers_to_a_later_round_are_kept_until_it_begins_and_sent_then(
+    device: Make, shuffler: FakeShuffler, clock: Clock
+) -> None:
+    one = device()
+    assert one.keep(ANSWERS, round=1)
+    status = one.status()
+    assert (status.waiting, status.next and status.next.send_time) == ((1,), START + 3600)
+    for early in (False, True):
+        assert await one.resend(early=early) == []
+        assert await one.sealed_submissions(early=early) == []
+    assert (shuffler.fetched, shuffler.seen) == ([], []), "nobody was asked"
+    clock.now = START + 3600
+    (receipt,) = await one.resend()
+    assert (receipt.round, len(shuffler.seen)) == (1, 1)
+
+
+async def test_a_later_round_is_answered_at_once_only_a_grace_before_it(
+    device: Make, fleet: Callable[..., Fleet], shuffler: FakeShuffler, clock: Clock
+) -> None:
+    one = device()
+    said = r"round 1 of task flights begins at 2026-01-01T01:00:00Z, .*; store the answers with keep\(\)"
+    clock.now = START + 3600 - 61
+    for answer in (one.submit(ANSWERS, round=1), one.prepare(ANSWERS, round=1)):
+        with pytest.raises(NoRound, match=said):
+            await answer
+    with pytest.raises(NoRound, match=said):
+        await fleet().submit_many([("a", ANSWERS)], round=1)
+    assert (one.status().waiting, shuffler.fetched) == ((), []), "nothing was stored, and nobody was asked"
+    clock.now += 1
+    # Clocks may differ by a grace, and the shuffler takes submissions from then on.
+    assert (await one.submit(ANSWERS, round=1)).round == 1
 
 
 async def test_what_is_kept_too_long_is_erased_unsent_and_never_sent_in_another_round(
@@ -377,6 +413,54 @@ def test_an_argument_of_another_type_is_named(
         kind(**{**settings, "shuffler": NOBODY, **changes})
 
 
+async def test_what_is_neither_true_nor_false_is_refused_before_anything_is_stored(
+    device: Make, shuffler: FakeShuffler
+) -> None:
+    one, no = device(), cast(bool, "no")
+    with pytest.raises(UsageError, match="spread is of type str; give True or False"):
+        one.keep(ANSWERS, spread=no)
+    with pytest.raises(UsageError, match="spread is of type str; give True or False"):
+        await one.submit(ANSWERS, spread=no)
+    for call in (one.resend(early=no), one.sealed_submissions(early=no)):
+        with pytest.raises(UsageError, match="early is of type str; give True or False"):
+            await call
+    assert (one.status().waiting, shuffler.fetched) == ((), [])
+
+
+def test_a_ticket_given_as_its_text_and_a_state_that_is_a_folder_are_named(device: Make, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ticket is the text of a ticket; give its bytes"):
+        device(ticket='{"body": {}}')
+    with pytest.raises(StateError, match="it is a folder; name a file in it"):
+        device(state=tmp_path).status()
+
+
+@pytest.mark.parametrize("wrong", ["2", 1.5, True, [1]])
+async def test_a_fleet_and_a_gateway_name_an_argument_of_another_type(
+    fleet: Callable[..., Fleet], gateway: Gateway, wrong: Any
+) -> None:
+    for name in ("per_call", "calls"):
+        for call in (fleet().submit_many([], **{name: wrong}), gateway.carry([], **{name: wrong})):
+            with pytest.raises(UsageError, match=f"{name} is .*; give a whole number, 1 or more"):
+                await call
+    with pytest.raises(UsageError, match="answers is of type NoneType; give pairs of a device and its answers"):
+        await fleet().submit_many(None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="progress is of type list; give a function"):
+        await fleet().submit_many([], progress=[])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="sealed_submissions is of type int; give a list of what"):
+        await gateway.carry(5)  # type: ignore[arg-type]
+
+
+async def test_a_port_of_the_other_kind_is_named(device: Make, shuffler: FakeShuffler, tls: TLS) -> None:
+    grpc_port = shuffler.address
+    with pytest.raises(Unreachable, match=f"https://{grpc_port} did not answer: .* without https://"):
+        await device(shuffler=f"https://{grpc_port}").submit(ANSWERS)
+    async with opened(shuffler, tls) as port:
+        told = f"127.0.0.1:{port} did not answer: .* HTTPS port, give its address as https://host:port"
+        with pytest.raises(Unreachable, match=told):
+            await device(shuffler=f"127.0.0.1:{port}").submit(ANSWERS)
+        assert (await device(shuffler=f"https://127.0.0.1:{port}").submit(ANSWERS)).round == 0
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"policy": 5}, {"progress": 5}, {"monotonic": 5}, {"sleep": None}, {"random": b""}, {"until": "x"}],
@@ -481,6 +565,8 @@ async def test_wiping_erases_everything_but_that_rounds_were_answered(
 ) -> None:
     drawn = await kept_offline(device)
     one = device()
+    # From now on round 1 is taken, and round 0 is still the current one.
+    clock.now = START + 3600 - 60
     first = await one.submit(ANSWERS, round=1)
     other = await device(name="other").submit(ANSWERS, round=1)
     one.wipe()

@@ -1,5 +1,7 @@
 """A credential's key, a proof and a pseudonym have these values for ever, and follow from all they are bound to."""
 
+import hashlib
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,49 +9,57 @@ import pytest
 from hubbub.protos.enrollment.credentials import (
     CREDENTIAL_BYTES,
     NO_AUTHORITY,
-    Credential,
     CredentialId,
-    authority_tag,
     bound_to,
     credential_key,
     credential_keys,
     is_proven,
     pseudonym_of,
     pseudonyms_of,
-    redeemed_by,
 )
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.admission import ENROLLED, OPEN
+from vectors.make_enrollment import FILE, ID, MASTER, SUBMISSION, TO, credential_of, written, wrong_for
 
-MASTER = bytes(range(32))
-ID = CredentialId(7, 1_800_000_000, authority_tag(b"s" * 32), bytes(range(16)))
-TO = Destination(b"t" * 32, 3, b"k" * 32)
-SUBMISSION = Submission(b"i" * 16, b"sealed bytes")
-HELD = Credential(ID.encode(), credential_key(MASTER, ID.encode()))
+HELD = credential_of(ID)
 PROVEN = HELD.proven(TO, SUBMISSION)
-
-GOLDEN = {
-    "id": "00000007000000006b49d200a3cb37dedc434a9edec6910617bf8fff000102030405060708090a0b0c0d0e0f",
-    "key": "80aedad42359ce4de0116a6d0eb77cb47849f8f5910fe3b2c6c522938ca1b824",
-    "proof": "e6a58345f47c5b49d66bb00e6ed25ba6",
-    "pseudonym": "cec28302356078eed7dd0854d920b5ab",
-    "redeemed_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
-}
-"""Made by this version, November 2026."""
+VECTORS = json.loads(FILE.read_text())
 
 
-def test_credentials_have_these_bytes_for_ever() -> None:
-    found = {
-        "id": HELD.id,
-        "key": HELD.key,
-        "proof": PROVEN.proof,
-        "pseudonym": pseudonym_of(b"p" * 32, ID.number),
-        "redeemed_by": redeemed_by(b"d" * 32),
-    }
-    assert {name: value.hex() for name, value in found.items()} == GOLDEN
+def test_the_vectors_are_what_the_program_writes() -> None:
+    """And so have these bytes for ever: clients in other languages are checked against the file."""
+    assert FILE.read_text() == written()
+    assert VECTORS["credentials"][0]["key"] == "80aedad42359ce4de0116a6d0eb77cb47849f8f5910fe3b2c6c522938ca1b824"
+    assert VECTORS["proofs"][0]["proof"] == "e6a58345f47c5b49d66bb00e6ed25ba6"
+    assert VECTORS["device"]["redeemed_by"] == "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353"
+    assert VECTORS["shuffler"]["pseudonym"] == "cec28302356078eed7dd0854d920b5ab"
     assert len(HELD.id) == CREDENTIAL_BYTES == 44
+
+
+def test_the_vectors_follow_from_the_formulas_of_the_page_alone() -> None:
+    """As a client in another language computes them: with BLAKE2b and nothing of hubbub."""
+    to, sent = VECTORS["destination"], VECTORS["submission"]
+    bound = bytes.fromhex(to["task_id"]) + to["round"].to_bytes(4, "big") + bytes.fromhex(to["key_set_hash"])
+    message = bound + bytes.fromhex(sent["submission_id"]) + bytes.fromhex(sent["envelope"])
+    master = bytes.fromhex(VECTORS["shuffler"]["master_key"])
+    assert len(VECTORS["credentials"]) == len(VECTORS["proofs"]) == 2
+    for each, proven in zip(VECTORS["credentials"], VECTORS["proofs"], strict=True):
+        parts = each["generation"].to_bytes(4, "big") + each["expires"].to_bytes(8, "big")
+        of = parts + bytes.fromhex(each["authority_tag"]) + bytes.fromhex(each["number"])
+        key = hashlib.blake2b(b"hubbub/v1 credential key\0" + of, key=master, digest_size=32).digest()
+        assert (of.hex(), key.hex(), proven["credential"]) == (each["id"], each["key"], each["id"])
+        proof = hashlib.blake2b(b"hubbub/v1 submission proof\0" + message, key=key, digest_size=16).hexdigest()
+        assert proof == proven["proof"]
+
+
+def test_the_vectors_have_what_a_proof_is_not_for() -> None:
+    assert len(VECTORS["wrong_for"]) == 5
+    for wrong, (to, submission) in zip(VECTORS["wrong_for"], wrong_for().values(), strict=True):
+        assert wrong["proof"] == PROVEN.proof.hex()
+        shown = replace(submission, credential=HELD.id, proof=bytes.fromhex(wrong["proof"]))
+        assert not is_proven(HELD.key, bound_to(to), shown), wrong["why"]
 
 
 def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
