@@ -5,7 +5,7 @@ The accountant knows no query and no randomizer here: a design lists the choices
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Generic, Literal, Protocol, TypeVar, get_args
@@ -48,7 +48,7 @@ R = TypeVar("R", bound=Randomized)
 R_co = TypeVar("R_co", bound=Randomized, covariant=True)
 
 
-class MechanismFamily(Protocol[R_co]):
+class MechanismFamily(Hashable, Protocol[R_co]):
     """Randomizers of one kind, from the least private (1) to the most (`NOISE_LEVELS` - 1); hashable."""
 
     def at(self, noise_level: int) -> R_co:

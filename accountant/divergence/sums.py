@@ -162,9 +162,9 @@ def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     # Quotients of whole numbers are rounded once, and a search for γ builds a thousand sums: no fraction is reduced.
     steps = tuple(value / (blank * scale) for value in values)
     each, rest = blank / (whole * categories), blank * (categories - 2) / (whole * categories)
-    kept = slice(3 if rest else 2)
-    best = max(max(values[kept]), 0) / (blank * scale) if blank < whole else max(steps[kept])
-    return IidSum(reports, steps[kept], (each, each, rest)[kept], 0.0, (whole - blank) / whole, best, 1.0 / reports)
+    kept = 3 if rest else 2
+    best = max(0, *values[:kept]) / (blank * scale) if blank < whole else max(steps[:kept])
+    return IidSum(reports, steps[:kept], (each, each, rest)[:kept], 0.0, (whole - blank) / whole, best, 1.0 / reports)
 
 
 def blanket_draws_sum(mechanism: KRR, draws: int, epsilon: float) -> IidSum:

@@ -5,7 +5,7 @@ To add a randomizer, write a module with a frozen dataclass that has these membe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
@@ -78,7 +78,7 @@ def read_tally(randomizer: Randomizer, written: bytes, valid: int) -> Tally:
     return type(randomizer.tally(b"")).read(written, valid)
 
 
-class RandomizerFamily(Protocol):
+class RandomizerFamily(Hashable, Protocol):
     """Randomizers of one kind and number of symbols, by noise level from 1 (least private) to 2³² - 1; hashable."""
 
     def at(self, noise_level: int) -> Randomizer:
