@@ -95,6 +95,10 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "begin. Nothing was counted, and the batch is committed again.",
         # Stores
         "a transaction failed": "The disk, or the database, refused a write. Nothing in it was acknowledged.",
+        "the database does not answer": "Calls that need it are refused, with a time to come again. It is tried every "
+        "second. Start the server, or repair the way to it (`error` has the cause).",
+        "the database answers again": "It was away for so many `seconds`, and so many calls of devices, of the "
+        "operator and of the service itself were `refused` meanwhile.",
         "a rollback failed": "A transaction that failed could not be taken back. The store is opened again. Look at "
         "the disk of the store.",
         "what was erased is not cut out of the files yet": "The analyzer erased, and the disk had no room to write "

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from hubbub.protos.cluster import COPY_BYTES, FollowerPosition, KeyringChanges, KeyringRow
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 
@@ -54,6 +54,12 @@ _LOG_CHANGES = 10_000
 """Changes that are kept for copies that are behind; a copy further behind copies everything anew."""
 
 _LOG = structlog.get_logger(__name__)
+
+
+class StandbysAwayError(StoreError):
+    """Fewer standbys have a change than `standbys` asks for. The change may be repeated."""
+
+    fault = StoreFault.STANDBYS
 
 
 @dataclass
@@ -131,7 +137,7 @@ class KeyringLeader:
                 if enough and behind == away:
                     break
                 if now >= until:
-                    raise StoreError(self._lacking(target))
+                    raise StandbysAwayError(self._lacking(target))
                 self._changed.wait(min(until - now, POLL_SECONDS))
         self._leave(away)
         self.wait()
