@@ -20,7 +20,7 @@ class StoreFault(StrEnum):
     DATABASE = "database"
     """The database does not answer, or refuses."""
     STANDBYS = "standbys"
-    """Fewer standbys follow than a change needs."""
+    """Fewer standbys follow than a change needs, or a standby has nothing to follow yet."""
     PROCESS = "process"
     """Another process of the service is gone."""
 

@@ -109,6 +109,7 @@ EXACT = frozenset(
         f"{PREFIX}_build_info",
         f"{PREFIX}_leader",
         f"{PREFIX}_term",
+        f"{PREFIX}_standbys_missing",
         "process_start_time_seconds",
         "process_max_fds",
     }

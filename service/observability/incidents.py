@@ -43,6 +43,12 @@ class IncidentKind(StrEnum):
     """Log lines are lost."""
     PORTS = "ports"
     """Calls are refused because a limit of a port is reached."""
+    STANDBYS = "standbys"
+    """Fewer standbys follow than the settings ask for."""
+
+
+_FORESEEN = frozenset({IncidentKind.PEER, IncidentKind.STANDBYS})
+"""Kinds whose cause is another process: this one works, so they are warnings."""
 
 
 @dataclass
@@ -78,13 +84,18 @@ class Incidents:
         An unexpected `error` is logged with its traceback. What fails because a database is away is not logged: the
         incident of the database is.
         """
-        due_to_outage = _is_of_an_outage(error)
+        quiet = _is_of_an_outage(error)
         with self._lock:
-            met, due = self._noted(key, Incident(kind, text, self._clock(), 1), event, names, quiet=due_to_outage)
+            met, due = self._noted(key, Incident(kind, text, self._clock(), 1), event, names, quiet=quiet)
         if due and self._logged:
             unforeseen = error is not None and not isinstance(error, HubbubError)
-            log = _LOG.error if unforeseen or kind is not IncidentKind.PEER else _LOG.warning
+            log = _LOG.error if unforeseen or kind not in _FORESEEN else _LOG.warning
             log(event, **names, error=text, count=met.incident.count, exc_info=error if unforeseen else None)
+
+    def show(self, key: Hashable, kind: IncidentKind, event: str, text: str) -> None:
+        """Record an occurrence like `open`, but log nothing: another line of the log has the cause."""
+        with self._lock:
+            self._noted(key, Incident(kind, text, self._clock(), 1), event, {}, quiet=True)
 
     def _noted(
         self, key: Hashable, incident: Incident, event: str, names: dict[str, Any], *, quiet: bool

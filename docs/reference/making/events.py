@@ -61,6 +61,7 @@ SECTIONS: Mapping[str, str] = {
     **dict.fromkeys(("no keys yet", "not delivered"), "The analyzer is down"),
     **dict.fromkeys(("cannot take over", "no leader answers", "the leader's lock is lost"), "A leader is lost"),
     **dict.fromkeys(("the keyring does not follow", "a standby is left behind"), "A leader is lost"),
+    "too few standbys follow": "A leader is lost",
     **dict.fromkeys(("the database does not answer", "the database answers again"), "PostgreSQL is away"),
     "a private key is open to others": "A key was lost or stolen",
     "calls refused": "Limits",

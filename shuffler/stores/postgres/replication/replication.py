@@ -56,6 +56,12 @@ _LOG_CHANGES = 10_000
 _LOG = structlog.get_logger(__name__)
 
 
+class NotCopiedError(StoreError):
+    """The keyring is new: it waits for a leader to copy, and nothing is wrong with it."""
+
+    fault = StoreFault.STANDBYS
+
+
 class StandbysAwayError(StoreError):
     """Fewer standbys have a change than `standbys` asks for. The change may be repeated."""
 
@@ -105,10 +111,12 @@ class KeyringLeader:
         }
         keyring.replicate_to(self)
 
-    def missing(self) -> int:
-        """Return how many of the needed copies are away or behind."""
+    def following(self) -> tuple[int, int]:
+        """Return how many copies are needed, and how many members have asked for changes lately."""
         with self._changed:
-            return max(0, self._needed - len(self._having(self._position)))
+            since = self._clock() - AWAY_SECONDS
+            members = [each for each in self._copies.values() if each.member and each.counts]
+            return self._needed, sum(each.seen >= since for each in members)
 
     # The keyring's side
 
@@ -233,12 +241,18 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
     """Return only if a copy of the keyring may take over; called while the term is raised.
 
     Raises:
+        NotCopiedError: if it was never used, and the database has a keyring.
         StoreError: if the copy has missed changes, or is not a copy of the database's keyring.
     """
     row = connection.execute("SELECT id FROM keyring").fetchone()
     members = _members(connection)
     if row is None or (row[0] == keyring.id and (not members or keyring.copy in members)):
         return
+    if row[0] != keyring.id and keyring.is_new():
+        raise NotCopiedError(
+            f"the keyring {keyring.path} is new, and has nothing of the leader's yet; it copies that as soon as a "
+            "leader runs"
+        )
     if row[0] != keyring.id:
         raise StoreError(
             f"the database belongs to another keyring than {keyring.path}, which therefore does not take over; let it "
