@@ -108,12 +108,12 @@ def began(task: Task, number: int, now: float) -> bool:
 def _state(task: Task, status: RoundStatus, now: float) -> str:
     if not began(task, status.round, now):
         return f"round {status.round} opens at {at(task.schedule.opens(status.round))}"
-    return f"round {status.round} is {status.state.value}"
+    return f"round {status.round} is {status.shown_state}"
 
 
 def _check_open(task: Task, status: RoundStatus | None) -> None:
     if status is not None and status.state is not RoundState.OPEN:
-        what = f"it is {status.state.value}, with {status.submissions} submissions"
+        what = f"it is {status.shown_state}, with {status.submissions} submissions"
         raise HubbubError(f"round {status.round} of {task.name} is already closed: {what}; `hubbub status` shows more")
 
 

@@ -109,7 +109,7 @@ def pages() -> list[Page]:
     parts = [section(f"Metrics of the {service}", _rows(of_service(service))) for service in _STAGES]
     process = [Described(name, kind, unit, (), meaning) for name, (kind, unit, meaning) in PROCESS.items()]
     states = [
-        ["`state` of the shuffler's rounds", _values(RoundState)],
+        ["`state` of the shuffler's rounds", ", ".join(code(state.shown) for state in RoundState)],
         ["`state` of the analyzer's rounds", _values(AnalysisStage)],
         ["`reason` of a refusal", "those of [refusals](refusals.md)"],
         ["`reason` of reports left out", _values(LeftOut)],
