@@ -26,7 +26,10 @@ AcceptLostLog = Annotated[
 
 @dataclass(frozen=True)
 class Kept:
-    """A service's store: the service, the folder and file, how to create it, and how to open and close it once."""
+    """A service's store: the service, the folder and file, how to create it, and how to open and close it once.
+
+    If the store is in a database, `database` is its address without a password, and the file is only its keyring.
+    """
 
     service: str
     folder: Path
@@ -34,6 +37,7 @@ class Kept:
     layout: Layout
     create: Callable[[Path], Path]
     try_out: Callable[[Path], None]
+    database: str = ""
 
 
 def kept_up(kept: Kept, *, create: bool, check: bool, accept: bool, as_json: bool) -> bool:
@@ -45,14 +49,14 @@ def kept_up(kept: Kept, *, create: bool, check: bool, accept: bool, as_json: boo
     where = (kept.folder, kept.file_name, kept.layout)
     if create:
         path = kept.create(kept.folder)
-        said = f"created the empty store {path}; now start the {kept.service}"
+        said = f"{_created(kept, path)}; now start the {kept.service}"
     elif accept:
         path = accept_lost_log(*where)
         said = f"{path} opens without its lost write-ahead log; now start the {kept.service}"
     elif check:
         path = check_store_file(*where)
         kept.try_out(kept.folder)
-        said = f"{path} is whole"
+        said = f"{kept.database} is whole, and so is its keyring {path}" if kept.database else f"{path} is whole"
     else:
         return False
     if as_json:
@@ -60,3 +64,9 @@ def kept_up(kept: Kept, *, create: bool, check: bool, accept: bool, as_json: boo
     else:
         console().print(said, markup=False, soft_wrap=True)
     return True
+
+
+def _created(kept: Kept, path: Path) -> str:
+    if not kept.database:
+        return f"created the empty store {path}"
+    return f"{kept.database} has the tables of the store now; created its empty keyring {path}"

@@ -280,6 +280,7 @@ def write_status(status: RoundStatus) -> control_pb2.RoundStatus:
         minimum_reports=status.minimum_reports,
         refusals=status.refusals,
         waiting_for=status.waiting_for,
+        prepared=status.prepared,
     )
 
 
@@ -296,6 +297,7 @@ def read_status(message: control_pb2.RoundStatus) -> RoundStatus:
         minimum_reports=message.minimum_reports,
         refusals=plain_counts(message.refusals),
         waiting_for=plain(message.waiting_for),
+        prepared=message.prepared,
     )
 
 

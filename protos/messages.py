@@ -108,6 +108,11 @@ class RoundState(StrEnum):
     ERASED = "erased"
     EXPIRED = "expired"
 
+    @property
+    def shown(self) -> str:
+        """The word for people: a round that was released and then erased is finished; EXPIRED is erased, too."""
+        return "finished" if self is RoundState.ERASED else self.value
+
 
 @dataclass(frozen=True)
 class RoundStatus:
@@ -120,6 +125,13 @@ class RoundStatus:
     minimum_reports: int
     refusals: Mapping[str, int]
     waiting_for: str
+    prepared: bool = False
+    """Whether it is OPEN before its time: devices get its keys, and it takes no submissions yet."""
+
+    @property
+    def shown_state(self) -> str:
+        """The state's word for people."""
+        return "prepared" if self.prepared and self.state is RoundState.OPEN else self.state.shown
 
 
 @dataclass(frozen=True)

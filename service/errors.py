@@ -6,13 +6,35 @@ import contextlib
 import errno
 import sqlite3
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, SignatureError
 
 
+class StoreFault(StrEnum):
+    """What a caller who is not the operator may know of a store's failure."""
+
+    DISK = "disk"
+    """The disk, or the store itself."""
+    DATABASE = "database"
+    """The database does not answer, or refuses."""
+    STANDBYS = "standbys"
+    """Fewer standbys follow than a change needs, or a standby has nothing to follow yet."""
+    PROCESS = "process"
+    """Another process of the service is gone."""
+
+
 class StoreError(HubbubError):
     """The store failed and changed nothing: its disk is full, its file is damaged or foreign, or it was closed."""
+
+    fault = StoreFault.DISK
+
+
+class StoreAwayError(StoreError):
+    """The database does not answer; an incident of its own says so, and how long it lasts."""
+
+    fault = StoreFault.DATABASE
 
 
 _CHECK = "check its disk; the service then continues by itself"

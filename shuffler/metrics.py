@@ -109,6 +109,7 @@ EXACT = frozenset(
         f"{PREFIX}_build_info",
         f"{PREFIX}_leader",
         f"{PREFIX}_term",
+        f"{PREFIX}_standbys_missing",
         "process_start_time_seconds",
         "process_max_fds",
     }
@@ -227,9 +228,9 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
             mine = snapshot.of(task)
             for state in RoundState:
                 here = [held.round.key for held in mine if held.round.state is state]
-                count.add_metric((*names(task), state.value), len(here))
+                count.add_metric((*names(task), state.shown), len(here))
                 if state in STEPS:
-                    age.add_metric((*names(task), state.value), max((ages[key, state] for key in here), default=0.0))
+                    age.add_metric((*names(task), state.shown), max((ages[key, state] for key in here), default=0.0))
             incident.add_metric(names(task), sum(held.with_incidents for held in mine) + (task.id in snapshot.stuck))
         yield from (count, age, incident)
 

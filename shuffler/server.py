@@ -34,13 +34,14 @@ from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.failover import OPERATORS, leader_gauge, open_to_cluster, run_with_failover
+from hubbub.shuffler.cluster.standbys import watched_standbys
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
 from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of
+from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of, standbys_of
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, load_tasks
 from hubbub.shuffler.workers.handshake import Served
@@ -154,7 +155,7 @@ async def _assembled(
             openers.warm_up()
         await enrollment.start()
         handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT))
-        async with certificates.watched():
+        async with certificates.watched(), watched_standbys(standbys_of(store), incidents, metrics.registry):
             control = Control(tasks, store, rounds, clock, enrollment, counts)
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
             yield _ShufflerParts(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)

@@ -41,8 +41,11 @@ def command(
 
         from hubbub.analyzer.server import serve
         from hubbub.analyzer.settings import load
+        from hubbub.service.observability import logs
 
         found = load(settings)
+        # Also for maintenance: what a store logs must not come on stdout.
+        logs.configure(found.log)
         if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
             asyncio.run(serve(found, announce=announcer("analyzer", as_json)))
 
@@ -53,6 +56,7 @@ def _kept(found: AnalyzerSettings) -> Kept:
 
     from hubbub.analyzer.server import check_store
     from hubbub.analyzer.store_factory import create_store, file_of, open_store
+    from hubbub.deploy.operator.health import shown_database
 
     def make(_folder: Path) -> Path:
         return create_store(found)
@@ -61,4 +65,5 @@ def _kept(found: AnalyzerSettings) -> Kept:
         with closing(open_store(found)) as store:
             asyncio.run(check_store(store))
 
-    return Kept("analyzer", found.data, *file_of(found), make, try_out)
+    database = shown_database(found.store)
+    return Kept("analyzer", found.data, *file_of(found), make, try_out, database)

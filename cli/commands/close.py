@@ -42,5 +42,5 @@ def command(
         if as_json:
             print_json(status_document(status))
         else:
-            line = f"round {status.round} is {status.state.value} with {status.submissions} submissions"
+            line = f"round {status.round} is {status.shown_state} with {status.submissions} submissions"
             console().print(line, markup=False)

@@ -36,8 +36,9 @@ def command(
     """Ask a service on this machine whether it serves and works.
 
     It asks every port of the settings. The exit status is 1 if a port does not serve, if the store cannot be used (a
-    full disk, for example), or if a step of a round fails. If the log cannot be written, or another service does not
-    answer, it only reports that: this service still works. With --live only a port that does not serve counts.
+    full disk, for example), or if a step of a round fails. If the log cannot be written, another service does not
+    answer, or a standby is missing, it only reports that: this service still works. With --live only a port that does
+    not serve counts.
 
     It uses the standard gRPC health protocol, over TLS with the service's own certificate. Use it in containers and
     monitors. With a longer --wait, it returns as soon as a service that was just started serves.
@@ -64,7 +65,7 @@ def command(
             print_json({"service": service.value, **document})
             raise typer.Exit(1 if silent or failing else 0)
         for part in sorted(parts - STOPPING):
-            console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
+            console().print(f"the {service.value} works, but {_said(part, settings)}", markup=False, soft_wrap=True)
         if failing:
             raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
         console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
@@ -103,10 +104,20 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
     return f"{'; '.join(said[part] for part in failing)}; see its log and `hubbub status`"
 
 
-def _said(part: str) -> str:
+def _said(part: str, settings: Path) -> str:
+    if part == "standbys":
+        return f"{_standbys(settings)}, so no round begins and no device enrolls; see `hubbub status`"
     said = {
         "log": "lines of its log are lost",
         "peer": "the other service does not answer, or refuses",
         "ports": "calls are refused, because a port reached a limit",
     }
     return f"{said.get(part, f'its {part} has an incident')}; see `hubbub status`"
+
+
+def _standbys(settings: Path) -> str:
+    from hubbub.shuffler.settings import load
+
+    asked = load(settings).standbys
+    one = "1 standby is asked for, and none follows"
+    return one if asked == 1 else f"{asked} standbys are asked for, and fewer follow"

@@ -35,11 +35,14 @@ def command(
     with failures(as_json):
         import asyncio
 
+        from hubbub.service.observability import logs
         from hubbub.shuffler.hop.server import serve
         from hubbub.shuffler.hop.settings import load
         from hubbub.shuffler.hop.sqlite import FILE_NAME, LAYOUT, HopSqliteStore
 
         found = load(settings)
+        # Also for maintenance: what a store logs must not come on stdout.
+        logs.configure(found.log)
         kept = Kept(
             "hop", found.data, FILE_NAME, LAYOUT, HopSqliteStore.create, lambda folder: HopSqliteStore(folder).close()
         )

@@ -210,7 +210,7 @@ def _show(keys: list[Key]) -> None:
 
     from hubbub.cli.tables.tables import print_table
 
-    table = Table("kind", "name", "state", "since", "until", "fingerprint")
+    table = Table("kind", "name", "state", "since", "until", "fingerprint", title="keys")
     for key in keys:
         shown = key.as_json()
         table.add_row(*(shown[name] or "" for name in ("kind", "name", "state", "since", "until", "fingerprint")))

@@ -91,6 +91,12 @@ def command(
     count in the round: never load a round whose results matter. If the task admits enrolled devices, each device
     needs its own ticket.
 
+    The table has a row for each step. "devices due" is how many were to come in a second, "devices" how many that was
+    in all. "acknowledged" is how many of them got a receipt, and how many a second that was. p50, p99, p99.9 and max
+    are latencies in milliseconds of the acknowledged: half of them took p50 or less, 99 in 100 took p99 or less, and
+    the slowest took max. "CPU of the load" is how many cores this command itself used: on one machine the services
+    lack those.
+
     Examples: hubbub load --rate 300 --seconds 5; hubbub load --steps 500,1000,2000,4000 --plot load.svg;
     hubbub load deployment/client/client.toml --tickets load.jsonl --users 100 --think 2 --seconds 60
     """

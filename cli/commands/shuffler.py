@@ -60,6 +60,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.protos.errors import HubbubError
+        from hubbub.service.observability import logs
         from hubbub.service.runtime import event_loop
         from hubbub.shuffler.server import serve
         from hubbub.shuffler.settings import is_frontend, load
@@ -70,6 +71,8 @@ def command(
             _replicate(settings, role, as_json)
             return
         found = load(settings, role)
+        # Also for maintenance: what a store logs must not come on stdout.
+        logs.configure(found.log)
         if though_whole and not abandon_round:
             raise HubbubError("--though-whole needs --give-up TASK:ROUND; add it, or leave --though-whole out")
         if abandon_round:
@@ -107,6 +110,7 @@ def _give_up(found: ShufflerSettings, which: str, though_whole: bool, as_json: b
 
 def _kept(found: ShufflerSettings) -> Kept:
     """Return the store's file in `data`: the whole store, or only the keyring if the store is in a database."""
+    from hubbub.deploy.operator.health import shown_database
     from hubbub.shuffler.stores.factory import create_store, file_of, open_store
 
     def make(_folder: Path) -> Path:
@@ -115,4 +119,5 @@ def _kept(found: ShufflerSettings) -> Kept:
     def try_out(_folder: Path) -> None:
         open_store(found).close()
 
-    return Kept("shuffler", found.data, *file_of(found), make, try_out)
+    database = shown_database(found.store)
+    return Kept("shuffler", found.data, *file_of(found), make, try_out, database)

@@ -16,14 +16,16 @@ _SHOWN = ("p50", "p99", "p99.9", "max")
 
 def print_steps(console: Console, steps: Sequence[StepResult]) -> None:
     """Print a row for each step, then the refusals, and the steps at which the load itself did not keep up."""
-    latencies = (f"{name} ms" for name in _SHOWN)
-    table = Table("offered/s", "acknowledged", "of", "acknowledged/s", *latencies, "load's cores")
+    latencies = (f"{name} (ms)" for name in _SHOWN)
+    table = Table(
+        *("devices due (1/s)", "devices", "acknowledged", "acknowledged (1/s)"), *latencies, "CPU of the load (cores)"
+    )
     for column in table.columns:
         column.justify = "right"
     for step in steps:
         found = step.latencies()
         cells = [f"{1000 * found[name]:.1f}" if name in found else "" for name in _SHOWN]
-        counts = f"{step.acknowledged}", f"{step.devices}", f"{step.throughput:.0f}"
+        counts = f"{step.devices}", f"{step.acknowledged}", f"{step.throughput:.0f}"
         table.add_row(f"{step.offered:.0f}", *counts, *cells, f"{step.cores:.2f}")
     print_table(console, table)
     for step in steps:

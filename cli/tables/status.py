@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.tables import print_tables
 from hubbub.deploy.operator.client import Overview
 from hubbub.protos.messages import IncidentReport, RoundStatus
 from hubbub.protos.records.results import AnalyzerRoundStatus
@@ -25,7 +25,7 @@ def status_document(status: RoundStatus) -> dict[str, Any]:
     return {
         "task_id": status.task_id.hex(),
         "round": status.round,
-        "state": status.state.value,
+        "state": status.shown_state,
         "submissions": status.submissions,
         "minimum_reports": status.minimum_reports,
         "refusals": dict(status.refusals),
@@ -73,10 +73,10 @@ def print_overview(console: Console, overview: Overview) -> None:
     """Print a table for each service that answered."""
     # Only the analyzer's status has the names of tasks.
     names = {status.id.task_id: status.id.task_name for status in overview.analyzer or ()}
-    if overview.shuffler is not None:
-        print_table(console, _shuffler_table(overview.shuffler, names))
+    tables = [] if overview.shuffler is None else [_shuffler_table(overview.shuffler, names)]
     if overview.analyzer is not None:
-        print_table(console, _analyzer_table(overview.analyzer))
+        tables.append(_analyzer_table(overview.analyzer))
+    print_tables(console, tables)
     for line in (*condition_lines(overview.incidents), *_hop_lines(overview.hops)):
         console.print(line, markup=False, soft_wrap=True)
 
@@ -92,7 +92,7 @@ def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Ta
     for status in rounds:
         numbers = (str(status.submissions), str(status.minimum_reports))
         task = _task(status.task_id, names.get(status.task_id, ""))
-        place = (task, str(status.round), status.state.value)
+        place = (task, str(status.round), status.shown_state)
         table.add_row(*place, *numbers, _by_reason(status.refusals), status.waiting_for)
     return table
 

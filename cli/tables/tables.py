@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,14 +14,26 @@ def print_table(console: Console, table: Table) -> None:
 
     Cells that are longer than their column are wrapped at words; a number never is.
     """
-    for column in table.columns:
+    print_tables(console, [table])
+
+
+def print_tables(console: Console, tables: Sequence[Table]) -> None:
+    """Print tables that belong together, all in one form: as lines if the terminal is too narrow for one of them."""
+    for column in (column for table in tables for column in table.columns):
         column.overflow = "fold"
         column.no_wrap = column.no_wrap or column.justify == "right"
-    if _least(console, table) <= console.width:
-        console.print(table)
+    if all(_least(console, table) <= console.width for table in tables):
+        for table in tables:
+            console.print(table)
         return
+    for table in tables:
+        _print_records(console, table)
+
+
+def _print_records(console: Console, table: Table) -> None:
     if table.title:
-        console.print(str(table.title), markup=False, soft_wrap=True)
+        nothing = "" if table.row_count else ": nothing"
+        console.print(f"{table.title}{nothing}", markup=False, soft_wrap=True)
     headers = [str(column.header) for column in table.columns]
     for cells in zip(*(column.cells for column in table.columns), strict=True):
         _print_record(console, headers, [str(cell) for cell in cells])

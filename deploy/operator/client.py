@@ -26,7 +26,8 @@ CALL_SECONDS = 30.0
 """Deadline, in seconds, of a call that is answered immediately."""
 
 HOP_SECONDS = 5.0
-"""How long a hop may take for each answer: it belongs to another party, and the status is shown without it."""
+"""How long a hop may take for each answer, or a service that did not show its rounds for its incidents: the status is
+shown without it."""
 
 T = TypeVar("T")
 
@@ -107,12 +108,12 @@ def began(task: Task, number: int, now: float) -> bool:
 def _state(task: Task, status: RoundStatus, now: float) -> str:
     if not began(task, status.round, now):
         return f"round {status.round} opens at {at(task.schedule.opens(status.round))}"
-    return f"round {status.round} is {status.state.value}"
+    return f"round {status.round} is {status.shown_state}"
 
 
 def _check_open(task: Task, status: RoundStatus | None) -> None:
     if status is not None and status.state is not RoundState.OPEN:
-        what = f"it is {status.state.value}, with {status.submissions} submissions"
+        what = f"it is {status.shown_state}, with {status.submissions} submissions"
         raise HubbubError(f"round {status.round} of {task.name} is already closed: {what}; `hubbub status` shows more")
 
 
@@ -230,8 +231,8 @@ def hops_of(settings: OperatorSettings) -> dict[str, str]:
     return {hop_name(FIRST_HOP + index): address for index, address in enumerate(settings.hops)}
 
 
-async def _incidents(settings: OperatorSettings, silent: Collection[str]) -> dict[str, IncidentReport]:
-    """Get the open incidents of the services that answered."""
+async def _incidents(settings: OperatorSettings, failed: Collection[str]) -> dict[str, IncidentReport]:
+    """Get the open incidents of each service that answers, also if it does not show its rounds (`failed`)."""
 
     async def of_leader(caller: ControlCaller) -> IncidentReport:
         # A standby reports its own incidents, but refuses this call, so that the leader is asked instead.
@@ -240,16 +241,34 @@ async def _incidents(settings: OperatorSettings, silent: Collection[str]) -> dic
 
     async def of_analyzer() -> IncidentReport:
         async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-            return await ResultsCaller(channel).get_incidents(CALL_SECONDS)
+            seconds = HOP_SECONDS if "analyzer" in failed else CALL_SECONDS
+            return await ResultsCaller(channel).get_incidents(seconds)
 
-    asked = {"shuffler": lambda: call_leader(settings, of_leader), "analyzer": of_analyzer}
+    async def of_shufflers() -> IncidentReport:
+        # No leader shows its rounds, for example because its database is away: whoever answers has the reason.
+        asked = (_own_incidents(settings, address) for address in settings.shuffler_control.split(","))
+        reports = [each for each in await asyncio.gather(*asked) if each is not None]
+        if not reports:
+            raise Unreachable("no shuffler answers")
+        incidents = tuple(each for report in reports for each in report.incidents)
+        return IncidentReport(incidents, sum(report.log_lines_lost for report in reports))
+
+    of_rounds = of_shufflers if "shuffler" in failed else lambda: call_leader(settings, of_leader)
     found = {}
-    for name, ask in asked.items():
-        # The rounds are known already: a service without this call is no failure.
+    for name, ask in {"shuffler": of_rounds, "analyzer": of_analyzer}.items():
+        # The rounds, or the error, are known already: a service without this call is no failure.
         with contextlib.suppress(HubbubError):
-            if name not in silent:
-                found[name] = await ask()
+            found[name] = await ask()
     return found
+
+
+async def _own_incidents(settings: OperatorSettings, address: str) -> IncidentReport | None:
+    """Return the incidents of the shuffler at an address, leader or standby; None if it does not answer."""
+    try:
+        async with open_channel(address, settings.tls.paths()) as channel:
+            return await ControlCaller(channel).get_incidents(HOP_SECONDS)
+    except HubbubError:
+        return None
 
 
 async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller], Awaitable[T]]) -> T:

@@ -11,6 +11,7 @@ from cryptography import x509
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.service.extras import of_an_extra
 from hubbub.service.transport.health import is_serving, parts_with_incidents, why_silent
 
 PAUSE_SECONDS = 0.1
@@ -77,6 +78,16 @@ def store_of(service: str, settings: Path) -> str:
 
     analyzer = load_analyzer(settings)
     return analyzer.store or str(analyzer.data)
+
+
+def shown_database(store: str) -> str:
+    """Return a database's address for messages, without its options; empty for a store in a folder."""
+    if not store:
+        return ""
+    with of_an_extra():
+        from hubbub.service.postgres.sessions import shown
+
+    return shown(store)
 
 
 async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:

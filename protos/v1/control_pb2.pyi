@@ -241,6 +241,7 @@ class RoundStatus(_message.Message):
     MINIMUM_REPORTS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
+    PREPARED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.bytes
     round: _builtins.int
     state: Global___RoundState.ValueType
@@ -249,6 +250,8 @@ class RoundStatus(_message.Message):
     minimum_reports: _builtins.int
     waiting_for: _builtins.str
     """What the round waits for, in words."""
+    prepared: _builtins.bool
+    """Whether it is open before its time: devices get its keys, and it takes no submissions yet."""
     @_builtins.property
     def refusals(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -261,10 +264,11 @@ class RoundStatus(_message.Message):
         minimum_reports: _builtins.int = ...,
         refusals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         waiting_for: _builtins.str = ...,
+        prepared: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["minimum_reports", b"minimum_reports", "refusals", b"refusals", "round", b"round", "state", b"state", "submissions", b"submissions", "task_id", b"task_id", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["minimum_reports", b"minimum_reports", "prepared", b"prepared", "refusals", b"refusals", "round", b"round", "state", b"state", "submissions", b"submissions", "task_id", b"task_id", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

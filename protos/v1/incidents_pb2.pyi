@@ -66,7 +66,9 @@ class Incident(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """Its kind: "store", "rounds", "peer", "log", "ports". A reader shows a kind that it does not know as it is."""
+    """Its kind: "store", "rounds", "peer", "log", "ports", "standbys".
+    A reader shows a kind that it does not know as it is.
+    """
     text: _builtins.str
     """What is wrong and what to do, in words."""
     since_ms: _builtins.int

@@ -9,7 +9,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
     {
         # A service and its ports
         "serving": "All ports answer; the line has their addresses.",
-        "draining": "The service stops: it takes no new calls, and finishes those in work.",
+        "draining": "The service, or a leader that was replaced, takes no new calls, and finishes those in work.",
         "signal ignored": "A signal came that services take no notice of. If settings changed, restart the service.",
         "open to strangers without a proxy": "A port of devices is beyond loopback, and nothing in front of it limits "
         "what one address may ask. `hint` names the steps.",
@@ -95,6 +95,10 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "begin. Nothing was counted, and the batch is committed again.",
         # Stores
         "a transaction failed": "The disk, or the database, refused a write. Nothing in it was acknowledged.",
+        "the database does not answer": "Calls that need it are refused, with a time to come again. It is tried every "
+        "second. Start the server, or repair the way to it (`error` has the cause).",
+        "the database answers again": "It was away for so many `seconds`, and so many calls of devices, of the "
+        "operator and of the service itself were `refused` meanwhile.",
         "a rollback failed": "A transaction that failed could not be taken back. The store is opened again. Look at "
         "the disk of the store.",
         "what was erased is not cut out of the files yet": "The analyzer erased, and the disk had no room to write "
@@ -122,7 +126,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         # A leader and its standbys
         "acting as the leader": "This shuffler keeps the rounds of its database from now on, in the `term` named.",
         "standing by": "Another shuffler keeps the rounds. This one takes over when that one is gone.",
-        "another leader has taken over": "This process was the leader. It ends its work, and then stands by.",
+        "another leader has taken over": "This process was the leader. It drains, and then stands by.",
         "cannot take over": "It is this one's turn, and it cannot begin (`error` has the cause). It goes on standing "
         "by, and tries again.",
         "no leader answers": "A front end reached none of its `leaders` (`error` has what each answered). It goes on "
@@ -133,6 +137,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "there are `standbys` and `leaders` is empty. This one cannot take over with what it misses.",
         "the keyring was copied": "This standby has everything of the leader's keyring, and follows it.",
         "a standby has everything": "The leader knows that a standby follows, and waits for it with every change.",
+        "too few standbys follow": "`standbys` asks for more (`error` has the numbers). No round begins and no device "
+        "enrolls meanwhile. Start the standby.",
         "a standby is left behind": "It was silent, `standbys` is met without it, and the leader went on. It copies "
         "everything anew when it is back.",
     }

@@ -6,6 +6,7 @@ changes, once in `REMINDER_SECONDS` with its count, and when it is over.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 import time
@@ -19,7 +20,7 @@ import structlog
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Incident, IncidentReport
-from hubbub.service.errors import as_store_error
+from hubbub.service.errors import StoreAwayError, as_store_error
 from hubbub.service.observability import logs
 from hubbub.service.sqlite.group_commit import Outcome
 
@@ -42,6 +43,12 @@ class IncidentKind(StrEnum):
     """Log lines are lost."""
     PORTS = "ports"
     """Calls are refused because a limit of a port is reached."""
+    STANDBYS = "standbys"
+    """Fewer standbys follow than the settings ask for."""
+
+
+_FORESEEN = frozenset({IncidentKind.PEER, IncidentKind.STANDBYS})
+"""Kinds whose cause is another process: this one works, so they are warnings."""
 
 
 @dataclass
@@ -74,28 +81,42 @@ class Incidents:
     ) -> None:
         """Record an occurrence of an incident, under its own key; log `event`, with `names`, if that is due.
 
-        An unexpected `error` is logged with its traceback.
+        An unexpected `error` is logged with its traceback. What fails because a database is away is not logged: the
+        incident of the database is.
         """
+        quiet = _is_of_an_outage(error)
         with self._lock:
-            met, due = self._noted(key, Incident(kind, text, self._clock(), 1), event, names)
+            met, due = self._noted(key, Incident(kind, text, self._clock(), 1), event, names, quiet=quiet)
         if due and self._logged:
             unforeseen = error is not None and not isinstance(error, HubbubError)
-            log = _LOG.error if unforeseen or kind is not IncidentKind.PEER else _LOG.warning
+            log = _LOG.error if unforeseen or kind not in _FORESEEN else _LOG.warning
             log(event, **names, error=text, count=met.incident.count, exc_info=error if unforeseen else None)
 
-    def _noted(self, key: Hashable, incident: Incident, event: str, names: dict[str, Any]) -> tuple[_Open, bool]:
+    def show(self, key: Hashable, kind: IncidentKind, event: str, text: str) -> None:
+        """Record an occurrence like `open`, but log nothing: another line of the log has the cause."""
+        with self._lock:
+            self._noted(key, Incident(kind, text, self._clock(), 1), event, {}, quiet=True)
+
+    def _noted(
+        self, key: Hashable, incident: Incident, event: str, names: dict[str, Any], *, quiet: bool
+    ) -> tuple[_Open, bool]:
         now, before = incident.since, self._open.get(key)
         going_on = before is not None and before.lasts
         if before is not None and going_on:
             incident = replace(incident, since=before.incident.since, count=before.incident.count + 1)
         told = before is not None and before.incident.text == incident.text and now - before.logged < REMINDER_SECONDS
-        logged = before.logged if before is not None and told else now
-        said = not told or (before is not None and going_on and before.said)
+        due = not told and not quiet
+        logged = now if due else before.logged if before is not None else -math.inf
+        said = due or (before is not None and going_on and before.said)
         self._open[key] = _Open(incident, event, names, logged, said)
-        return self._open[key], not told
+        return self._open[key], due
 
-    def resolve(self, key: Hashable) -> None:
-        """Record that an incident is over, or that there is none."""
+    def resolve(self, key: Hashable, over: str = "", **more: Any) -> None:
+        """Record that an incident is over, or that there is none.
+
+        If the incident was logged, so is its end: as event `over` with the fields `more`, or as the incident's own
+        event with ": over" and its count.
+        """
         with self._lock:
             met = self._open.get(key)
             if met is None or not met.lasts:
@@ -104,7 +125,8 @@ class Incidents:
             self._forget()
         seconds = round(self._clock() - met.incident.since, 3)
         if met.said and self._logged:
-            _LOG.info(f"{met.event}: over", **met.names, count=met.incident.count, seconds=seconds)
+            count = {} if over else {"count": met.incident.count}
+            _LOG.info(over or f"{met.event}: over", **met.names, **count, seconds=seconds, **more)
 
     def _forget(self) -> None:
         # An incident that is over is kept for as long as a repetition would not be logged.
@@ -156,3 +178,12 @@ class Incidents:
     def report(self) -> IncidentReport:
         """Return the report for the operator."""
         return IncidentReport(self.now(), logs.lost())
+
+
+def _is_of_an_outage(error: BaseException | None) -> bool:
+    """Return whether an error, or what caused it, is that a database does not answer."""
+    while error is not None:
+        if isinstance(error, StoreAwayError):
+            return True
+        error = error.__cause__
+    return False

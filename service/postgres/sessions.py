@@ -19,9 +19,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreAwayError, StoreError, StoreFault
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.postgres.outage import Outage, may_be_away
 
 T = TypeVar("T")
 
@@ -88,6 +89,8 @@ def _remedy(error: Exception) -> str:
 class UnusableError(StoreError):
     """The server cannot do this now; nothing was changed."""
 
+    fault = StoreFault.DATABASE
+
 
 class Sessions:
     """Connections to a database; each transaction takes one. May be used from any thread."""
@@ -136,9 +139,12 @@ class Sessions:
             timeout=WAIT_SECONDS,
             configure=self.configure,
             check=ConnectionPool.check_connection,
+            # The pool would pause twice as long after each failure, for minutes. `Outage` looks for the server instead.
+            reconnect_timeout=0,
             name="store",
             open=True,
         )
+        self._outage = Outage(address, self._cause, self._incidents)
 
     def configure(self, connection: Connection) -> None:
         """Configure a new connection like all others."""
@@ -147,6 +153,7 @@ class Sessions:
     def close(self) -> None:
         """Close all connections; later transactions raise `StoreError`."""
         self._closed.set()
+        self._outage.close()
         self._pool.close()
 
     def change(self, work: Callable[[Connection], T]) -> T:
@@ -193,15 +200,43 @@ class Sessions:
     def _told(self, work: Callable[[], T]) -> T:
         if self._closed.is_set():
             raise StoreError("the store is closed; the service is stopping")
+        self._outage.check()
         try:
             return work()
         except (psycopg.Error, OSError, UnusableError) as error:
+            away = self._away(error)
+            if away is not None:
+                raise away from error
             told = as_store_error(error, self.address)
             if not isinstance(error, PoolClosed):
                 self._incidents.open((self.address, _EVENT), IncidentKind.STORE, _EVENT, str(told))
             if told is error:
                 raise
             raise told from error
+
+    def _away(self, error: Exception) -> StoreAwayError | None:
+        """Return the error for a call that failed because the server does not answer; None if another cause failed."""
+        return None if self._closed.is_set() or not may_be_away(error) else self._outage.found()
+
+    def is_away(self) -> bool:
+        """Ask the server whether it answers; if not, it is an incident until it does."""
+        return self._outage.is_away()
+
+    def _cause(self) -> str | None:
+        """Try to reach the server; return in words why that failed, None if it did not."""
+        try:
+            psycopg.connect(self.settled, autocommit=True).close()
+        except psycopg.Error as error:
+            return None if self._has_connection() else str(as_store_error(error, self.address))
+        return None
+
+    def _has_connection(self) -> bool:
+        """Return whether the pool has a connection that works: a server may refuse new ones and serve these."""
+        try:
+            with self._pool.connection(timeout=0.01):
+                return True
+        except psycopg.Error:
+            return False
 
     def _changing(self) -> contextlib.AbstractContextManager[Connection]:
         """Give the connection for one transaction that changes data."""

@@ -162,9 +162,10 @@ class Ports:
         for tell in self._others:
             tell(with_incidents)
 
-    async def drain(self) -> None:
-        """Accept no new calls, finish those in work, and close."""
-        _LOG.info("draining")
+    async def drain(self, *, quiet: bool = False) -> None:
+        """Accept no new calls, finish those in work, and close. It is logged unless `quiet`."""
+        if not quiet:
+            _LOG.info("draining")
         # Health first: monitors see that the service is leaving before calls are refused.
         for health in self._healths:
             await health.leaving()

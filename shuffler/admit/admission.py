@@ -21,7 +21,7 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Task
-from hubbub.shuffler.admit.checks.capacity import full, overloaded
+from hubbub.shuffler.admit.checks.capacity import full, is_foreseen, overloaded, unavailable
 from hubbub.shuffler.admit.checks.check import Arrival
 from hubbub.shuffler.admit.checks.credential import not_enrolled
 from hubbub.shuffler.admit.checks.keys import damaged as key_damaged
@@ -46,9 +46,6 @@ from hubbub.shuffler.records import (
 )
 from hubbub.shuffler.stores.protocol import IngestStore
 from hubbub.shuffler.tasks import Tasks, at, next_round
-
-DISK_SECONDS = 5.0
-"""Seconds until a device may try again after the disk refused a write."""
 
 _STORED = (InsertOutcome.STORED, InsertOutcome.DUPLICATE)
 """Outcomes of a submission that gets a receipt."""
@@ -109,7 +106,12 @@ class AdmissionHandler:
             Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED, OVER_BUDGET or NOT_READY.
         """
         task = self._task(task_id)
-        round_ = await self._round(task, round_number)
+        try:
+            round_ = await self._round(task, round_number)
+        except StoreError as error:
+            if not is_foreseen(error):
+                raise
+            raise unavailable(error) from error
         refusal = over(task, round_, self._clock())
         if refusal is not None:
             raise refusal
@@ -160,6 +162,16 @@ class AdmissionHandler:
 
         `shown` is the fingerprint of the certificate that the caller showed, None if it showed none.
         """
+        try:
+            return await self._answered(destination, submissions, shown)
+        except StoreError as error:
+            if not is_foreseen(error) or destination.task_id not in self._tasks:
+                raise
+            return self._not_stored(destination.task_id, destination.round, len(submissions), error)
+
+    async def _answered(
+        self, destination: Destination, submissions: Sequence[Submission], shown: bytes | None
+    ) -> list[Answer]:
         task = self._tasks.get(destination.task_id)
         try:
             known_task = self._task(destination.task_id)
@@ -293,10 +305,10 @@ class AdmissionHandler:
                 # One outcome comes for each submission that could be opened, in order; the answers below draw on them.
                 unopened = len(submissions) - len(opened)
                 outcomes = iter(await self._store.insert(round_, opened, unopened, task.maximum_reports))
-            except StoreError:
+            except StoreError as error:
                 # Not stored, as far as the device knows. It sends the same bytes again, and gets its receipt either
                 # way.
-                return self._not_stored(round_, len(submissions))
+                return self._not_stored(round_.task_id, round_.number, len(submissions), error)
         return [
             _unopenable()
             if plain is None
@@ -306,9 +318,9 @@ class AdmissionHandler:
             for submission, plain in zip(submissions, plains, strict=True)
         ]
 
-    def _not_stored(self, round_: Round, count: int) -> list[Answer]:
-        self._store.count(round_.task_id, round_.number, {Reason.OVERLOADED.value: count})
-        refusal = Refusal(Reason.OVERLOADED, "the shuffler cannot write to its disk now; try again later", DISK_SECONDS)
+    def _not_stored(self, task_id: bytes, number: int, count: int, error: StoreError) -> list[Answer]:
+        refusal = unavailable(error)
+        self._store.count(task_id, number, {refusal.reason.value: count})
         return [refusal] * count
 
     def _not_inserted(self, task: Task, round_: Round, outcome: InsertOutcome) -> Refusal:

@@ -28,6 +28,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import CredentialAction, CredentialStatus, MasterKey, Redemption
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.shuffler.admit.checks.capacity import unavailable
 from hubbub.shuffler.admit.checks.credential import revoked
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.records import ANY_ROUND, RedeemedTicket, StoreError
@@ -106,9 +107,8 @@ class CredentialIssuer:
         good = [each for each in checked if not isinstance(each, Refusal)]
         try:
             stored = iter(await self._store.redeem([redeemed for _ticket, redeemed in good]) if good else [])
-        except StoreError:
-            text = "the shuffler cannot write to its disk now; try again later"
-            checked = [Refusal(Reason.OVERLOADED, text, RETRY_SECONDS) for _ in redemptions]
+        except StoreError as error:
+            checked = [unavailable(error) for _ in redemptions]
             stored = iter([])
         answers = [each if isinstance(each, Refusal) else self._issued(*each, next(stored)) for each in checked]
         refused = Counter(answer.reason.value for answer in answers if isinstance(answer, Refusal))

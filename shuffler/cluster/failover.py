@@ -21,7 +21,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import CONTROL_SERVICE, REPLICATION_SERVICE
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.lifecycle import RunningService, run
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -86,12 +86,10 @@ async def run_with_failover(
             except StoreError as error:
                 if first and not lease.lost:
                     raise
-                incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
+                _cannot(incidents, error)
             else:
                 incidents.resolve(_CANNOT)
             announce, first = None, False
-            if lease.lost:
-                _LOG.warning("another leader has taken over", term=lease.fencing_token)
 
 
 async def _act(
@@ -100,6 +98,7 @@ async def _act(
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
+        _LOG.warning("another leader has taken over", term=lease.fencing_token)
         # A closed loop means that the service is over already.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set)
@@ -137,10 +136,13 @@ async def _stand_by(
     async with certificates.watched(), _following(settings, incidents) as kept:
         await _listen(ports, settings, certificates, incidents)
         _LOG.info("standing by")
+        lease = None
         try:
-            return await _wait_for_lease(settings, incidents, stopping, kept)
+            lease = await _wait_for_lease(settings, incidents, stopping, kept)
+            return lease
         finally:
-            await ports.drain()
+            # Before a takeover the service goes on: `acting as the leader` was logged.
+            await ports.drain(quiet=lease is not None)
 
 
 async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | None:
@@ -151,7 +153,7 @@ async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | 
         # This keyring may have missed changes that the other leaders have.
         if not settings.leaders:
             raise
-        incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
+        _cannot(incidents, error)
         return None
 
 
@@ -229,10 +231,18 @@ async def _wait_for_lease(
         try:
             lease = await asyncio.to_thread(take_lease, settings, incidents, kept, forward=False)
         except StoreError as error:
-            incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
+            _cannot(incidents, error)
         else:
             if lease is not None:
                 return lease
+
+
+def _cannot(incidents: Incidents, error: StoreError) -> None:
+    """Note why this process cannot lead. If it only waits for a leader to copy, `Follower` logs that none answers."""
+    if error.fault is StoreFault.STANDBYS:
+        incidents.show(_CANNOT, IncidentKind.PEER, _CANNOT, f"it stands by: {error}")
+    else:
+        incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
 
 
 def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:

@@ -139,6 +139,7 @@ class Control:
             minimum_reports=task.minimum_reports,
             refusals=refusals_of(shown_tally(self._counts, round_, tally)),
             waiting_for=f"{self._rounds.waiting_for(round_)}{self._reached(task, round_, held)}{full}",
+            prepared=round_.state is RoundState.OPEN and self._clock() < taken_from(task.schedule, round_.number),
         )
 
     def _reached(self, task: Task, round_: Round, held: int) -> str:

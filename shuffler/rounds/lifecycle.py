@@ -188,8 +188,10 @@ class RoundLifecycle:
 
     def waiting_for(self, round_: Round) -> str:
         """Return in words what a round waits for."""
+        if round_.state is RoundState.EXPIRED:
+            return f"nothing; it was erased unreleased: {round_.reason or 'it was under its minimum at the cut'}"
         if round_.state in FINAL:
-            return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
+            return "nothing"
         incident = self.incidents.of(_key(round_))
         if incident is not None:
             return f"{incident.text.removeprefix(self._title(round_))}, since {at(incident.since)}"
@@ -267,7 +269,7 @@ class RoundLifecycle:
         started = time.perf_counter()
         reached = await self._step(task, round_)
         self._observe(round_.state, time.perf_counter() - started)
-        _LOG.info("round", task=task.name, round=reached.number, state=reached.state, n=reached.submissions)
+        _LOG.info("round", task=task.name, round=reached.number, state=reached.state.shown, n=reached.submissions)
         return reached
 
     async def _read_anew(self, round_: Round) -> Round:

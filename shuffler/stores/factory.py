@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hubbub.shuffler.stores.postgres.replication.frontend_store import FrontendStore
     from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
     from hubbub.shuffler.stores.postgres.replication.leadership import Lease
+    from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader
     from hubbub.shuffler.stores.postgres.replication.secret_server import SecretServer
 
 
@@ -121,6 +122,12 @@ def replication_of(store: ShufflerStore) -> ReplicationHandler | None:
     """Return the handler for standbys; None for a store that cannot have any."""
     found: ReplicationHandler | None = getattr(store, "standbys", None)
     return found
+
+
+def standbys_of(store: ShufflerStore) -> Callable[[], tuple[int, int]]:
+    """Return what returns how many standbys the settings ask for, and how many follow; none for a store without any."""
+    found: KeyringLeader | None = getattr(store, "standbys", None)
+    return (lambda: (0, 0)) if found is None else found.following
 
 
 def secret_server_of(store: ShufflerStore, damaged: Collection[int]) -> LeaderHandler | None:

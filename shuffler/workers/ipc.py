@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import cast
 
 from hubbub.protos.errors import HubbubError
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault
 
 HEAD = struct.Struct(">IBI")
 """The header of a frame: the number of bytes that follow, its kind, and its number; 0 if no answer is awaited."""
@@ -36,7 +36,7 @@ class Frame(IntEnum):
 
     ANSWER = 0
     FAILED = 1
-    """Instead of an answer: the error, as text."""
+    """Instead of an answer: the error, as its `StoreFault`, a space, and its text."""
     FIND = 2
     KNOWN = 3
     INSERT = 4
@@ -59,6 +59,10 @@ Answer = Callable[[Frame, bytes], Awaitable[bytes]]
 
 class ChannelLostError(StoreError):
     """The other process is gone or failed; the request may be done or not, and may be repeated."""
+
+    def __init__(self, text: str, fault: StoreFault = StoreFault.PROCESS) -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 class IpcChannel(asyncio.Protocol):
@@ -168,15 +172,22 @@ class IpcChannel(asyncio.Protocol):
         if frame is Frame.ANSWER:
             answered.set_result(payload)
         else:
-            answered.set_exception(ChannelLostError(payload.decode("utf-8", "replace")))
+            answered.set_exception(_failure(payload))
 
     async def _work(self, frame: Frame, number: int, payload: bytes) -> None:
         try:
             kind, answer = Frame.ANSWER, await self._answer(frame, payload)
         except HubbubError as error:
-            kind, answer = Frame.FAILED, str(error).encode()
+            fault = error.fault if isinstance(error, StoreError) else StoreFault.DISK
+            kind, answer = Frame.FAILED, f"{fault} {error}".encode()
         except Exception:
             _LOG.exception("%s of the other process failed", frame.name)
-            kind, answer = Frame.FAILED, b"it failed; see the log of the shuffler"
+            kind, answer = Frame.FAILED, f"{StoreFault.DISK} it failed; see the log of the shuffler".encode()
         if number and self._transport is not None:
             self._send(kind, number, answer)
+
+
+def _failure(payload: bytes) -> ChannelLostError:
+    fault, _, text = payload.decode("utf-8", "replace").partition(" ")
+    known = {each.value: each for each in StoreFault}
+    return ChannelLostError(text, known.get(fault, StoreFault.PROCESS))

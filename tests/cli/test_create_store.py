@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from hubbub.deploy.init.folders import Placement, initialise
-from hubbub.deploy.init.hops import Hops
-from support.cli import hubbub
+from hubbub.deploy.init.hops import Hops, change
+from hubbub.service.postgres.sessions import shown
+from support import postgres
+from support.cli import hubbub, hubbub_here
 
 SERVICES = ("shuffler", "hop", "analyzer")
 
@@ -27,6 +29,20 @@ def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> 
     assert f"error: {store} exists, so nothing was created" in again.err
     shutil.rmtree(folder / "data")
     assert f"created the empty store {store}; now start the {service}" in hubbub(*words).out
+
+
+@pytest.mark.parametrize("service", ["shuffler", "analyzer"])
+def test_of_a_database_the_tables_and_the_keyring_are_named(tmp_path: Path, service: str) -> None:
+    folder, address = initialise(tmp_path / "deployment", Placement()).of(service), postgres.new_database()
+    settings, keyring = folder / f"{service}.toml", folder / "data" / "keyring.db"
+    change(settings, "store", address)
+    database = shown(address)
+    made = hubbub_here(service, settings, "--create-store")
+    told = f"{database} has the tables of the store now; created its empty keyring {keyring}; now start the {service}\n"
+    assert (made.status, made.out) == (0, told)
+    if service == "shuffler":  # an analyzer's needs its tasks
+        checked = hubbub_here(service, settings, "--check-store")
+        assert (checked.status, checked.out) == (0, f"{database} is whole, and so is its keyring {keyring}\n")
 
 
 def test_check_store_says_what_is_whole_and_what_is_not(tmp_path: Path) -> None:

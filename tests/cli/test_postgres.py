@@ -47,6 +47,9 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
                 await running.kill(Role.SHUFFLER)
                 await running.start(Role.SHUFFLER)
         assert [each.submissions for each in await running.status()] == [100]
+        log = running.services[Role.SHUFFLER].log.read_text()
+        assert log.count("the database does not answer") == log.count("the database answers again") == 1
+        assert "Traceback" not in log
         await running.kill(Role.ANALYZER)
         await running.start(Role.ANALYZER)
         await running.close_round()

@@ -77,8 +77,8 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
             again = await command("close", str(settings), task, *words)
             assert (again.status, again.out) == (1, "")
             assert "round 0" in again.err
-            assert "erased" in again.err
-        assert [(each["state"], each["submissions"]) for each in after["rounds"]] == [("erased", 20)]
+            assert "finished" in again.err
+        assert [(each["state"], each["submissions"]) for each in after["rounds"]] == [("finished", 20)]
         (analyzer_status,) = after["analyzer_rounds"]
         assert (analyzer_status["task"], analyzer_status["state"], analyzer_status["waiting_for"]) == (
             "kiosks",

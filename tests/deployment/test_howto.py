@@ -224,7 +224,7 @@ def test_every_command_in_the_text_begins_with_one_that_there_is(page: Path) -> 
 
 def test_every_state_and_kind_of_incident_is_on_the_page_on_watching() -> None:
     text = (HOWTO / "watch-and-alert.md").read_text()
-    states = [state.value for state in (*RoundState, *AnalysisStage)]
+    states = ["prepared", *(state.shown for state in RoundState), *(stage.value for stage in AnalysisStage)]
     assert {state.upper() for state in states} <= set(re.findall(r"\b[A-Z]{3,}\b", text))
     # An operator looks up what `hubbub status` shows.
     assert re.findall(r"(?m)^\| `(\w+)` \|", text) == [*states, *(kind.value for kind in IncidentKind)]

@@ -24,6 +24,8 @@ _PLACES: Mapping[str, int] = {
     "_notice": 3,
     "_notice_analyzer": 2,
     "of_store": 1,
+    # The event that is logged at an incident's end in place of its own.
+    "resolve": 1,
 }
 """Which argument of a call is the event."""
 
@@ -39,9 +41,10 @@ _RULES = (
 )
 _INCIDENTS = (
     "An incident that lasts is logged once, again when its words change, every ten minutes, and when it is over: the "
-    "event's name is then followed by `: over`, with `count` and `seconds`. An incident that comes and goes is logged "
-    "no more often than that. `count` is how often it was met so far, `error` the sentence that `hubbub status` "
-    "shows. Its level is warning if the other service is the cause, else error."
+    "event's name is then followed by `: over`, with `count` and `seconds`, unless its end is an event of its own. An "
+    "incident that comes and goes is logged no more often than that. `count` is how often it was met so far, `error` "
+    "the sentence that `hubbub status` shows. Its level is warning if the other service is the cause, else error. What "
+    "fails because the database is away has no lines: `the database does not answer` is the only one."
 )
 
 _LEVELS = (
@@ -58,6 +61,8 @@ SECTIONS: Mapping[str, str] = {
     **dict.fromkeys(("no keys yet", "not delivered"), "The analyzer is down"),
     **dict.fromkeys(("cannot take over", "no leader answers", "the leader's lock is lost"), "A leader is lost"),
     **dict.fromkeys(("the keyring does not follow", "a standby is left behind"), "A leader is lost"),
+    "too few standbys follow": "A leader is lost",
+    **dict.fromkeys(("the database does not answer", "the database answers again"), "PostgreSQL is away"),
     "a private key is open to others": "A key was lost or stolen",
     "calls refused": "Limits",
     "forked": "A ledger forked",
@@ -142,13 +147,15 @@ def _in_module(path: Path) -> Iterator[Event]:
         place = _PLACES.get(method)
         if place is None or len(arguments) <= place or not _logs(node, method):
             continue
-        is_incident = place > 0
+        is_end = method == "resolve"
+        is_incident = place > 0 and not is_end
         for text in text_of(arguments[place], names).split(" | "):
             name = _name(text, arguments[place + 1 :])
             if name:
                 fields = [field for keyword in node.keywords for field in _keys(keyword, tree, names)]
                 more = (*(_ROUND_FIELDS if method in _NOTICES else ()), *(_INCIDENT_FIELDS if is_incident else ()))
-                level = "incident" if is_incident else method.replace("exception", "error")
+                more = (*more, "seconds") if is_end else more
+                level = "info" if is_end else "incident" if is_incident else method.replace("exception", "error")
                 yield Event(name, level, tuple(dict.fromkeys((*fields, *more))))
 
 

@@ -24,6 +24,7 @@ from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.cluster.failover import leader_gauge
+from hubbub.shuffler.cluster.standbys import standbys_gauge
 from hubbub.shuffler.hop.metrics import HopCollector, HopStage
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerSnapshot, ShufflerStage
 from reference.making.page import Page, code, divided, section, sentence, table, wrapped
@@ -108,7 +109,7 @@ def pages() -> list[Page]:
     parts = [section(f"Metrics of the {service}", _rows(of_service(service))) for service in _STAGES]
     process = [Described(name, kind, unit, (), meaning) for name, (kind, unit, meaning) in PROCESS.items()]
     states = [
-        ["`state` of the shuffler's rounds", _values(RoundState)],
+        ["`state` of the shuffler's rounds", ", ".join(code(state.shown) for state in RoundState)],
         ["`state` of the analyzer's rounds", _values(AnalysisStage)],
         ["`reason` of a refusal", "those of [refusals](refusals.md)"],
         ["`reason` of reports left out", _values(LeftOut)],
@@ -145,6 +146,7 @@ async def _families(service: str) -> list[Any]:
     registry = CollectorRegistry()
     if service == "shuffler":
         leader_gauge(registry, 0)
+        standbys_gauge(registry, lambda: (0, 0))
     metrics = Metrics(service, [str(stage.value) for stage in _STAGES[service]], registry)
     incidents = Incidents(lambda: 0.0)
     with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.stores.postgres.replication import changes
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from hubbub.shuffler.stores.postgres.secrets import DESTROYED, StorageSecrets
-from hubbub.shuffler.stores.sqlite.enrollment import ADMISSION_TABLES
+from hubbub.shuffler.stores.sqlite.enrollment import ADMISSION_TABLES, masters
 
 T = TypeVar("T")
 
@@ -99,6 +99,10 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         except BaseException:
             self.close()
             raise
+
+    def is_new(self) -> bool:
+        """Return whether it has no secret of a round, and no master key."""
+        return not self.rounds and not self.read(masters)
 
     # Copies
 

@@ -97,6 +97,8 @@ class ShufflerPostgresStore(EnrollmentStore):
             check = None if lease is None else lease.check
             sessions = Sessions(address, SCHEMA.name, observe, connection=connection, incidents=incidents, check=check)
             opened.callback(sessions.close)
+            if lease is not None:
+                lease.ask_before_telling(sessions.is_away)
             begun = self._checked(keyring, sessions)
             opened.pop_all()
         super().__init__(keyring, sessions)

@@ -113,6 +113,7 @@ class Lease:
         self._guard = threading.Lock()
         self._lost = False
         self._tell: list[Callable[[], object]] = []
+        self._is_away: Callable[[], bool] = lambda: False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="term", daemon=True)
         self._thread.start()
@@ -129,6 +130,10 @@ class Lease:
             told = self._lost
         if told:
             tell()
+
+    def ask_before_telling(self, is_away: Callable[[], bool]) -> None:
+        """Have `is_away` called, from any thread, when the lock is lost: if true, that is an incident already."""
+        self._is_away = is_away
 
     def check(self, connection: Connection) -> None:
         """Return only if this is the last term, and keep it so until the transaction ends.
@@ -177,8 +182,8 @@ class Lease:
                     self._compare(self._connection)
             except psycopg.Error as error:
                 self._drop()
-                text = f"{as_store_error(error, self._address)}; until then a standby may take over"
-                self._incidents.open((self._address, _LOST), IncidentKind.STORE, _LOST, text)
+                if not self._is_away():
+                    self._open(str(as_store_error(error, self._address)))
 
     def _regain(self) -> None:
         connection = _session(self._address)
@@ -186,10 +191,16 @@ class Lease:
             failing.callback(connection.close)
             self._compare(connection)
             # A process with the lock either raises the term next, or gives the lock back.
-            if not self._lost and _locked(connection):
+            if not self._lost and not _locked(connection):
+                self._open(f"another process has the leader's lock of {shown(self._address)}")
+            elif not self._lost:
                 self._connection = connection
                 failing.pop_all()
                 self._incidents.resolve((self._address, _LOST))
+
+    def _open(self, why: str) -> None:
+        text = f"{why}; until this process has the lock again, a standby may take over"
+        self._incidents.open((self._address, _LOST), IncidentKind.STORE, _LOST, text)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from hubbub.protos.cluster import COPY_BYTES, FollowerPosition, KeyringChanges, KeyringRow
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 
@@ -54,6 +54,18 @@ _LOG_CHANGES = 10_000
 """Changes that are kept for copies that are behind; a copy further behind copies everything anew."""
 
 _LOG = structlog.get_logger(__name__)
+
+
+class NotCopiedError(StoreError):
+    """The keyring is new: it waits for a leader to copy, and nothing is wrong with it."""
+
+    fault = StoreFault.STANDBYS
+
+
+class StandbysAwayError(StoreError):
+    """Fewer standbys have a change than `standbys` asks for. The change may be repeated."""
+
+    fault = StoreFault.STANDBYS
 
 
 @dataclass
@@ -99,10 +111,12 @@ class KeyringLeader:
         }
         keyring.replicate_to(self)
 
-    def missing(self) -> int:
-        """Return how many of the needed copies are away or behind."""
+    def following(self) -> tuple[int, int]:
+        """Return how many copies are needed, and how many members have asked for changes lately."""
         with self._changed:
-            return max(0, self._needed - len(self._having(self._position)))
+            since = self._clock() - AWAY_SECONDS
+            members = [each for each in self._copies.values() if each.member and each.counts]
+            return self._needed, sum(each.seen >= since for each in members)
 
     # The keyring's side
 
@@ -131,7 +145,7 @@ class KeyringLeader:
                 if enough and behind == away:
                     break
                 if now >= until:
-                    raise StoreError(self._lacking(target))
+                    raise StandbysAwayError(self._lacking(target))
                 self._changed.wait(min(until - now, POLL_SECONDS))
         self._leave(away)
         self.wait()
@@ -227,12 +241,18 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
     """Return only if a copy of the keyring may take over; called while the term is raised.
 
     Raises:
+        NotCopiedError: if it was never used, and the database has a keyring.
         StoreError: if the copy has missed changes, or is not a copy of the database's keyring.
     """
     row = connection.execute("SELECT id FROM keyring").fetchone()
     members = _members(connection)
     if row is None or (row[0] == keyring.id and (not members or keyring.copy in members)):
         return
+    if row[0] != keyring.id and keyring.is_new():
+        raise NotCopiedError(
+            f"the keyring {keyring.path} is new, and has nothing of the leader's yet; it copies that as soon as a "
+            "leader runs"
+        )
     if row[0] != keyring.id:
         raise StoreError(
             f"the database belongs to another keyring than {keyring.path}, which therefore does not take over; let it "

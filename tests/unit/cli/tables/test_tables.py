@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.tables import print_table, print_tables
 
 
 def printed(width: int) -> str:
@@ -38,4 +38,29 @@ def test_it_is_a_table_where_that_fits_and_lines_where_not() -> None:
         "  estimate       20,000,000,000,000",
         "  95 % interval  19,500,000,000,000 … 20,500,000,000,000",
         "  why            a b c d e f",
+    ]
+
+
+def test_tables_that_belong_together_have_one_form() -> None:
+    def shown(width: int) -> str:
+        narrow, wide = (
+            Table("task", "round", title="at the analyzer"),
+            Table("task", "waits for", title="at the shuffler"),
+        )
+        narrow.add_row("usage", "3")
+        wide.add_row("usage", "submissions-until-2026-01-01T01:00:00Z")
+        text = io.StringIO()
+        empty = Table("kind", title="keys")
+        print_tables(Console(file=text, width=width, markup=False, emoji=False), [wide, narrow, empty])
+        return text.getvalue()
+
+    assert shown(80).count("┃") >= 4
+    assert shown(30).splitlines() == [
+        "at the shuffler",
+        "task usage",
+        "  waits for  submissions-until-2026-01-01T01:00:00Z",
+        "at the analyzer",
+        "task usage",
+        "  round  3",
+        "keys: nothing",
     ]

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from hubbub.cli.commands import status
-from hubbub.cli.tables.status import overview_document, print_overview
+from hubbub.cli.tables.status import overview_document, print_overview, status_document
 from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
@@ -67,7 +67,7 @@ async def test_where_several_are_open_it_asks_which(monkeypatch: pytest.MonkeyPa
 
 
 async def test_where_none_is_open_it_says_what_each_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = "round 0 is erased, round 1 is cut, round 2 opens at 1970-01-01T00:20:00Z"
+    known = "round 0 is finished, round 1 is cut, round 2 opens at 1970-01-01T00:20:00Z"
     with pytest.raises(HubbubError, match=f"no round of flights is open: {known}"):
         await closing(monkeypatch, {0: ERASED, 1: CUT, 2: OPEN})
     with pytest.raises(HubbubError, match="no round of flights is open: none has begun"):
@@ -78,7 +78,7 @@ async def test_where_none_is_open_it_says_what_each_is(monkeypatch: pytest.Monke
 async def test_a_round_that_was_closed_cannot_be_closed_again(
     monkeypatch: pytest.MonkeyPatch, state: RoundState
 ) -> None:
-    with pytest.raises(HubbubError, match=f"round 0 of flights is already closed: it is {state.value}, with 80"):
+    with pytest.raises(HubbubError, match=f"round 0 of flights is already closed: it is {state.shown}, with 80"):
         await closing(monkeypatch, {0: state, 1: OPEN}, 0)
 
 
@@ -195,3 +195,13 @@ def test_an_error_is_located_and_only_silence_asks_if_the_service_runs() -> None
         == "it did not answer (a:1); check that it is running and that the address is right"
     )
     assert client.located(distrusted, "a:1") == "it is not trusted: its certificate has expired (a:1)"
+
+
+def test_states_are_told_apart_in_words() -> None:
+    """A round that succeeded, one that failed, and one that is not open yet."""
+    words = {state: RoundStatus(TASK.id, 0, state, 80, 20, {}, "").shown_state for state in RoundState}
+    assert len(set(words.values())) == len(RoundState)
+    assert (words[ERASED], words[RoundState.EXPIRED], words[OPEN]) == ("finished", "expired", "open")
+    prepared = RoundStatus(TASK.id, 0, OPEN, 0, 20, {}, "", prepared=True)
+    assert (prepared.shown_state, status_document(prepared)["state"]) == ("prepared", "prepared")
+    assert RoundStatus(TASK.id, 0, CUT, 0, 20, {}, "", prepared=True).shown_state == "cut"

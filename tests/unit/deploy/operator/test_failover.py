@@ -10,6 +10,7 @@ import pytest
 
 from hubbub.deploy.operator import client
 from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.messages import Incident, IncidentReport
 from hubbub.protos.refusals import Reason, Refusal
 
 STANDS_BY = Refusal(Reason.NOT_READY, "this shuffler is a standby", 5.0)
@@ -66,3 +67,49 @@ async def test_a_single_address_answers_for_itself(monkeypatch: pytest.MonkeyPat
     with pytest.raises(type(error)) as caught:
         await asked(monkeypatch, {"a:1": error})
     assert caught.value is error
+
+
+async def test_incidents_are_shown_although_rounds_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the database is away, leader and standby refuse to show rounds, and have the reason."""
+    incident = Incident("store", "the store does not answer", 1000.0, 3)
+    stands_by = Incident("store", "it stands by: the store does not answer", 1001.0, 1)
+    reports: Mapping[str, HubbubError | IncidentReport] = {
+        "a:1": IncidentReport((incident,), 2),
+        "b:2": AWAY,
+        "c:3": IncidentReport((stands_by,), 1),
+        "analyzer": IncidentReport((incident,)),
+    }
+
+    class Settings:
+        shuffler_control, analyzer_results, hops = "a:1,b:2,c:3", "analyzer", ()
+
+        class tls:  # noqa: N801 - a setting's name
+            paths = staticmethod(lambda: None)
+
+    @contextlib.asynccontextmanager
+    async def channel(address: str, *_: object) -> AsyncIterator[str]:
+        yield address
+
+    class Caller:
+        def __init__(self, address: str) -> None:
+            self.address = address
+
+        async def get_status(self, *_: object) -> None:
+            raise STANDS_BY
+
+        get_statuses = get_status
+
+        async def get_incidents(self, _seconds: float) -> IncidentReport:
+            report = reports[self.address]
+            if isinstance(report, HubbubError):
+                raise report
+            return report
+
+    for name, replaced in {"open_channel": channel, "ControlCaller": Caller, "ResultsCaller": Caller}.items():
+        monkeypatch.setattr(client, name, replaced)
+    overview = await client.fetch_overview(cast(Any, Settings()))
+    assert (overview.shuffler, overview.analyzer, set(overview.errors)) == (None, None, {"analyzer", "shuffler"})
+    assert overview.incidents == {
+        "shuffler": IncidentReport((incident, stands_by), 3),
+        "analyzer": IncidentReport((incident,)),
+    }

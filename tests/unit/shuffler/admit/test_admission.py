@@ -14,6 +14,7 @@ from hubbub.protos.identity.keys import KeyRecord
 from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, Sealer, outer_bytes
+from hubbub.service.errors import StoreError, StoreFault
 from hubbub.shuffler.records import RETRIED
 from support.queries import INNER_BYTES
 from support.samples import START
@@ -292,3 +293,49 @@ async def test_refusals_survive_a_kill_once_something_after_them_was_acknowledge
 
 async def test_minimum_is_what_the_tests_think(world: World) -> None:
     assert world.task.minimum_reports == MINIMUM
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (StoreFault.DATABASE, "cannot use its database"),
+        (StoreFault.STANDBYS, "waits for a standby"),
+        (StoreFault.PROCESS, "is starting again"),
+    ],
+)
+async def test_while_the_store_is_away_devices_are_told_to_come_again(
+    world: World, fault: StoreFault, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (submission,), destination = await world.seal([(0, 0)]), await world.destination()
+    error = StoreError("the store postgresql://secret@host/db is away")
+    error.fault = fault
+
+    async def away(*_: object) -> None:
+        raise error
+
+    for call in ("find", "known", "insert"):
+        with monkeypatch.context() as patched:
+            patched.setattr(world.store, call, away)
+            if call == "find":
+                with pytest.raises(Refusal, match=says) as refused:
+                    await world.admission.get_round(world.task.id, 0)
+                assert (refused.value.reason, refused.value.retry_after) == (Reason.NOT_READY, 2.0)
+            (answer,) = await world.send([submission], destination)
+            assert isinstance(answer, Refusal)
+            assert (answer.reason, answer.retry_after) == (Reason.NOT_READY, 2.0)
+            assert says in answer.message
+            assert "secret" not in answer.message
+    (answer,) = await world.send([submission], destination)
+    assert isinstance(answer, Receipt)
+    assert (await world.store.tally(world.task.id, 0))[Reason.NOT_READY.value] == 3
+
+
+async def test_a_store_that_fails_itself_is_no_reason_to_come_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def damaged(*_: object) -> None:
+        raise StoreError("the store is damaged")
+
+    monkeypatch.setattr(world.store, "find", damaged)
+    with pytest.raises(StoreError, match="damaged"):
+        await world.admission.get_round(world.task.id, 0)

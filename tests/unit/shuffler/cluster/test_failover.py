@@ -185,3 +185,45 @@ async def test_whoever_is_replaced_ends_what_it_did_and_stands_by_until_it_may_a
     first.stop.set()
     await running
     assert first.announced == 1
+
+
+def events(caplog: pytest.LogCaptureFixture, *levels: str) -> list[str]:
+    """Return the events that were logged, of these levels."""
+    found = [record.msg for record in caplog.records if isinstance(record.msg, dict)]
+    return [line["event"] for line in found if line["level"] in levels]
+
+
+async def test_a_new_standby_waits_for_its_first_leader_and_nothing_is_an_error(
+    pair: tuple[Shuffler, Shuffler], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    _, second = pair
+    running = asyncio.create_task(second.run())
+    assert "is a standby" in (await second.refusal()).message
+    async with open_channel(second.settings.control_listen, second.tls["operator"]) as channel:
+        texts: list[str] = []
+        while not any("is new, and has nothing of the leader's yet" in text for text in texts):
+            texts = [each.text for each in (await ControlCaller(channel).get_incidents(SECONDS)).incidents]
+    second.stop.set()
+    await running
+    assert events(caplog, "error") == []
+    # A standby that ends does drain; one that takes over goes on.
+    assert events(caplog, "info").count("draining") == 1
+
+
+async def test_a_standby_that_takes_over_does_not_say_that_it_ends(
+    pair: tuple[Shuffler, Shuffler], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    first, _ = pair
+    before = Lease.take(first.settings.store)
+    assert before is not None
+    running = asyncio.create_task(first.run())
+    await first.refusal()
+    before.close()
+    await first.acts.wait()
+    told = events(caplog, "info")
+    assert "draining" not in told
+    assert told.index("standing by") < told.index("acting as the leader", 1) < told.index("serving")
+    first.stop.set()
+    await running

@@ -185,7 +185,8 @@ async def test_a_round_whose_key_the_analyzer_destroyed_is_erased_with_the_reaso
     status = await world.status()
     assert status.submissions == MINIMUM
     assert (
-        status.waiting_for == "nothing, it was erased: the analyzer refused it: round 0 is over; its key was destroyed"
+        status.waiting_for
+        == "nothing; it was erased unreleased: the analyzer refused it: round 0 is over; its key was destroyed"
     )
     assert world.analyzer.committed == {}
 

@@ -141,14 +141,16 @@ async def test_a_round_that_is_prepared_waits_for_its_opening_and_cannot_be_clos
     world.clock.now = float(START - 61)
     await world.start()
     assert (await world.status()).state is RoundState.OPEN
-    # Its state is OPEN already, so the text has to explain why nothing can be submitted.
+    # Its state is OPEN already, so what is shown has to explain why nothing can be submitted.
+    assert (await world.status()).shown_state == "prepared"
     said = "its opening at 2026-01-01T00:00:00Z; until then devices can only fetch its keys"
     assert (await world.status()).waiting_for == said
     with pytest.raises(Refusal, match="round 0 opens at 2026-01-01T00:00:00Z") as refused:
         await world.control.close_round(world.task.id, 0)
     assert refused.value.reason is Reason.TOO_EARLY
     world.clock.now = float(START - 60)
-    assert (await world.status()).waiting_for == "submissions until 2026-01-01T01:01:00Z"
+    status = await world.status()
+    assert (status.waiting_for, status.shown_state) == ("submissions until 2026-01-01T01:01:00Z", "open")
     world.clock.now = float(START)
     assert (await world.status()).waiting_for.endswith("01:01:00Z, or the operator to close it")
     await world.stop()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreAwayError, StoreError, StoreFault
 from hubbub.shuffler.workers.ipc import HEAD, LAST_NUMBER, MOST_BYTES, Answer, ChannelLostError, Frame, IpcChannel
 
 
@@ -94,11 +94,15 @@ async def test_megabytes_arrive_whole() -> None:
 
 async def test_a_store_that_cannot_says_why_and_a_fault_does_not(caplog: pytest.LogCaptureFixture) -> None:
     async def answer(frame: Frame, _payload: bytes) -> bytes:
-        raise StoreError("the disk is full") if frame is Frame.INSERT else KeyError("a secret")
+        failures = {Frame.INSERT: StoreError("the disk is full"), Frame.KNOWN: StoreAwayError("no server")}
+        raise failures.get(frame, KeyError("a secret"))
 
     async with ends(answer) as (channel, _):
-        with pytest.raises(StoreError, match="the disk is full"):
+        with pytest.raises(StoreError, match=r"^the disk is full$") as full:
             await channel.ask(Frame.INSERT)
+        with pytest.raises(StoreError, match=r"^no server$") as away:
+            await channel.ask(Frame.KNOWN)
+        assert (full.value.fault, away.value.fault) == (StoreFault.DISK, StoreFault.DATABASE)
         with pytest.raises(StoreError) as failed:
             await channel.ask(Frame.FIND)
     assert "secret" not in str(failed.value)

@@ -33,8 +33,10 @@ from hubbub.shuffler.stores.postgres.open_store import create_replicated, open_a
 from hubbub.shuffler.stores.postgres.replication import leadership, replication
 from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import Follower
+from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader, NotCopiedError
 from support import postgres
 from support.ended import opened_server
+from support.patience import pause
 from support.samples import make_tls
 
 TASK = bytes(range(32))
@@ -222,8 +224,31 @@ def is_member(party: Party) -> bool:
 
 
 async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple[Party, Party]) -> None:
+    with pytest.raises(NotCopiedError, match="is new, and has nothing of the leader's yet"):
+        parties[1].act()
+
+
+async def test_a_keyring_of_other_rounds_does_not_take_over(parties: tuple[Party, Party]) -> None:
+    with contextlib.closing(ShufflerKeyring(parties[1].folder)) as keyring:
+        keyring.begin((TASK, 0))
     with pytest.raises(StoreError, match="belongs to another keyring than"):
         parties[1].act()
+
+
+async def test_a_leader_knows_how_many_follow_now(parties: tuple[Party, Party]) -> None:
+    one, other = parties
+    leader = one.act(needed=1).standbys
+    assert leader is not None
+    assert leader.following() == (1, 0)
+    async with other.following():
+        await until(lambda: asyncio.to_thread(followed, leader))
+    while leader.following() != (1, 0):
+        await pause()
+
+
+def followed(leader: KeyringLeader) -> None:
+    if leader.following() != (1, 1):
+        raise StoreError("not yet")
 
 
 @pytest.fixture
