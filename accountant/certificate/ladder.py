@@ -108,7 +108,7 @@ def ladder_words(terms: Terms, mechanisms: Mapping[str, LocalMechanism], rounds:
     came = fixed if terms.honest_share < 1 else []
     free = f"each batch counts as {terms.minimum_reports:,}, so earlier results may change how many people answer"
     valid = f"at least {terms.minimum_reports:,} reports of each batch are valid"
-    hidden = f"everybody else may lie, the analyzer too{_hiding(terms, mechanisms)}"
+    hidden = f"everybody else may lie and work together, the analyzer too{_hiding(terms, mechanisms)}"
     together = f"everybody else may work together, {_services(terms)} too"
     return {
         "epsilon_upper": _sentence(f"if {services} are honest", *needs, *fixed),

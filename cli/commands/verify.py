@@ -285,14 +285,14 @@ def _print(verified: Verified) -> None:
     out.print(f"  admission: {admission['mode']}. {admission['words']}", markup=False, soft_wrap=True)
     for query in content["queries"]:
         out.print(
-            f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
-            f"ε ≤ {query['epsilon_upper']} ({query['bound']}), {query['epsilon_local']} by the device alone",
+            f"  query {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
+            f"ε ≤ {query['epsilon_upper']} (bound: {query['bound']}), ε ≤ {query['epsilon_local']} by the device alone",
             markup=False,
             soft_wrap=True,
         )
     uncounted = len(content["uncounted"])
     never = f", except {uncounted}: never counted, as the analyzer claims, and charged at the minimum" * bool(uncounted)
-    released = f"every round released so far, by the shuffler's records, is counted{never}"
+    released = f"by the shuffler's records, it counts every round released so far{never}"
     out.print(f"  {released}", markup=False, soft_wrap=True)
     for line in ladder_lines(content):
         out.print(f"  {line}", markup=False, soft_wrap=True)

@@ -49,7 +49,10 @@ def epsilon_warning(content: Mapping[str, Any]) -> str | None:
             found.append(f"{name} has {valid} reports, and δ = {delta:g} is above 1 / {valid}")
     if not found:
         return None
-    return f"warning: round {content['round']} promises nothing, because δ is too large: {'; '.join(found)}"
+    return (
+        f"warning: rely on no ε of round {content['round']} but that of the device alone, as this δ allows publishing "
+        f"somebody's answers: {'; '.join(found)}"
+    )
 
 
 def check_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:

@@ -12,5 +12,5 @@ def delta_warning(task: Task) -> str | None:
         return None
     return (
         f"warning: δ = {privacy.delta:g} is above {largest_delta(reports):g} = 0.1 / minimum_reports, so every ε here "
-        f"promises little; the task's reason: {privacy.large_delta}"
+        f"promises little, but that of the device alone; the task gives as its reason: {privacy.large_delta}"
     )

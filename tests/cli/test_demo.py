@@ -190,8 +190,8 @@ def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -
     _, ran = trips
     assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
     assert (
-        " if the shuffler is honest; everybody else may lie, the analyzer too: the shuffler's noise hides each person"
-        in ran.out
+        " if the shuffler is honest; everybody else may lie and work together, "
+        "the analyzer too: the shuffler's noise hides each person" in ran.out
     )
     assert re.search(r"With noise of the shuffler the largest standard errors expected are: city [\d.]+ \(", ran.out)
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):

@@ -23,6 +23,7 @@ from support.samples import FEW, HALF, START, Parties, sample_task, signed
 PARTIES = Parties.generate()
 LARGE = Privacy(epsilon=10.0, delta=0.9, epsilon_local=20.0)
 ZERO = "on with 100000 reports states epsilon <= 0: δ = 0.005 alone allows all of it"
+RELY = "warning: rely on no ε of round 0 but that of the device alone, as this δ allows publishing somebody's answers"
 KRR = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "1000")
 
 
@@ -72,8 +73,9 @@ def test_verify_warns_of_a_large_delta(tmp_path: Path) -> None:
     """A certificate of δ = 0.9 held as ε ≤ 0 without a word."""
     path = tmp_path / "certificate.json"
     path.write_bytes(encode(content_of(TASK, PARTIES, [counts(TASK, 0, 25)]), PARTIES))
-    why = f"the task's reason: {FEW}"
-    warning = f"δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little; {why}"
+    why = f"the task gives as its reason: {FEW}"
+    warning = "δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little, "
+    warning += f"but that of the device alone; {why}"
     ran = hubbub_here("verify", path)
     assert ran.status == 0
     assert f"warning: {warning}" in ran.out
@@ -138,7 +140,7 @@ def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path)
     path = tmp_path / "certificate.json"
     for reports, warning in ((20, None), (400, "on has 400 reports, and δ = 0.005 is above 1 / 400"), (100_000, ZERO)):
         path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, reports)]), PARTIES))
-        whole = warning and f"warning: round 0 promises nothing, because δ is too large: {warning}"
+        whole = warning and f"{RELY}: {warning}"
         document = hubbub_here("verify", path, "--json").json
         assert (document["epsilon_warning"], document["delta_warning"]) == (whole, None)
         of_all = hubbub_here("verify", tmp_path, "--json").json["histories"][0]["rounds"][0]

@@ -145,7 +145,7 @@ def test_plan_says_first_what_everyone_keeps_and_last_what_to_run_next(deploymen
     first, *middle, last = hubbub_here("plan", task).out.splitlines()
     assert first == (
         "task usage: everyone keeps ε ≤ 1 at δ = 1e-06, for all that they send in a round of at least 1,000 reports, "
-        "if the shuffler is honest; everybody else may lie, the analyzer too"
+        "if the shuffler is honest; everybody else may lie and work together, the analyzer too"
     )
     written = task.with_suffix(".json")
     assert last.startswith(f"next: hubbub plan {task} --out {written} writes the task, to be signed; --explain")

@@ -109,8 +109,8 @@ async def test_every_shuffler_of_a_chain_adds_noise_whoever_is_killed_and_the_ce
     rows = [row["words"] for row in proven.json["ladder"] if row["member"] == "epsilon_upper_alone"]
     assert rows
     assert all(
-        words == "if one of the 3 shufflers is honest; everybody else may lie, the analyzer too: the honest shuffler's "
-        "noise hides each person"
+        words == "if one of the 3 shufflers is honest; everybody else may lie and work together, the analyzer "
+        "too: the honest shuffler's noise hides each person"
         for words in rows
     )
     assert "hop-3 received" in hubbub("verify", path).out

@@ -36,7 +36,7 @@ MISCOUNT = (
     "if the shuffler and everyone who answers are honest, and at least 1,000 reports of each batch are valid; the "
     "analyzer may miscount"
 )
-LIARS = "if the shuffler is honest; everybody else may lie, the analyzer too"
+LIARS = "if the shuffler is honest; everybody else may lie and work together, the analyzer too"
 NOBODY = (
     "if only the person's own device is honest; everybody else may work together, the shuffler and the analyzer too"
 )
@@ -135,12 +135,16 @@ def test_a_chain_names_the_shufflers_that_must_be_honest() -> None:
         "if only the person's own device is honest; everybody else may work together, all 3 shufflers and the analyzer "
         "too"
     )
-    assert found[ALONE] == "if one of the 3 shufflers is honest; everybody else may lie, the analyzer too"
+    assert (
+        found[ALONE]
+        == "if one of the 3 shufflers is honest; everybody else may lie and work together, the analyzer too"
+    )
     # The first shuffler knows which its dummies are, so no other shuffler is enough.
     added = words(replace(chain, dummies=5))
     assert added["epsilon_upper"] == "if the first shuffler, the analyzer and everyone who answers are honest"
     assert added[ALONE] == (
-        "if the first shuffler is honest; everybody else may lie, the analyzer too: the first shuffler's dummies hide "
+        "if the first shuffler is honest; everybody else may lie and work together, "
+        "the analyzer too: the first shuffler's dummies hide "
         "each person"
     )
 
@@ -149,7 +153,7 @@ def test_the_noise_of_any_shuffler_of_a_chain_is_enough() -> None:
     """Each draws its own, so whichever is honest hides a person beside all others."""
     chain = replace(TERMS, shufflers=3)
     found, plain = words(chain, {"a": NOISY}), words(chain)
-    liars = "if one of the 3 shufflers is honest; everybody else may lie, the analyzer too"
+    liars = "if one of the 3 shufflers is honest; everybody else may lie and work together, the analyzer too"
     assert found[ALONE] == f"{liars}: the honest shuffler's noise hides each person"
     assert {**found, ALONE: plain[ALONE]} == plain
     assert (

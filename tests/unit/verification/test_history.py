@@ -184,8 +184,8 @@ def test_a_history_of_a_chain_says_which_shufflers_must_be_honest(folder: Path, 
     assert counted.startswith("    ε ≤ ")
     assert " if the first shuffler, the analyzer and everyone who answers are honest; " in counted
     assert (
-        " if the first shuffler is honest; everybody else may lie, the analyzer too: the first shuffler's dummies hide "
-        in alone
+        " if the first shuffler is honest; everybody else may lie and work together, "
+        "the analyzer too: the first shuffler's dummies hide " in alone
     )
     assert local.endswith("; everybody else may work together, all 3 shufflers and the analyzer too")
     rows = document_of(found)["histories"][0]["ladder"]

@@ -116,9 +116,8 @@ def test_people_read_once_who_must_be_honest() -> None:
     epsilon, local = (content["round_total"][name] for name in ("epsilon_upper", "epsilon_local"))
     heading, *lines, means = promise(content)
     assert heading == "Each person whose device is honest keeps, at δ = 0.01:"
-    alone = (
-        "if the shuffler is honest; everybody else may lie, the analyzer too: the shuffler's noise hides each person"
-    )
+    liars = "everybody else may lie and work together, the analyzer too"
+    alone = f"if the shuffler is honest; {liars}: the shuffler's noise hides each person"
     together = "everybody else may work together, the shuffler and the analyzer too"
     assert lines == [
         f"  ε ≤ {epsilon:.6g} {alone}",
