@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from hubbub.cli.app import build
 from hubbub.deploy.init.folders import TRUST
+from hubbub.planning.capacity import MEASURED, MIXED
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.signed_task import SignedTask
 from support.certificates import content_of, counts, encode
@@ -98,7 +99,8 @@ def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None
     assert "beyond one measured machine: reports of a round that the task takes: 100,000,000 of 1,000,000" in ran.out
     assert "figures beyond one machine are extrapolated" in ran.out
     # A bench of a machine ten times as fast.
-    rows = {"submit": 40_000, "submit_batch": 320_000, "mix": 0.065, "open_krr": 500_000}
+    rates = {"submit": MEASURED.single, "submit_batch": MEASURED.batched, "open_krr": MEASURED.opened}
+    rows = {name: 10 * rate for name, rate in rates.items()} | {"mix": MIXED / MEASURED.mixed / 10}
     bench = tmp_path / "bench.json"
     bench.write_text(json.dumps({"cores": 2, "rows": [{"name": name, "value": rows[name]} for name in rows]}))
     here, faster = (
