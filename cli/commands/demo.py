@@ -324,6 +324,8 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
     if document["noise"] is not None:
         printer.print(_noise(document), markup=False, soft_wrap=True)
+    if document["looser_cap"] is not None:
+        printer.print(_looser_cap(**document["looser_cap"]), markup=False, soft_wrap=True)
     printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
 
 
@@ -354,6 +356,20 @@ def _error_words(name: str, expected_standard_error: float, expected_without_noi
     change = 100 * (expected_standard_error / expected_without_noise - 1)
     words = f"{change:.1f} % more" if change > 0 else f"{-change:.0f} % less"
     return f"{name} {error} ({words} than without noise)"
+
+
+def _looser_cap(epsilon_local: float, expected_standard_errors: dict[str, float]) -> str:
+    """Return what a larger cap on ε_local would bring, and what is given up for it."""
+    from hubbub.cli.tables.significant_digits import significant
+
+    errors = ", ".join(
+        f"{name} {significant((error,), error / 10)[0]}" for name, error in expected_standard_errors.items()
+    )
+    option = f"--local-epsilon {epsilon_local:g}"
+    return (
+        f"With {option} they would be: {errors}. Then ε ≤ {epsilon_local:g} is all that a person keeps if everybody "
+        "else works together."
+    )
 
 
 def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:

@@ -54,6 +54,9 @@ GRACE_SECONDS = 7 * 86400
 takes them immediately, and the clock cuts none on a slow machine."""
 
 
+LOOSER_CAP = 20.0
+"""A cap on ε_local under which errors are near those of central noise alone: a demo says what it would bring."""
+
 PRIVACY_OPTIONS = {
     "epsilon": "--epsilon",
     "delta": "--delta",
@@ -173,6 +176,22 @@ def noise_of(planned: Plan) -> dict[str, dict[str, float]] | None:
     }
 
 
+def looser_cap_of(planned: Plan) -> dict[str, Any] | None:
+    """Return the expected standard errors under `LOOSER_CAP` on ε_local, if the demo has noise and a smaller cap.
+
+    Only the cap is given up for them: ε and δ stay as they are. None for a question over time, whose cap is one of all
+    rounds.
+    """
+    draft = planned.draft
+    if any(each.strategies or each.query.noise is None for each in planned.queries):
+        return None
+    if draft.privacy.epsilon_local >= LOOSER_CAP:
+        return None
+    looser = plan(replace(draft, privacy=replace(draft.privacy, epsilon_local=LOOSER_CAP)))
+    errors = {each.query.name: each.expected_error for each in looser.queries}
+    return {"epsilon_local": LOOSER_CAP, "expected_standard_errors": errors}
+
+
 def check_options(dataset: Dataset, options: DemoOptions) -> None:
     """Check that a task can ask these questions under this privacy.
 
@@ -210,6 +229,7 @@ async def run(
             with stages.stage("start", _starting(options)):
                 planned = await asyncio.to_thread(plan, draft_for(dataset, options))
                 noise = await asyncio.to_thread(noise_of, planned)
+                looser_cap = await asyncio.to_thread(looser_cap_of, planned)
                 pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
                 # Registered before the pipeline is entered, so that it runs after the services have stopped.
                 stack.callback(_keep_logs, pipeline, out)
@@ -224,7 +244,7 @@ async def run(
                 await stack.aclose()
         save(out / "task.json", pipeline.task.encode())
     document = _document(pipeline, dataset, rounds, stages.seconds, out)
-    document["noise"] = noise
+    document["noise"], document["looser_cap"] = noise, looser_cap
     document["cluster"] = _cluster_document(options, dataset.devices)
     return document
 

@@ -64,6 +64,11 @@ def test_demo_on_flights_estimates_within_twelve_standard_errors(tmp_path: Path)
     assert set(document["noise"]) == {"carrier", "departure_delay"}
     for each in document["noise"].values():
         assert 0 < each["expected_standard_error"] <= 1.05 * each["expected_without_noise"]
+    looser = document["looser_cap"]
+    assert looser["epsilon_local"] == 20
+    assert set(looser["expected_standard_errors"]) == set(document["noise"])
+    for name, error in looser["expected_standard_errors"].items():
+        assert 0 < error < document["noise"][name]["expected_standard_error"]
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
     assert document["plot"] == str(picture)
     assert ">carrier<" in picture.read_text()
@@ -194,6 +199,7 @@ def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -
         "the analyzer too: the shuffler's noise hides each person" in ran.out
     )
     assert re.search(r"With noise of the shuffler the largest standard errors expected are: city [\d.]+ \(", ran.out)
+    assert re.search(r"With --local-epsilon 20 they would be: city [\d.]+\. Then ε ≤ 20 is all that", ran.out)
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out
     assert "devices encode, randomize, seal, submit" in ran.err
