@@ -169,7 +169,11 @@ def test_a_block_opens_in_its_own_place_alone() -> None:
 async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_path: Path) -> None:
     postgres.store_in(folder).close()
     address = (folder / postgres.ADDRESS_FILE).read_text()
-    ShufflerKeyring.create(tmp_path / "other")
+    ShufflerKeyring.create(tmp_path / "new")
+    with pytest.raises(StoreError, match="is new, and has nothing of the leader's yet"):
+        open_as_leader(tmp_path / "new", address)
+    with contextlib.closing(postgres.store_in(tmp_path / "other")) as other:
+        await other.add_round(TASK, 0)
     with pytest.raises(StoreError, match="to another keyring"):
         open_as_leader(tmp_path / "other", address)
     with pytest.raises(StoreError, match="has a shuffler's store, so nothing was created"):
