@@ -30,7 +30,7 @@ from hubbub.protos.records.release_chain import Known, Release
 from hubbub.protos.records.results import RoundId
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.ledger.release_chain import Signed
 from hubbub.service.observability.incidents import Incidents
@@ -38,7 +38,7 @@ from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.binding import bind, check_new
 from hubbub.service.postgres.schema import Schema, bring_forward
-from hubbub.service.postgres.sessions import Connection, UnusableError
+from hubbub.service.postgres.sessions import Connection
 from hubbub.service.postgres.single_writer import SingleWriterSessions
 from hubbub.service.postgres.threads import Threads
 from hubbub.service.receiving.inbox import InboxOperations
@@ -279,6 +279,6 @@ def _refusing(work: Callable[[], T]) -> T:
     try:
         return work()
     except StoreError as error:
-        if not isinstance(error, UnusableError) and not isinstance(error.__cause__, (sqlite3.Error, OSError)):
+        if error.fault is not StoreFault.DATABASE and not isinstance(error.__cause__, (sqlite3.Error, OSError)):
             raise
         raise Refusal(Reason.NOT_READY, f"the analyzer's store takes nothing now: {error}", RETRY_SECONDS) from error

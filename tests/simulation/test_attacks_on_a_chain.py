@@ -169,7 +169,7 @@ async def test_no_certificate_of_the_analyzer_leaves_a_hop_out_or_speaks_for_it(
         with pytest.raises(VerificationError):
             verify(attacked.signed(batches=[record.as_json()]), pins(attacked.running))
     stranger = replace(pins(attacked.running), hops=(Identity.generate().public,))
-    with pytest.raises(VerificationError, match="hops are .*not .*as pinned by --hop-key"):
+    with pytest.raises(VerificationError, match=r"hops are .*not .*as pinned by --hop-key"):
         verify(attacked.certificate, stranger)
 
 

@@ -28,6 +28,7 @@ from hubbub.service.postgres import sessions
 from hubbub.service.receiving.round_keys import NewRoundKey, make_key
 from hubbub.shuffler.stores.postgres.open_store import create_first, open_as_leader
 from support import postgres
+from support.patience import when_ready
 from support.postgres import ANALYZER
 from support.samples import Parties, sample_task, signed
 
@@ -211,6 +212,6 @@ async def test_a_server_that_is_away_refuses_all_that_waits_at_once_and_goes_on(
                 assert (outcome.reason, "continues by itself" in outcome.message) == (Reason.NOT_READY, True)
             assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
-        await store.add_tasks([signed(TASK, PARTIES)])
+        await when_ready(lambda: store.add_tasks([signed(TASK, PARTIES)]))
         assert incidents.now() == ()
         assert await store.task(TASK.id) == signed(TASK, PARTIES)
