@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from hubbub.cli.commands.demo import AdmissionMode
+from hubbub.cli.commands.demo import AdmissionMode, _looser_cap
 from hubbub.deploy.local.cluster import spark_missing
 from hubbub.protos.task.admission import Mode
 from support.cli import Ran, hubbub_here
@@ -191,6 +191,13 @@ def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(trips: tuple[
     assert "one history of 2 rounds" in shown.out
 
 
+def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
+    assert _looser_cap(20.0, {"carrier": 6.491, "delay": 1880.0}) == (
+        "With --local-epsilon 20 they would be: carrier 6.49, delay 1,880. Then ε ≤ 20 is all that a person keeps if "
+        "everybody else works together."
+    )
+
+
 def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -> None:
     _, ran = trips
     assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
@@ -199,7 +206,6 @@ def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -
         "the analyzer too: the shuffler's noise hides each person" in ran.out
     )
     assert re.search(r"With noise of the shuffler the largest standard errors expected are: city [\d.]+ \(", ran.out)
-    assert re.search(r"With --local-epsilon 20 they would be: city [\d.]+\. Then ε ≤ 20 is all that", ran.out)
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out
     assert "devices encode, randomize, seal, submit" in ran.err

@@ -13,6 +13,8 @@ from soak import withstand
 from soak.attacks import ATTACKS, main
 from soak.withstand import Withstood
 
+from support.patience import PATIENCE
+
 
 def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> None:
     found = asyncio.run(asyncio.wait_for(withstand.withstand("resets", tmp_path, 3.0, True), 100))
@@ -30,6 +32,16 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
     assert found.attacker_cores > 0
 
 
+def attacked(name: str, count: str, folder: Path) -> Withstood:
+    """Attack for two seconds; for longer if the attacker, on a busy machine, had hardly begun by then."""
+    for seconds in (2.0, 10.0, 50.0):
+        tried = withstand.withstand(name, folder / f"{seconds:g}", seconds, False)
+        found = asyncio.run(asyncio.wait_for(tried, PATIENCE))
+        if found.counts.get(count, 0) > 10:
+            return found
+    raise AssertionError(f"{name} made no attack: {found.counts}")
+
+
 @pytest.mark.parametrize(
     ("name", "count"),
     [
@@ -42,8 +54,7 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
     ],
 )
 def test_an_attack_on_the_https_port_in_small_is_withstood(tmp_path: Path, name: str, count: str) -> None:
-    found = asyncio.run(asyncio.wait_for(withstand.withstand(name, tmp_path, 2.0, False), 100))
-    assert found.counts[count] > 10
+    found = attacked(name, count, tmp_path)
     assert found.served > 0.5
     assert replace(found, during=found.quiet, until_before=0.0).missed() == []
 
