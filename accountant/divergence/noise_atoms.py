@@ -52,6 +52,9 @@ _NEAR = 1e-13
 MOST_VALUES = 2000
 """Most values of a count that the attack tells apart; it joins neighbouring ones if there are more."""
 
+MOST_VALUES_ALONE = 100_000
+"""The same of a pair of one coordinate from below: its atoms are not multiplied."""
+
 
 @dataclass(frozen=True)
 class Coordinate:
@@ -70,11 +73,16 @@ def dominating_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
 
 
 @lru_cache(maxsize=32)
-def dominated_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
-    """Return atoms that the pair dominates: its own, but for its lost mass; of blocks of counts if it is on a grid."""
+def dominated_atoms(krr: KRR, law: NoiseLaw, one_moves: bool, *, ends: bool = True) -> Atoms:
+    """Return atoms that the pair dominates: its own, but for its lost mass; of blocks of counts if it is on a grid.
+
+    Without `ends` the blocks at the ends of the law are left out, whose losses are far above all others.
+    """
     if not _is_on_grid(law):
         return replace(dominating_atoms(krr, law, one_moves), cut=0.0)
-    stay, rise = _blocks(law)
+    stay, rise = _blocks(law, MOST_VALUES_ALONE if one_moves else MOST_ATOMS)
+    if not ends:
+        stay, rise = stay[1:-1], rise[1:-1]
     # The law of z + 1 is the mirror image of that of z. Written so, mirror images have exactly the same mass, and no
     # atom of ratio 1 is taken for one of another ratio and counted twice.
     return _beside(krr, Coordinate(stay[::-1], stay, rise, 0.0), one_moves)
@@ -201,7 +209,7 @@ def attacking_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
 
 
 def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
-    stay, rise = _blocks(law)
+    stay, rise = _blocks(law, MOST_VALUES)
     own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
     lean = float(krr.truthful - krr.other)
     # Differences come from whole numbers: those of rounded masses would drown a small local ε.
@@ -215,13 +223,16 @@ def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
     return Atoms(q[larger], gap[larger], float(q[gap == 0].sum()), 0.0)
 
 
-def _blocks(law: NoiseLaw) -> tuple[Array, Array]:
-    """Return the law of z, and by how much that of z + 1 is above it, in blocks that are symmetric as a whole."""
+def _blocks(law: NoiseLaw, most: int) -> tuple[Array, Array]:
+    """Return the law of z, and by how much that of z + 1 is above it, in about so many symmetric blocks at most.
+
+    The values at both ends are blocks of their own: one of the two laws has no mass there.
+    """
     weights = law.weights
-    size = -(-(len(weights) + 1) // MOST_VALUES)
+    size = -(-(len(weights) + 1) // most)
     values = np.arange(len(weights) + 1)
     # Counted from both ends towards the middle: the mirror image of a block is a block.
-    block = np.minimum(values, values[::-1]) // size
+    block = -(-np.minimum(values, values[::-1]) // size)
     block = np.where(values < len(values) / 2, block, 2 * block.max() + 1 - block)
     stay, move = [0] * (int(block.max()) + 1), [0] * (int(block.max()) + 1)
     for place, z, above in zip(block.tolist(), (*weights, 0), (0, *weights), strict=True):

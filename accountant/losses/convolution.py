@@ -16,12 +16,19 @@ from scipy import fft
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.tangents import coarser_below
 from hubbub.accountant.numbers import SMALLEST
 
 MAX_POINTS = 1 << 15
 """A measure longer than this is put on a step twice as large before it is convolved."""
 
 ROUNDING = 2.0**-53
+
+NOTHING = 1e-13
+"""Mass up to this between the points of a lower end is what transforms leave: it is left out."""
+
+SPAN = 300.0
+"""Largest difference of two losses, tilted ones too, at which a lower end is made coarser by lines."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +162,9 @@ def trim(law: TiltedLaw, cut: float) -> TiltedLaw:
 
 def coarsen(law: TiltedLaw) -> TiltedLaw:
     """Put the law on a step twice as large, in its own safe direction."""
+    lower = None if law.pessimistic else _coarsen_by_lines(law)
+    if lower is not None:
+        return lower
     masses = law.masses
     if law.first % 2:
         masses = np.append(0.0, masses)
@@ -172,8 +182,30 @@ def coarsen(law: TiltedLaw) -> TiltedLaw:
     return _normalised(replace(law, step=2 * law.step, first=first, masses=merged))
 
 
+def _coarsen_by_lines(law: TiltedLaw) -> TiltedLaw | None:
+    """Do the same for a lower end; None if its masses differ too much.
+
+    Merged in pairs, atoms without a neighbor would move down, by half a step in the mean.
+    """
+    before = 2 + law.first % 2
+    after = 3 - (before + len(law.masses)) % 2
+    # What transforms leave between the atoms is left out, which only lowers it.
+    kept = np.where(law.masses > NOTHING, law.masses, 0.0)
+    masses = np.concatenate([np.zeros(before), kept, np.zeros(after)])
+    losses = (law.first - before + np.arange(len(masses), dtype=float)) * law.step
+    exponents = law.tilt * (losses - losses[len(losses) // 2])
+    if (1 + law.tilt) * (losses[-1] - losses[0]) > SPAN:
+        return None
+    found = coarser_below(masses * np.exp(-exponents), losses) * np.exp(exponents[::2])
+    return _normalised(replace(law, step=2 * law.step, first=(law.first - before) // 2, masses=found))
+
+
 def _balanced(from_left: Array, from_right: Array, law: TiltedLaw) -> Array:
-    """Merge in pairs the masses that the odd points gave to each even one; see `losses.grid.balance`.
+    """Merge in pairs the masses that the odd points gave to each even one; return those on the even points.
+
+    A gap is the excess on the left of Q-mass over that of the even point's ratio, and on the right of P-mass. If both
+    are equal the merged ratio is the point's: that is a post-processing. A surplus on the right stays, so its loss goes
+    down; one on the left moves to the next lower even point.
 
     Masses were tilted to the even point. A surplus moved two steps down takes the tilt of its new place.
     """

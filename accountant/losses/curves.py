@@ -20,8 +20,9 @@ from typing import Protocol
 import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.losses.envelope import grid_from_curve, lower_hull
-from hubbub.accountant.losses.grid import LossGrid, grid_step
+from hubbub.accountant.losses.envelope import grid_from_curve
+from hubbub.accountant.losses.grid import LossGrid, Places, grid_step
+from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
 PER_DEVIATION = 16
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
@@ -37,9 +38,6 @@ LINES = 4
 
 MOST_BITS, LEAST_BITS = 14, 3
 """Corners of a curve from below are multiples of its step over 2^3 or more, if there are up to 2^14 of them."""
-
-Places = np.ndarray[tuple[int], np.dtype[np.int64]]
-"""Whole numbers of steps."""
 
 
 class Evaluated(Protocol):
@@ -100,13 +98,7 @@ def grid_above(curve: Curve) -> LossGrid:
 def grid_below(forth: Curve, back: Curve | None = None) -> LossGrid:
     """Return losses of a pair whose curves are below the true ones: `forth` of P against Q, `back` of Q against P.
 
-    Without `back` the pair is symmetric. Above ratio 1 the atoms are those of a curve below `forth`, under ratio 1 they
-    are the mirror images of those of a curve below `back`, and the rest is at ratio 1. Write H(α) for Σ (p − αq)₊ over
-    all atoms. From α = 1 on only the first count. For α < 1, H(α) = p* − αq* + αH'(1/α), H' of the mirror image and p*,
-    q* the masses of all atoms. The true pair has 1 − α there. So H is below the truth at every α if p* ≤ 1 and
-    p* ≤ q*: that is, if the first atoms have no larger excess of P over Q than the second have of Q over P. Hence the
-    first are scaled down to the excess of the second. Products are below, too: Σ (p − αq)₊ of a product with another
-    pair is a mean of H.
+    Without `back` the pair is symmetric.
 
     A line needs two points on its side of a third one. A curve of fewer points is below the resolved δ from its first
     point on; then nothing is shown from below, and all mass is at ratio 1.
@@ -115,19 +107,7 @@ def grid_below(forth: Curve, back: Curve | None = None) -> LossGrid:
     if min(len(forth.places), len(back.places)) < LINES:
         return LossGrid(min(forth.step, back.step), 0, np.ones(1), 0.0, pessimistic=False)
     step = min(max(_fine_step(forth), _fine_step(back)), forth.step, back.step)
-    above, q = _atoms_below(forth, step)
-    below, p = _atoms_below(back, step)
-    first, second = float(q @ np.expm1(step * above)), float(p @ np.expm1(step * below))
-    q = q * (second / first) if first > second else q
-    upper = q * np.exp(step * above)
-    total = float(upper.sum()) + float(p.sum())
-    # P has mass 1 at most. Scaling down lowers both curves, which is safe here.
-    scale = 1 / max(1.0, total)
-    masses = np.zeros(int(below[-1] + above[-1]) + 1)
-    np.add.at(masses, below[-1] - below, p * scale)
-    np.add.at(masses, below[-1] + above, upper * scale)
-    masses[below[-1]] += max(0.0, 1 - total)
-    return LossGrid(step, -int(below[-1]), masses, 0.0, pessimistic=False)
+    return both_sides(step, _atoms_below(forth, step), _atoms_below(back, step))
 
 
 def _fine_step(curve: Curve) -> float:
@@ -138,10 +118,8 @@ def _fine_step(curve: Curve) -> float:
 def _atoms_below(curve: Curve, step: float) -> tuple[Places, Array]:
     """Return losses above 0 in units of `step`, and Q-masses, of atoms whose curve is below `curve`."""
     places, heights = _points_below(curve, step)
-    x = np.expm1(step * places)
-    corners = lower_hull(x, heights)
-    slopes = -np.diff(heights[corners]) / np.diff(x[corners])
-    return places[corners[1:]], np.maximum(np.append(slopes[:-1] - slopes[1:], slopes[-1:]), 0.0)
+    corners, mass = atoms_below(np.expm1(step * places), heights)
+    return places[corners], mass
 
 
 def _points_below(curve: Curve, step: float) -> tuple[Places, Array]:

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial
-from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios, symmetric_grid
+from hubbub.accountant.losses.atoms import TINY
+from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull, symmetric_grid
+from hubbub.accountant.losses.tangents import tangent_grid_of
 from hubbub.accountant.mechanisms import KRR
 
 BLOCKS = 1024
@@ -76,7 +78,7 @@ def _blocks(mechanism: KRR, edges: Array, dummies: int, epsilon: float) -> Array
     return np.minimum(1.0, np.exp(upper) * (1 + 1e-14))
 
 
-def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: Array, step: float) -> LossGrid:
+def grid_from_curve(places: Places, values: Array, step: float) -> LossGrid:
     """Return the symmetric pair whose curve is the lower convex hull of `values` at e^(places·step), and their mirror.
 
     `places` rise from 0. By symmetry δ(0) is at most the chord between any point and its mirror image, which is
@@ -99,27 +101,17 @@ def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: 
     return symmetric_grid(half, step, infinite)
 
 
-def lower_hull(x: Array, y: Array) -> list[int]:
-    """Return the indices of the lower convex hull's corners (Andrew's monotone chain)."""
-    corners: list[int] = []
-    for place in range(len(x)):
-        while len(corners) > 1:
-            one, two = corners[-2], corners[-1]
-            if (y[two] - y[one]) * (x[place] - x[one]) < (y[place] - y[one]) * (x[two] - x[one]):
-                break
-            corners.pop()
-        corners.append(place)
-    return corners
-
-
 def zeros_grid(mechanism: KRR, reports: int, log_tail: float) -> LossGrid:
     """Return losses that an attack reaches if all others have 0: N ~ B(n, p), with a likelihood linear in N.
 
     The losses are those of the zero against the one: the heavier tail.
     """
-    q, gain, ratio = zeros_law(mechanism, reports, log_tail)
-    # Near 1, ln r loses its digits and log1p(r − 1) keeps them; far from 1 it is the reverse.
-    return merge_ratios(q, -np.where(np.abs(gain) < 0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio)))
+    # The zero's law has the masses `first`, the one's has r times as much.
+    first, gain, ratio = zeros_law(mechanism, reports, log_tail)
+    first, gain, ratio = (each[first > TINY] for each in (first, gain, ratio))
+    more, less = gain > 0, gain < 0
+    second = first * ratio
+    return tangent_grid_of((second[less], (-gain * first)[less]), (first[more], (gain * first)[more]))
 
 
 def zeros_law(mechanism: KRR, reports: int, log_tail: float) -> tuple[Array, Array, Array]:

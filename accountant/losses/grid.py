@@ -25,8 +25,8 @@ HALF_POINTS = 1 << 14
 """Grid points on each side of loss 0: about a thousand per standard deviation."""
 
 
-SLICE = 200_000
-"""Atoms put on a grid at a time, to bound memory."""
+Places = np.ndarray[tuple[int], np.dtype[np.int64]]
+"""Whole numbers of steps."""
 
 
 @dataclass(frozen=True)
@@ -101,61 +101,14 @@ def grid_atoms(grid: LossGrid) -> Atoms:
     return Atoms(p * np.exp(-losses[upper]), p * -np.expm1(-losses[upper]), even, grid.infinite)
 
 
-def merge_dots(chunks: Iterable[Atoms]) -> LossGrid:
-    """Put a symmetric pair on a grid that it dominates; atoms that underflowed are left out, which only lowers it."""
-    parts = [part.accurate() for part in chunks]
-    q = np.concatenate([part.q for part in parts])
-    gap = np.concatenate([part.gap for part in parts])
-    loss = np.log1p(gap / q)
-    even = sum(part.even for part in parts)
-    return merge_ratios(np.concatenate([q + gap, q, [even]]), np.concatenate([loss, -loss, [0.0]]))
-
-
-def merge_ratios(p: Array, loss: Array) -> LossGrid:
-    """Put atoms with P-mass `p` and the given losses on a grid that they dominate.
-
-    Every step is safe. A fine step keeps more if atoms are dense, a coarse one if they are sparse. The step with the
-    largest mean loss is used.
-    """
-    tried = [_merged(p, loss, 1 << bits) for bits in (9, 11, 14)]
-    return max(tried, key=lambda grid: float(grid.masses @ grid.losses))
-
-
-def _merged(p: Array, loss: Array, points: int) -> LossGrid:
-    step, size = grid_step(float(np.abs(loss).max()), points), 2 * points + 4
-    buckets = np.zeros((4, size))
-    for start in range(0, p.size, SLICE):
-        some = slice(start, start + SLICE)
-        buckets += _buckets(p[some], loss[some], step, points, size)
-    return LossGrid(step, -points - 1, balance(*buckets), 0.0, pessimistic=False)
-
-
-def _buckets(p: Array, loss: Array, step: float, points: int, size: int) -> Array:
-    """Return the inputs of `balance` at each point, shape (4, size): left, its gap, right, its gap."""
-    index, up = spread_shares(loss, step)
-    place, above = index + points + 1, loss - index * step
-    high, low = p * up, p * (1 - up)
-    weights = (
-        (place + 1, high),
-        (place + 1, high * np.expm1(step - above)),
-        (place, low),
-        (place, low * -np.expm1(-above)),
-    )
-    return np.stack([np.bincount(where, weight, size) for where, weight in weights]).astype(np.float64)
-
-
-def balance(left: Array, left_gap: Array, right: Array, right_gap: Array) -> Array:
-    """Merge at each point the masses left and right of it; return the P-masses on the points.
-
-    `left` is P-mass of smaller losses, `left_gap` the excess of its Q-mass, times e^ℓ of the point, over it; `right`
-    and `right_gap` are P-mass of larger losses and its excess over its Q-mass times e^ℓ. If the gaps are equal the
-    merged ratio is the point's. A surplus on the right stays (its loss goes down), one on the left moves to the next
-    lower point.
-    """
-    share = np.ones_like(left)
-    surplus = left_gap > right_gap
-    # Only so much of the left is merged as the right's gap can balance: the merged ratio must be the point's.
-    share[surplus] = right_gap[surplus] / left_gap[surplus]
-    merged = right + share * left
-    merged[:-1] += ((1 - share) * left)[1:]
-    return merged
+def lower_hull(x: Array, y: Array) -> list[int]:
+    """Return the indices of the lower convex hull's corners (Andrew's monotone chain)."""
+    corners: list[int] = []
+    for place in range(len(x)):
+        while len(corners) > 1:
+            one, two = corners[-2], corners[-1]
+            if (y[two] - y[one]) * (x[place] - x[one]) < (y[place] - y[one]) * (x[two] - x[one]):
+                break
+            corners.pop()
+        corners.append(place)
+    return corners

@@ -24,7 +24,8 @@ from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.attack_curves import attack_curves_grid
-from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
+from hubbub.accountant.losses.grid import LossGrid, connect_dots
+from hubbub.accountant.losses.tangents import tangent_grid
 from hubbub.accountant.losses.walks import Walk, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
 from hubbub.accountant.pairs.amplification_variable import Amplification
@@ -190,7 +191,7 @@ class LocalPairs(MechanismPairs[L_co]):
 
     def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
         """Return losses below those of `dominating_grid`, of the same pair."""
-        return merge_dots(self.dominated_atoms(part, log_tail))
+        return tangent_grid(self.dominated_atoms(part, log_tail))
 
     def grid_is_tighter(self, part: Part) -> bool:
         """Whether `dominating_grid` has another pair than `dominating_atoms`: Rényi divergences then try both."""
@@ -215,7 +216,7 @@ class LocalPairs(MechanismPairs[L_co]):
         if points is not None:
             return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail)
         walk = self.attacking_walk(part)
-        return None if walk is None else merge_dots(contracted_atoms(walk, log_tail))
+        return None if walk is None else tangent_grid(contracted_atoms(walk, log_tail))
 
     def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array] | None:
         """Return `losses.envelope.zeros_law` if others who all have 0 are an attack; otherwise None."""

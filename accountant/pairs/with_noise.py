@@ -10,7 +10,8 @@ import numpy as np
 
 from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominated_atoms, dominating_atoms
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.grid import LossGrid, connect_dots, grid_step, merge_dots
+from hubbub.accountant.losses.grid import LossGrid, connect_dots, grid_step
+from hubbub.accountant.losses.tangents import tangent_grid
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import KRR, WithNoise
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -68,8 +69,9 @@ class NoisePairs(LocalPairs[WithNoise]):
         yield dominated_atoms(*self._asked())
 
     def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
-        """Return losses below; those of the law's ends may be left out."""
-        return merge_dots([_without_ends(dominated_atoms(*self._asked()))])
+        """Return losses below; those of the law's ends are left out if they count as infinite above."""
+        atoms = dominated_atoms(*self._asked(), ends=self.mechanism.ends)
+        return tangent_grid([atoms if self.mechanism.ends else _without_ends(atoms)])
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Return None: this attack is no walk."""
@@ -79,7 +81,7 @@ class NoisePairs(LocalPairs[WithNoise]):
         """Return losses of the attack on the two answers' counts; it is none on others who are honest."""
         if self.attack_bound(part.dummies) is None or part.reports > 1:
             return None
-        return merge_dots([_without_ends(attacking_atoms(*self._asked()))])
+        return tangent_grid([_without_ends(attacking_atoms(*self._asked()))])
 
     def is_attack_on_itself(self, part: Part) -> bool:
         """With two symbols the attack is the pair."""

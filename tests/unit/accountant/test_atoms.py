@@ -7,7 +7,8 @@ import pytest
 
 from hubbub.accountant import KRR, Part, compose, compose_delta
 from hubbub.accountant.losses.atoms import TINY, Atoms
-from hubbub.accountant.losses.grid import connect_dots, merge_dots
+from hubbub.accountant.losses.grid import connect_dots
+from hubbub.accountant.losses.tangents import tangent_grid
 
 
 def test_atoms_that_underflow_are_cut_with_their_mirror_images() -> None:
@@ -21,7 +22,7 @@ def test_atoms_that_underflow_are_cut_with_their_mirror_images() -> None:
 def test_their_mass_is_put_at_an_infinite_loss_from_above_and_left_out_from_below() -> None:
     atoms = Atoms(np.array([0.0, 0.25]), np.array([TINY / 8, 0.25]), 0.25, 0.0)
     assert connect_dots([atoms]).infinite == TINY / 8
-    below = merge_dots([atoms])
+    below = tangent_grid([atoms])
     assert below.infinite == 0.0
     assert below.masses.sum() == pytest.approx(1.0, rel=1e-12)
 

@@ -10,7 +10,8 @@ from hubbub.accountant.divergence.binomials import Binomial, fair_mass
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.convolution import coarsen, power, tilted
 from hubbub.accountant.losses.envelope import grid_from_curve
-from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots, symmetric_grid
+from hubbub.accountant.losses.grid import LossGrid, connect_dots, symmetric_grid
+from hubbub.accountant.losses.tangents import tangent_grid
 from hubbub.accountant.losses.walks import attack_walk, blanket_walk, contracted_atoms, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
@@ -105,9 +106,9 @@ def test_spread_and_contracted_atoms_bracket_the_full_enumeration(reports: int, 
     assert exact * 0.99 <= below <= exact * (1 + 1e-9)
 
 
-def test_connected_dots_lie_above_and_merged_ones_below() -> None:
+def test_connected_dots_lie_above_and_touching_lines_below() -> None:
     atoms = [Atoms(np.array([0.05, 0.1, 0.12]), np.array([0.15, 0.07, 0.001]), 0.239, 0.0)]
-    upper, lower = connect_dots(atoms), merge_dots(atoms)
+    upper, lower = connect_dots(atoms), tangent_grid(atoms)
     for epsilon in np.linspace(-1, 1.5, 26):
         sides = [(atoms[0].q + atoms[0].gap, atoms[0].q), (atoms[0].q, atoms[0].q + atoms[0].gap)]
         exact = sum(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in sides)
