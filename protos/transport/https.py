@@ -31,10 +31,17 @@ from hubbub.protos.transport.statuses import NOT_HTTPS, failure, unreachable
 CONNECTIONS = 16
 """Calls at once; further ones wait for one of these to end."""
 
+HTTP = "http/1.1"
+"""What the shuffler's HTTPS port agrees on with a client that asks for it (RFC 7301)."""
+
 _BY_STATUS = {401: "unauthenticated", 403: "permission_denied", 404: "unimplemented", 429: "unavailable"}
 _GATEWAY = range(500, 600)
 
 T = TypeVar("T", bound=Message)
+
+
+class NotHttps(ConnectionError):
+    """A server that did not agree on HTTP ended the connection without an answer."""
 
 
 class HTTPSChannel:
@@ -119,7 +126,9 @@ class HTTPSChannel:
             self._busy.add(connection)
         kept = False
         try:
-            if connection.sock is not None:
+            if connection.sock is None:
+                connection.connect()
+            else:
                 connection.sock.settimeout(_left(until))
             left = _left(until)
             headers = {
@@ -127,8 +136,15 @@ class HTTPSChannel:
                 "Connect-Protocol-Version": "1",
                 "Connect-Timeout-Ms": str(max(1, min(round(1000 * left), 10**10 - 1))),
             }
-            connection.request("POST", f"/hubbub.v1.SubmissionService/{method}", body, headers)
-            response = connection.getresponse()
+            # A gRPC server ends a connection without its protocol at any time after the handshake, so in many ways.
+            agreed = isinstance(connection.sock, ssl.SSLSocket) and connection.sock.selected_alpn_protocol() == HTTP
+            try:
+                connection.request("POST", f"/hubbub.v1.SubmissionService/{method}", body, headers)
+                response = connection.getresponse()
+            except (ssl.SSLError, ConnectionError) as error:
+                if agreed:
+                    raise
+                raise NotHttps(str(error)) from error
             content = response.read(MAXIMUM_MESSAGE_BYTES + 1)
             if len(content) > MAXIMUM_MESSAGE_BYTES:
                 raise MessageError(f"{self._what} answered with more than {MAXIMUM_MESSAGE_BYTES} bytes")
@@ -158,6 +174,7 @@ def _shut(connection: http.client.HTTPSConnection) -> None:
 def _context(tls: TLS) -> ssl.SSLContext:
     tls.check(time.time())
     context = ssl.create_default_context(cadata=read_pem(tls.authority).decode("ascii"))
+    context.set_alpn_protocols([HTTP])
     if tls.certificate is not None:
         context.load_cert_chain(tls.certificate, tls.key)
     return context
@@ -167,7 +184,7 @@ def _said(error: Exception) -> str:
     """Return a failed connection in words that `unreachable` knows."""
     if isinstance(error, ssl.SSLCertVerificationError) and "match" in error.verify_message.lower():
         return f"Hostname Verification Check failed: {error.verify_message}"
-    if isinstance(error, ssl.SSLEOFError) or "NO_APPLICATION_PROTOCOL" in str(error).upper():
+    if isinstance(error, NotHttps | ssl.SSLEOFError) or "NO_APPLICATION_PROTOCOL" in str(error).upper():
         return f"{NOT_HTTPS}: {error}"
     if isinstance(error, socket.gaierror):
         return f"hostname lookup error: {error}"
