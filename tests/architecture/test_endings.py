@@ -1,6 +1,10 @@
 """A test that fails ends what it started: else the process hangs or crashes, and other tests fail of its warnings."""
 
 import ast
+import asyncio
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.ended import opened_server, started_program
+from support.patience import PATIENCE, pause
+from support.postgres import remove_orphans
 from support.source_tree import ROOT
 
 TESTS = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "bench"]
@@ -101,3 +107,37 @@ async def test_a_server_is_stopped_with_the_test_that_fails(starts: bool) -> Non
         await failing()
     # It returns whether the time was over before.
     assert not await servers[0].wait_for_termination(5.0)
+
+
+LEFT = """
+import os, signal
+from support.postgres import OwnServer
+print(OwnServer().folder, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def is_over(process: Path) -> bool:
+    """Whether a process has ended, whoever has to wait for it."""
+    try:
+        return "State:\tZ" in (process / "status").read_text()
+    except OSError:
+        return True
+
+
+async def over(process: Path) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not is_over(process):
+            await pause()
+
+
+def test_what_killed_tests_left_of_postgresql_is_removed_by_the_next_that_need_it() -> None:
+    around = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    killed = subprocess.run([sys.executable, "-c", LEFT], env=around, capture_output=True, text=True, check=False)
+    folder = Path(killed.stdout.strip())
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    server = Path("/proc", (folder / "postmaster.pid").read_text().split()[0])
+    assert not is_over(server)
+    remove_orphans()
+    assert not folder.exists()
+    asyncio.run(over(server))

@@ -87,7 +87,9 @@ class Silent:
         assert devices >= 0
 
 
-@pytest.mark.parametrize("call_timeout", [0.5, 30.0], ids=["who gives up", "who comes again"])
+@pytest.mark.parametrize(
+    "call_timeout", [0.5, pytest.param(30.0, marks=pytest.mark.exhaustive)], ids=["who gives up", "who comes again"]
+)
 async def test_above_its_queue_the_service_sheds_and_goes_on(tmp_path: Path, call_timeout: float) -> None:
     """Far more at once than are taken into work: what is refused is told and counted, and nothing counts twice."""
     offer = LoadSchedule((LoadStep(12_000.0, 0.25),), per_call=200, timeout=call_timeout)

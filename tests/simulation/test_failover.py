@@ -115,7 +115,7 @@ class Pair:
         assert refused is Reason.NOT_READY
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.exhaustive), 2])
 async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped(tmp_path: Path, workers: int) -> None:
     names, database = [f"device {number}" for number in range(DEVICES)], postgres.new_database()
     async with LocalPipeline(draft(), tmp_path / "pipeline", database=database, workers=workers) as pipeline:

@@ -201,6 +201,8 @@ def test_a_flood_of_an_enrolled_task_is_refused_and_the_guess_is_what_the_certif
         assert verify(each.results.certificate, Pins()).admission["mode"] == "enrolled"
 
 
+# The round with noise below is flooded too; what dummies are worth is tested in tests/oracle without services.
+@pytest.mark.exhaustive
 def test_dummies_keep_a_flooded_round_at_what_they_are_worth(tmp_path: Path) -> None:
     """The ε is that of one honest report among the dummies, as planning counts. A true one is accused with 1e-6."""
     rounds = asyncio.run(all_rounds(WITH_DUMMIES, tmp_path))

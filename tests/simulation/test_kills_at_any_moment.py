@@ -115,7 +115,7 @@ async def counted(cluster: LocalCluster) -> RoundResults:
         )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 async def test_whoever_is_killed_and_whenever_everybody_counts_once(
     tmp_path: Path, server: OwnServer, seed: int
 ) -> None:

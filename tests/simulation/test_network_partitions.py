@@ -144,7 +144,7 @@ async def cut(partitionable_links: list[Cable]) -> AsyncIterator[None]:
             cable.heal()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 async def test_whichever_way_is_cut_and_whenever_everybody_counts_once(
     tmp_path: Path, folder: Path, server: OwnServer, seed: int
 ) -> None:

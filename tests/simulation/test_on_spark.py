@@ -11,7 +11,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
-from support.spark import NEEDS_JAVA
+from support.spark import CONFIGURATION, NEEDS_JAVA
 
 DEVICES = 40
 WAIT = 120.0
@@ -25,6 +25,7 @@ async def on_spark(pipeline: LocalPipeline) -> None:
         settings = pipeline.folder.of(role) / f"{role.value}.toml"
         change(settings, "master", "local[2]")
         change(settings, "minimum_envelopes", DEVICES)
+        settings.write_text(settings.read_text().replace("[spark]\n", f"[spark]\nconfiguration = '{CONFIGURATION}'\n"))
         await pipeline.start(role)
 
 

@@ -26,8 +26,9 @@ from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.query import Query
 from hubbub.queries.randomizers.randomizer import Imitable
+from support.thoroughness import usually
 
-PERIODS, CHANGES, PEOPLE = 64, 4, 20_000
+PERIODS, CHANGES, PEOPLE = 64, 4, usually(6_000, 20_000)
 HORIZON = Horizon(PERIODS, CHANGES)
 SENDINGS: Mapping[str, Any] = {
     "direct": SendingStates(2, 2**31, HORIZON),

