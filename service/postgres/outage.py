@@ -60,7 +60,7 @@ class Outage:
         with self._lock:
             if self._words is not None:
                 return True
-        words = self._cause()
+        words = self._asked()
         if words is None:
             return False
         with self._lock:
@@ -84,13 +84,20 @@ class Outage:
             self._incidents.open(self._key, IncidentKind.STORE, _EVENT, words)
         return StoreAwayError(words)
 
+    def _asked(self) -> str | None:
+        # Whatever is raised: a thread that ended by it would leave every call refused until a restart.
+        try:
+            return self._cause()
+        except Exception as error:
+            return f"the server cannot be asked: {type(error).__name__}: {error}"
+
     def close(self) -> None:
         """Look for the server no more."""
         self._closing.set()
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
-            if self._cause() is None:
+            if self._asked() is None:
                 with self._lock:
                     refused, self._refused, self._words = self._refused, 0, None
                     self._incidents.resolve(self._key, "the database answers again", refused=refused)

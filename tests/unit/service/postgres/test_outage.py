@@ -145,3 +145,23 @@ def test_what_fails_because_a_database_is_away_is_an_incident_but_no_further_lin
         # Another cause is another line.
         incidents.open("round", IncidentKind.ROUNDS, "a step failed", "no room", HubbubError("no room"))
     assert [line["event"] for line in lines] == ["a step failed"]
+
+
+def test_whatever_is_raised_while_a_server_is_looked_for_its_return_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "LOOK_SECONDS", 0.01)
+    answers = iter([ValueError("no number"), RuntimeError("no thread"), None])
+
+    def cause() -> str | None:
+        answer = next(answers)
+        if answer is not None:
+            raise answer
+        return None
+
+    incidents = Incidents()
+    watched = Outage("a server", cause, incidents)
+    assert watched.is_away()
+    with pytest.raises(StoreAwayError, match="the server cannot be asked: ValueError: no number"):
+        watched.check()
+    while incidents.now():
+        pass
+    watched.check()
