@@ -208,10 +208,11 @@ def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRota
 def _show(keys: list[Key]) -> None:
     from rich.table import Table
 
-    from hubbub.cli.tables.tables import print_table
+    from hubbub.cli.tables.tables import print_records
 
+    # Times and fingerprints are wider than most terminals: lines look the same in all.
     table = Table("kind", "name", "state", "since", "until", "fingerprint", title="keys")
     for key in keys:
         shown = key.as_json()
         table.add_row(*(shown[name] or "" for name in ("kind", "name", "state", "since", "until", "fingerprint")))
-    print_table(console(), table)
+    print_records(console(), table)

@@ -207,6 +207,13 @@ def test_what_nobody_knows_is_passed_on() -> None:
     assert (type(found), str(found)) == (Unreachable, "the shuffler did not answer: something new")
 
 
+def test_a_proxy_that_does_not_reach_the_shuffler_is_named() -> None:
+    # What gRPC says if HAProxy answers 503 by itself.
+    found = unreachable("the shuffler", "Received http2 header with status: 503")
+    says = "the shuffler did not answer: the proxy in front of it does not reach it (503)"
+    assert (type(found), str(found)) == (Unreachable, says)
+
+
 def test_a_certificate_of_another_authority_is_refused_where_it_is_shown(own: TLS, tmp_path: Path) -> None:
     stranger = make_tls(tmp_path, "shuffler")["shuffler"]
     wrong = replace(own, certificate=stranger.certificate, key=stranger.key)
