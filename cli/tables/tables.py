@@ -50,7 +50,7 @@ def _fit(console: Console, table: Table) -> None:
     left = console.width - _borders(table)
     if sum(wanted) <= left:
         return
-    widths = [_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns]
+    widths = _narrowest(console, table)
     left -= sum(widths)
     missing = sorted(range(len(widths)), key=lambda index: wanted[index] - widths[index])
     for place, index in enumerate(missing):
@@ -65,9 +65,13 @@ def _borders(table: Table) -> int:
     return 3 * len(table.columns) + 1
 
 
+def _narrowest(console: Console, table: Table) -> list[int]:
+    return [_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns]
+
+
 def _least(console: Console, table: Table) -> int:
     """Return the least width of a table: its borders, and each column's longest number or word."""
-    return _borders(table) + sum(_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns)
+    return _borders(table) + sum(_narrowest(console, table))
 
 
 def _widest(console: Console, whole: bool, cells: list[object]) -> int:

@@ -165,7 +165,7 @@ def _waits(status: AnalyzerRoundStatus) -> str:
 
 
 def _nothing(statuses: Sequence[AnalyzerRoundStatus], wanted: RoundFilter, wait: float, awaited: RoundId | None) -> str:
-    """Describe what the requested rounds wait for, and the remedy; it names `--wait` only if waiting helps, and nobody waited."""
+    """Describe what the requested rounds wait for, and the remedy; `--wait` is named if it helps and was not given."""
     if not any(wanted.is_of_task(each.id) for each in statuses):
         rounds = "no round" if wanted.task is None else f"no round of task {wanted.task}"
         return f"the analyzer shows {rounds}; `hubbub status` shows all rounds"

@@ -57,4 +57,5 @@ def described(certificate: TlsCertificate) -> dict[str, Any]:
 def printed(certificate: TlsCertificate) -> str:
     """Return the same for people."""
     hosts = f"reached as {', '.join(certificate.hosts)}" if certificate.hosts else "a client's, valid for no host"
-    return f"{certificate.where}: certificate of the {certificate.party}, {hosts}; valid until {at(certificate.not_after)}"
+    whose = f"{certificate.where}: certificate of the {certificate.party}"
+    return f"{whose}, {hosts}; valid until {at(certificate.not_after)}"

@@ -273,7 +273,7 @@ async def test_a_device_and_an_alert_say_that_the_proxy_does_not_reach_the_shuff
         addresses = [f"fd@{each.fileno()}" for each in bound]
         make_proxy(tmp_path, Proxy(addresses[0], "127.0.0.1:1", metrics=addresses[1]), Authority.generate(), LOOPBACK)
         words = [haproxy(), "-db", "-f", str(tmp_path / "haproxy.cfg")]
-        process = subprocess.Popen(words, pass_fds=[each.fileno() for each in bound])
+        process = subprocess.Popen(words, pass_fds=[each.fileno() for each in bound])  # noqa: ASYNC220
         held.callback(process.wait)
         held.callback(process.kill)
         devices, numbers = ("{}:{}".format(*each.getsockname()) for each in bound)

@@ -208,10 +208,11 @@ def _witness(location: KeyLocation, request: KeyRequest, begins: int) -> bytes:
 def _next(succession: Succession, draft: Path) -> str:
     missing = succession.missing
     begins = f"the new identity signs from {at(succession.begins)} on"
+    new = fingerprint(succession.new)
     if missing:
         return (
-            f"{begins}; have {' and '.join(missing)} sign {draft} (`hubbub sign {draft.name} --key …`), after comparing the "
-            f"fingerprint {fingerprint(succession.new)} over another channel; then run `hubbub keys activate identity`"
+            f"{begins}; have {' and '.join(missing)} sign {draft} (`hubbub sign {draft.name} --key …`), after "
+            f"comparing the fingerprint {new} over another channel; then run `hubbub keys activate identity`"
         )
     return f"{begins}; {draft} has all signatures; activate it with `hubbub keys activate identity`"
 

@@ -115,7 +115,13 @@ async def test_a_round_that_is_released_once_more_is_refused_as_forked(bench: Be
     await bench.begin(first[1][0], releases=first[2])
     bench.chain.clear()
     _, records, releases = await prepared(bench, 0)
-    await refused(bench, records[0], releases, Reason.FORKED, "its release of round 0 has other contents than the one that it sent before")
+    await refused(
+        bench,
+        records[0],
+        releases,
+        Reason.FORKED,
+        "its release of round 0 has other contents than the one that it sent before",
+    )
 
 
 async def test_a_record_whose_head_is_not_that_of_the_rounds_before_is_refused(bench: Bench) -> None:

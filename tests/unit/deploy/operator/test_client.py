@@ -192,9 +192,9 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
 
 def test_only_silence_asks_if_the_service_runs() -> None:
     silent, distrusted = Unreachable("it did not answer"), Distrusted("it is not trusted: its certificate has expired")
-    with pytest.raises(Unreachable, match=r"^it did not answer; check that it is running and that the address is right$"):
-        with client.advising():
-            raise silent
+    advice = "^it did not answer; check that it is running and that the address is right$"
+    with pytest.raises(Unreachable, match=advice), client.advising():
+        raise silent
     with pytest.raises(Distrusted) as caught, client.advising():
         raise distrusted
     assert caught.value is distrusted

@@ -79,11 +79,11 @@ WRONG: dict[str, tuple[Callable[[TLS, dict[str, TLS], Path], TLS], str]] = {
     ),
     "a certificate cut short": (
         lambda own, _all, tmp: replace(own, certificate=cut(own.certificate, tmp)),
-        r"cut\.pem has no readable certificate: it is a certificate that was cut short; use",
+        r"cut\.pem has no readable certificate: it is a certificate that was cut short; the operator",
     ),
     "a key cut short": (
         lambda own, _all, tmp: replace(own, key=cut(own.key, tmp)),
-        r"cut\.pem has no readable private key: it is a private key that was cut short; use",
+        r"cut\.pem has no readable private key: it is a private key that was cut short; the operator",
     ),
     "an authority cut short": (
         lambda own, _all, tmp: replace(own, authority=cut(own.authority, tmp)),
