@@ -82,7 +82,12 @@ def _widest(console: Console, whole: bool, cells: list[object]) -> int:
 def _print_record(console: Console, headers: list[str], cells: list[str]) -> None:
     """Print a row: its first cell as a heading, and each other cell as a line below it."""
     console.print(f"{headers[0]} {cells[0]}".strip(), markup=False, soft_wrap=True)
-    named = [(header, cell) for header, cell in zip(headers[1:], cells[1:], strict=True) if header and cell]
+    # Without a header, a cell is a bar, which says nothing alone, or a remark in words.
+    named = [
+        (header, cell)
+        for header, cell in zip(headers[1:], cells[1:], strict=True)
+        if cell and (header or any(map(str.isalpha, cell)))
+    ]
     width = max((len(header) for header, _ in named), default=0)
     for header, cell in named:
         text = cell.replace("\n", ", ")
