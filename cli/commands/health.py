@@ -35,7 +35,8 @@ def command(
 ) -> None:
     """Ask a service on this machine whether it serves and works.
 
-    It asks every port of the settings. The exit status is 1 if a port does not serve, if the store cannot be used (a
+    It asks the ports for devices, for the operator and for the other services, but not the metrics port, nor a proxy in
+    front: `HubbubProxyCutOff` watches that one. The exit status is 1 if a port does not serve, if the store cannot be used (a
     full disk, for example), or if a step of a round fails. If the log cannot be written, another service does not
     answer, or a standby is missing, it only reports that: this service still works. With --live only a port that does
     not serve counts.
