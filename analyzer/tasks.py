@@ -9,7 +9,7 @@ from pathlib import Path
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.signed_task import SignedTask, not_named
 from hubbub.protos.task.task import Identities, Task
 from hubbub.service.runtime.task_files import read_tasks
 
@@ -38,7 +38,5 @@ def check_task(signed: SignedTask, identities: Identities, successions: Sequence
     task = signed.check(identities.operator, identities.shuffler, successions)
     same = task.lineage is not None and task.lineage.holds(Role.ANALYZER, identities.analyzer)
     if task.identities.analyzer != identities.analyzer and not same:
-        raise SignatureError(
-            "the task names another analyzer than this one; give this one the identity that the task names"
-        )
+        raise SignatureError(not_named(Role.ANALYZER, identities.analyzer, task.identities.analyzer))
     return task

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
-from hubbub.cli.output import failures, print_json
-from hubbub.cli.registry import NEEDS, missing
+from hubbub.cli.output import EXIT_FAILURE, failures, print_json
+from hubbub.cli.registry import FAILURE_STATUS, NEEDS, missing
 from hubbub.cli.signals import raises
 from hubbub.protos.errors import HubbubError, UsageError
 
@@ -44,6 +45,20 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
         return error.exit_code
 
 
+class _Commands(TyperGroup):
+    """A list of commands whose descriptions are wrapped at the terminal's width; the library's own cuts them."""
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the name and the first sentence of each command."""
+        rows = [(name, self.commands[name].get_short_help_str(WHOLE)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+WHOLE = 1000
+"""More characters than the first sentence of any help has."""
+
+
 def hubbub(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
     """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
 
@@ -56,6 +71,7 @@ def hubbub(version: bool = typer.Option(False, "--version", help="Print the vers
 def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
     """Return the command line with the named commands: module `cli.commands.NAME` has `command` or `app`."""
     app = typer.Typer(
+        cls=_Commands,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -74,7 +90,9 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
 
 def _checked(name: str, commands: typer.Typer) -> typer.Typer:
     """Return the subcommands of a command; each first checks that the extra it needs is installed."""
-    checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=laid_out(commands.info.help or ""))
+    checked = typer.Typer(
+        cls=_Commands, no_args_is_help=True, rich_markup_mode=None, help=laid_out(commands.info.help or "")
+    )
     for each in commands.registered_commands:
         if each.callback is not None:
             word = each.name or each.callback.__name__
@@ -87,7 +105,7 @@ def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(run)  # typer reads the options from the wrapped function's signature
     def checked(*args: Any, **options: Any) -> None:
-        with failures(bool(options.get("as_json"))):
+        with failures(bool(options.get("as_json")), FAILURE_STATUS.get(command, EXIT_FAILURE)):
             lacking = missing(command)
             if lacking is not None:
                 raise HubbubError(lacking)

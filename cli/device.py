@@ -16,6 +16,7 @@ from hubbub.protos.errors import UsageError
 if TYPE_CHECKING:
     from hubbub.client import Device, PrivacyLimits, Retry
     from hubbub.deploy.settings import PrivacyLimitSettings
+    from hubbub.protos.refusals import Refusal
 
 Timeout = Annotated[
     float | None,
@@ -83,8 +84,8 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
     return Device(
         # Read here first: the device's own error could not name the file.
         signed_task_in(files.task).encode(),
-        operator_key=files.operator_key.read_bytes(),
-        shuffler_key=files.shuffler_key.read_bytes(),
+        operator_key=_public_key(files.operator_key),
+        shuffler_key=_public_key(files.shuffler_key),
         state=files.state,
         shuffler=files.shuffler,
         authority=files.authority,
@@ -94,6 +95,26 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
         limits=limits_from(files.limits, limits),
         retrying=Retrying(progress=RetryProgress(files.shuffler, _say, terminal=sys.stderr.isatty())),
     )
+
+
+def _public_key(path: Path) -> bytes:
+    """Return a file with a public key, checked here, since the device's own error could not name the file."""
+    from hubbub.protos.identity.keys import load_public
+
+    load_public(path)
+    return path.read_bytes()
+
+
+def naming_ticket(refusal: Refusal, settings: Path) -> Refusal:
+    """Return a refusal of the device's ticket with the name of the ticket's file; any other one as it is."""
+    from hubbub.deploy.settings import ClientSettings
+    from hubbub.protos.refusals import Reason, Refusal
+    from hubbub.service.settings import load
+
+    ticket = load(settings, ClientSettings, "client").ticket
+    if refusal.reason is not Reason.BAD_TICKET or ticket is None:
+        return refusal
+    return Refusal(refusal.reason, f"{ticket}: {refusal.message}", refusal.retry_after)
 
 
 class RetryProgress:

@@ -11,7 +11,7 @@ try:
 
     from hubbub import __version__
     from hubbub.cli import signals, stdio
-    from hubbub.cli.registry import COMMAND_LINE, NEEDS, missing
+    from hubbub.cli.registry import COMMAND_LINE, FAILURE_STATUS, NEEDS, missing
     from hubbub.protos.escaping import readable_lines
     from hubbub.service.processes.hardening import disable_core_dumps
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
@@ -115,7 +115,7 @@ def _refuse(message: str, words: Sequence[str]) -> int:
         sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
         sys.stdout.flush()
     sys.stderr.write(f"error: {readable_lines(message)}\n")
-    return 1
+    return FAILURE_STATUS.get(words[0], 1) if words else 1
 
 
 if __name__ == "__main__":

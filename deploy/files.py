@@ -10,11 +10,12 @@ import errno
 import os
 import secrets
 import stat
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.errors import HubbubError, SignatureError, TaskError
 from hubbub.protos.identity.formats import SUCCESSION
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
@@ -40,8 +41,22 @@ def signed_task_in(path: Path) -> SignedTask:
         TaskError: if it has none, naming the file.
         OSError: if it cannot be read.
     """
+    content = path.read_bytes()
     with naming(path):
-        return SignedTask.decode(path.read_bytes())
+        try:
+            return SignedTask.decode(content)
+        except SignatureError as error:
+            if not _is_toml(content):
+                raise
+            remedy = "plan it with `hubbub plan DRAFT.toml --out TASK.json`"
+            raise TaskError(f"a draft, not a planned task; {remedy}") from error
+
+
+def _is_toml(content: bytes) -> bool:
+    try:
+        return bool(tomllib.loads(content.decode()))
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        return False
 
 
 def succession_in(path: Path) -> Succession | None:

@@ -269,14 +269,37 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except PermissionError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}: this account may not read it; give it the file with chown"
+        ) from error
     except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}; `hubbub init` writes settings") from error
+        remedy = "check the path; `hubbub init` writes settings"
+        raise SettingsError(f"cannot read {path}: {error.strerror}; {remedy}") from error
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
         raise SettingsError(f"{path} is not TOML: {error!s:.200}; correct the file there") from error
     try:
         return kind.model_validate({**content, **given}, context={"folder": path.parent})
     except ValidationError as error:
+        other = _owner(content, kind)
+        if other is not None:
+            raise SettingsError(f"{path} is the {other}'s settings file; give the {whose}'s") from error
         raise SettingsError(f"{path}: {_first_problem(error, kind, whose)}") from error
+
+
+_OWNERS = {
+    "shuffler_control": "operator",
+    "control_listen": "shuffler",
+    "delivery_listen": "analyzer",
+    "next": "hop",
+    "state": "client",
+}
+"""A required setting of each party that no other party has."""
+
+
+def _owner(content: Mapping[str, object], kind: type[SettingsTable]) -> str | None:
+    """Return the party whose settings these are, if it is another than that of `kind`."""
+    return next((owner for name, owner in _OWNERS.items() if name in content and name not in kind.model_fields), None)
 
 
 def _first_problem(error: ValidationError, kind: type[SettingsTable], whose: str) -> str:

@@ -177,7 +177,8 @@ def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
     """
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)
-    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
+    operator = load_public(settings.operator_key)
+    tasks = load_tasks(settings.tasks, operator, identity.public, successions, Role.SHUFFLER)
     check_devices(settings, tasks)
     return identity, tasks
 

@@ -9,6 +9,7 @@ import structlog
 
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.protos.task.schedule import at as at
@@ -24,12 +25,16 @@ Tasks = Mapping[bytes, Task]
 
 
 def load_tasks(
-    paths: Iterable[Path], operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()
+    paths: Iterable[Path],
+    operator: bytes,
+    shuffler: bytes,
+    successions: Sequence[Succession] = (),
+    own: Role | None = None,
 ) -> Tasks:
     """Return the tasks in those files and folders (`*.json`), signed by both identities (32 bytes each).
 
     With `successions`, predecessors and successors of these identities may sign too; each task then has the
-    successions.
+    successions. `own` is the role of the caller, if one of the two identities is its own.
 
     Raises:
         TaskError: if a file is no such task, if a minimum cannot support what its task promises, or if there is no
@@ -37,7 +42,7 @@ def load_tasks(
     """
 
     def check(signed: SignedTask) -> None:
-        check_promise(signed.check(operator, shuffler, successions))
+        check_promise(signed.check(operator, shuffler, successions, own))
 
     found = read_tasks(paths, check)
     tasks = {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}

@@ -9,6 +9,7 @@ import typer
 
 from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
+from hubbub.cli.registry import FAILURE_STATUS
 
 if TYPE_CHECKING:
     from hubbub.deploy.audit.audit import Audit, AuditOptions
@@ -64,11 +65,16 @@ def command(
     It takes minutes: time grows with --rounds and --participants. On two cores, 200 rounds of 50 people take about 3
     minutes, and the default 400 rounds of 1,000 people a quarter of an hour or more.
 
-    The exit status is 1 if this lower bound is above the certificate's ε, or if a round below the minimum was released.
+    The exit status is 1 if the audit contradicts the certificate: this lower bound is above the certificate's ε, a
+    round below the minimum was released, a second delivery was another list, or the noise is less than its law. It is 2
+    if the audit could not be made, for example because a file is missing.
+
+    `right` and `wrong` count how often the attacker saw its event: of the rounds with the answer that it points to, and
+    of the rounds with the other answer. `ε ≥` follows from both.
 
     Examples: hubbub audit task.toml; hubbub audit task.toml --participants 50 --delta 0.01 --rounds 1000 --json
     """
-    with failures(as_json):
+    with failures(as_json, FAILURE_STATUS["audit"]):
         from hubbub.deploy.audit.audit import AuditOptions
 
         if plot is not None:

@@ -95,7 +95,7 @@ def command(
         else:
             made, in_folder = _made(signer, shuffler_key, devices, names, expires), names is not None
         _write(file, made, in_folder)
-        _tell(file, [ticket for tickets in made.values() for ticket in tickets], expires, as_json)
+        _tell(file, made, expires, as_json)
 
 
 def _signer(key: Path) -> Identity:
@@ -165,15 +165,28 @@ def _write(file: Path, made: Mapping[str, Sequence[Ticket]], in_folder: bool) ->
     write_tickets(file, tickets)
 
 
-def _tell(file: Path, tickets: Sequence[Ticket], expires: int, as_json: bool) -> None:
+def _tell(file: Path, made: Mapping[str, Sequence[Ticket]], expires: int, as_json: bool) -> None:
+    from hubbub.deploy.pki.tickets import ENDING
+    from hubbub.protos.identity.documents import fingerprint
     from hubbub.protos.task.schedule import at
 
+    tickets = [ticket for each in made.values() for ticket in each]
     if as_json:
         ids = [ticket.device.hex() for ticket in tickets]
-        print_json({"file": str(file), "tickets": len(tickets), "expires": at(expires), "devices": ids})
+        # By name too, where names are known: whoever revokes a device later knows it by its name.
+        single = {name: each[0] for name, each in made.items() if name.endswith(ENDING) and len(each) == 1}
+        named = {name.removesuffix(ENDING): ticket.device.hex() for name, ticket in single.items()}
+        names = {"names": named} if named else {}
+        print_json({"file": str(file), "tickets": len(tickets), "expires": at(expires), "devices": ids, **names})
         return
     many = "1 ticket" if len(tickets) == 1 else f"{len(tickets)} tickets"
     console().print(f"{many} in {file}, valid until {at(expires)}", markup=False, soft_wrap=True)
+    # Of all tickets of a command; renewed ones keep the shuffler of the old ones, which may differ.
+    first = tickets[0]
+    signers = " and ".join(fingerprint(signer) for signer, _ in first.signatures)
+    shufflers = " and ".join(sorted({fingerprint(ticket.shuffler) for ticket in tickets}))
+    console().print(f"for shuffler {shufflers}", markup=False, soft_wrap=True)
+    console().print(f"signed by {signers}", markup=False, soft_wrap=True)
 
 
 def _countersign(file: Path, signer: Identity, as_json: bool) -> None:

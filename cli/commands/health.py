@@ -35,10 +35,11 @@ def command(
 ) -> None:
     """Ask a service on this machine whether it serves and works.
 
-    It asks every port of the settings. The exit status is 1 if a port does not serve, if the store cannot be used (a
-    full disk, for example), or if a step of a round fails. If the log cannot be written, another service does not
-    answer, or a standby is missing, it only reports that: this service still works. With --live only a port that does
-    not serve counts.
+    It asks the ports for devices, for the operator and for the other services, but not the metrics port, nor a
+    proxy in front: `HubbubProxyCutOff` watches that one. The exit status is 1 if a port does not serve, if the
+    store cannot be used (a full disk, for example), or if a step of a round fails. If the log cannot be written,
+    another service does not answer, or a standby is missing, it only reports that: this service still works. With
+    --live only a port that does not serve counts.
 
     It uses the standard gRPC health protocol, over TLS with the service's own certificate. Use it in containers and
     monitors. With a longer --wait, it returns as soon as a service that was just started serves.

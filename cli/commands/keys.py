@@ -161,13 +161,18 @@ def revoke(
     device: Annotated[list[str] | None, typer.Argument(metavar="DEVICE...", help="Ids of devices, in hex.")] = None,
     tickets: Annotated[
         Path | None,
-        typer.Option("--tickets", metavar="FILE", help="Revoke all devices of the tickets or ids in this file."),
+        typer.Option(
+            "--tickets",
+            metavar="FILE",
+            help="Revoke all devices of the tickets or ids in this file, or in the tickets of this folder.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Revoke devices: from now on they are never admitted again.
 
-    Submissions that they have already sent stay.
+    Submissions that they have already sent stay. It cannot be undone, and every device of the file is revoked: look how
+    many it has before.
 
     Example: hubbub keys revoke deployment/operator/operator.toml --tickets lost.json
     """
@@ -183,9 +188,11 @@ def revoke(
         operator = of_operator(location_of(settings), "who is admitted")
         found = asyncio.run(manage_credentials(operator, CredentialAction.REVOKE, devices))
         if as_json:
-            print_json({"tickets_redeemed": found.redeemed, "devices_revoked": found.revoked})
+            document = {"tickets_redeemed": found.redeemed, "devices_revoked": found.revoked}
+            print_json({"devices_given": len(set(devices)), **document})
             return
-        told = f"devices revoked in all: {found.revoked}; tickets redeemed in all: {found.redeemed}"
+        many = "1 device" if len(set(devices)) == 1 else f"{len(set(devices))} devices"
+        told = f"revoked {many}; the shuffler now admits none of {found.revoked} revoked devices"
         console().print(told, markup=False, soft_wrap=True)
 
 
@@ -208,10 +215,11 @@ def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRota
 def _show(keys: list[Key]) -> None:
     from rich.table import Table
 
-    from hubbub.cli.tables.tables import print_table
+    from hubbub.cli.tables.tables import print_records
 
+    # Times and fingerprints are wider than most terminals: lines look the same in all.
     table = Table("kind", "name", "state", "since", "until", "fingerprint", title="keys")
     for key in keys:
         shown = key.as_json()
         table.add_row(*(shown[name] or "" for name in ("kind", "name", "state", "since", "until", "fingerprint")))
-    print_table(console(), table)
+    print_records(console(), table)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
 
@@ -23,7 +26,8 @@ def command(
 ) -> None:
     """Sign a planned task as its operator or its shuffler.
 
-    The key decides as which of them you sign. Read the task before you sign it. The signature is added to the file.
+    The key decides as which of them you sign. The signature is added to the file. The command prints the whole task as
+    it is signed. Read it: if it is not what was agreed, do not pass the file on.
 
     A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
     ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
@@ -37,6 +41,7 @@ def command(
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
         from hubbub.protos.task.delta_warnings import delta_warning
+        from hubbub.protos.task.task import task_content
 
         identity = Identity.load(key)
         exposed = readable_by_others(key)
@@ -46,7 +51,11 @@ def command(
         if succession is not None:
             _sign_succession(task, succession, identity, as_json)
             return
-        signed = signed_task_in(task).signed_by(identity)
+        found = signed_task_in(task)
+        if not as_json:
+            for line in _content_lines(task_content(found.task)):
+                console().print(line, markup=False, soft_wrap=True)
+        signed = found.signed_by(identity)
         save(task, signed.encode())
         warning = delta_warning(signed.task)
         if warning is not None:
@@ -57,8 +66,27 @@ def command(
             print_json({"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing})
             return
         console().print(f"signed task {signed.task.name} ({signed.task.id.hex()})", markup=False, soft_wrap=True)
-        if missing:
-            console().print(f"still to sign: {' and '.join(missing)}", markup=False)
+        console().print(_still(missing), markup=False, soft_wrap=True)
+
+
+def _still(missing: list[str]) -> str:
+    return f"still to sign: {' and '.join(missing)}" if missing else "all have signed"
+
+
+def _content_lines(content: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """Yield a line for each value of a task, with its full name; nothing that is signed is left out."""
+    from hubbub.protos.identity.documents import fingerprint
+
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _content_lines(value, f"{within}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            for number, each in enumerate(value):
+                yield from _content_lines(each, f"{within}{name}.{number}.")
+        elif within == "identities." and isinstance(value, str):
+            yield f"{within}{name} = {fingerprint(bytes.fromhex(value))}"
+        else:
+            yield f"{within}{name} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def _sign_succession(path: Path, succession: Succession, identity: Identity, as_json: bool) -> None:
@@ -73,5 +101,4 @@ def _sign_succession(path: Path, succession: Succession, identity: Identity, as_
         print_json({"role": signed.role.value, "new": new, "begins": begins, "missing": signed.missing})
         return
     console().print(f"signed that {new} is the {signed.role.value} from {begins} on", markup=False, soft_wrap=True)
-    if signed.missing:
-        console().print(f"still to sign: {' and '.join(signed.missing)}", markup=False, soft_wrap=True)
+    console().print(_still(signed.missing), markup=False, soft_wrap=True)

@@ -76,8 +76,9 @@ def command(
     --answers answers.txt
     """
     with failures(as_json):
-        from hubbub.cli.device import checked_timeout, load_device
+        from hubbub.cli.device import checked_timeout, load_device, naming_ticket
         from hubbub.deploy.errors import as_usage_error
+        from hubbub.protos.refusals import Refusal
         from hubbub.queries.errors import AnswerError
 
         seconds = checked_timeout(timeout)
@@ -91,8 +92,11 @@ def command(
         if spread:
             waits = "waiting for a send time drawn from the rest of the round; `hubbub device status` shows it"
             progress_console().print(waits, soft_wrap=True)
-        with as_usage_error(AnswerError):
-            receipt = device.submit_blocking(given, round_number, timeout=seconds, spread=spread)
+        try:
+            with as_usage_error(AnswerError):
+                receipt = device.submit_blocking(given, round_number, timeout=seconds, spread=spread)
+        except Refusal as refusal:
+            raise naming_ticket(refusal, settings) from refusal
         _show(device.task, receipt, as_json)
 
 

@@ -24,7 +24,7 @@ def print_capacity(printer: Console, capacity: Capacity, costs: Costs, suite: st
             soft_wrap=True,
         )
     if not capacity.limits:
-        printer.print("one machine, as it was measured, is enough", soft_wrap=True)
+        printer.print("one machine like the measured one is enough", soft_wrap=True)
     printer.print(
         f"costs are those of `make bench` on {costs.cores} cores, which also made the load; figures beyond one machine "
         "are extrapolated",

@@ -30,6 +30,7 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
             console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
         else:
             print_table(console, _table(query, simultaneous))
+            _explain(console, query, simultaneous)
             if unknown := _without_value(query.estimates.rows):
                 console.print(f"  no value: {unknown}", markup=False, soft_wrap=True)
             if query.estimates.table and not query.estimates.notes:
@@ -49,8 +50,28 @@ def _print_sum(console: Console, result: SumResult, simultaneous: bool) -> None:
         console.print("  withheld: a digit has fewer valid reports than the task's minimum", markup=False)
         return
     print_table(console, _table(result, simultaneous))
+    _explain(console, result, simultaneous)
     for note in result.estimates.notes:
         console.print(note, markup=False, soft_wrap=True)
+
+
+def _explain(console: Console, result: QueryResult | SumResult, simultaneous: bool) -> None:
+    """Print why an estimate is outside its own interval, if one is."""
+    if any(not _within(line.estimate, simultaneous) for line in result_rows(result)):
+        console.print(
+            "  an interval has possible values only; an estimate without bias may be outside it",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _within(value: Estimate, simultaneous: bool) -> bool:
+    lower, upper = _ends(value, simultaneous)
+    return lower <= value.value <= upper
+
+
+def _ends(value: Estimate, simultaneous: bool) -> tuple[float, float]:
+    return value.simultaneous if simultaneous and value.simultaneous is not None else (value.lower, value.upper)
 
 
 def _without_value(rows: Sequence[Row]) -> str:
@@ -83,7 +104,7 @@ def fineness(ends: tuple[float, float]) -> float:
 
 
 def _cells(value: Estimate, simultaneous: bool) -> tuple[str, ...]:
-    ends = value.simultaneous if simultaneous and value.simultaneous is not None else (value.lower, value.upper)
+    ends = _ends(value, simultaneous)
     if value.standard_error is None:
         shown, lower, upper = significant((value.value, *ends), fineness(ends))
         return (shown, "", f"{lower} … {upper}")

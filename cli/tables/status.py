@@ -138,4 +138,5 @@ def condition_lines(incidents: Mapping[str, IncidentReport]) -> Iterator[str]:
             times = "" if each.count == 1 else f", seen {each.count} times"
             yield f"the {service} has an incident ({each.kind}) since {at(each.since)}{times}: {each.text}"
         if incident_report.log_lines_lost:
-            yield f"the {service} lost {incident_report.log_lines_lost} lines of its log since it started"
+            lines = "1 line" if incident_report.log_lines_lost == 1 else f"{incident_report.log_lines_lost} lines"
+            yield f"the {service} lost {lines} of its log since it started"

@@ -24,13 +24,15 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
         column.no_wrap = column.no_wrap or column.justify == "right"
     if all(_least(console, table) <= console.width for table in tables):
         for table in tables:
+            _fit(console, table)
             console.print(table)
         return
     for table in tables:
-        _print_records(console, table)
+        print_records(console, table)
 
 
-def _print_records(console: Console, table: Table) -> None:
+def print_records(console: Console, table: Table) -> None:
+    """Print each row as lines of name and value, however wide the terminal is."""
     if table.title:
         nothing = "" if table.row_count else ": nothing"
         console.print(f"{table.title}{nothing}", markup=False, soft_wrap=True)
@@ -39,10 +41,37 @@ def _print_records(console: Console, table: Table) -> None:
         _print_record(console, headers, [str(cell) for cell in cells])
 
 
+def _fit(console: Console, table: Table) -> None:
+    """Give each column room for its longest word, and share the rest, least wanted first.
+
+    rich narrows the widest columns first, also below their longest word, and then cuts times and addresses.
+    """
+    wanted = [_widest(console, True, [column.header, *column.cells]) for column in table.columns]
+    left = console.width - _borders(table)
+    if sum(wanted) <= left:
+        return
+    widths = _narrowest(console, table)
+    left -= sum(widths)
+    missing = sorted(range(len(widths)), key=lambda index: wanted[index] - widths[index])
+    for place, index in enumerate(missing):
+        more = min(wanted[index] - widths[index], left // (len(missing) - place))
+        widths[index] += more
+        left -= more
+    for column, width in zip(table.columns, widths, strict=True):
+        column.width = width
+
+
+def _borders(table: Table) -> int:
+    return 3 * len(table.columns) + 1
+
+
+def _narrowest(console: Console, table: Table) -> list[int]:
+    return [_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns]
+
+
 def _least(console: Console, table: Table) -> int:
     """Return the least width of a table: its borders, and each column's longest number or word."""
-    borders = 3 * len(table.columns) + 1
-    return borders + sum(_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns)
+    return _borders(table) + sum(_narrowest(console, table))
 
 
 def _widest(console: Console, whole: bool, cells: list[object]) -> int:
@@ -53,7 +82,12 @@ def _widest(console: Console, whole: bool, cells: list[object]) -> int:
 def _print_record(console: Console, headers: list[str], cells: list[str]) -> None:
     """Print a row: its first cell as a heading, and each other cell as a line below it."""
     console.print(f"{headers[0]} {cells[0]}".strip(), markup=False, soft_wrap=True)
-    named = [(header, cell) for header, cell in zip(headers[1:], cells[1:], strict=True) if header and cell]
+    # Without a header, a cell is a bar, which says nothing alone, or a remark in words.
+    named = [
+        (header, cell)
+        for header, cell in zip(headers[1:], cells[1:], strict=True)
+        if cell and (header or any(map(str.isalpha, cell)))
+    ]
     width = max((len(header) for header, _ in named), default=0)
     for header, cell in named:
         text = cell.replace("\n", ", ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -37,26 +37,23 @@ LONGEST_WAIT = 50.0
 
 async def list_results(settings: OperatorSettings) -> list[RoundId]:
     """Return every certified round of every task."""
-    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-        return list(await ResultsCaller(channel).list_results(None, CALL_SECONDS))
+    async with _analyzer(settings) as analyzer:
+        return list(await analyzer.list_results(None, CALL_SECONDS))
 
 
 async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
     """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
-    paths = settings.tls.paths()
-    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
+    async with _analyzer(settings) as analyzer:
         # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
         timeout = min(max(wait, 0.0), LONGEST_WAIT)
-        return await ResultsCaller(channel).get_results(task_id, round_number, timeout, timeout + CALL_SECONDS)
+        return await analyzer.get_results(task_id, round_number, timeout, timeout + CALL_SECONDS)
 
 
 async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Collection[int]) -> list[RoundResults]:
     """Return the results of the wanted rounds of a task that are certified."""
-    paths = settings.tls.paths()
-    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
-        caller = ResultsCaller(channel)
-        certified = [each.round for each in await caller.list_results(task_id, CALL_SECONDS) if each.round in wanted]
-        return [await caller.get_results(task_id, number, 0, CALL_SECONDS) for number in sorted(certified)]
+    async with _analyzer(settings) as analyzer:
+        certified = [each.round for each in await analyzer.list_results(task_id, CALL_SECONDS) if each.round in wanted]
+        return [await analyzer.get_results(task_id, number, 0, CALL_SECONDS) for number in sorted(certified)]
 
 
 async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:
@@ -124,8 +121,8 @@ async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
 
 async def fetch_analyzer_statuses(settings: OperatorSettings) -> list[AnalyzerRoundStatus]:
     """Return the states of all rounds at the analyzer."""
-    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-        return await ResultsCaller(channel).get_statuses(None, CALL_SECONDS)
+    async with _analyzer(settings) as analyzer:
+        return await analyzer.get_statuses(None, CALL_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -184,46 +181,60 @@ def _begins(task_id: bytes, task: str) -> bool:
     return _is_id(task) and task_id.hex().startswith(task)
 
 
-def located(error: HubbubError, address: str) -> str:
-    """Return the text of an error from a call to the service at `address`."""
-    silent = isinstance(error, Unreachable) and not isinstance(error, Distrusted)
-    hint = "; check that it is running and that the address is right" if silent else ""
-    return f"{error} ({address}){hint}"
+@contextlib.asynccontextmanager
+async def _analyzer(settings: OperatorSettings) -> AsyncIterator[ResultsCaller]:
+    """Call the analyzer; errors have its address."""
+    address, tls = settings.analyzer_results, settings.tls.paths()
+    with advising():
+        async with open_channel(address, tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
+            yield ResultsCaller(channel, f"the analyzer at {address}")
+
+
+@contextlib.contextmanager
+def advising() -> Iterator[None]:
+    """Add what to check to the error of a service that did not answer."""
+    try:
+        yield
+    except Distrusted:
+        raise  # it runs, and the error has the remedy
+    except Unreachable as error:
+        raise Unreachable(f"{error}; check that it is running and that the address is right") from error
 
 
 async def fetch_overview(settings: OperatorSettings) -> Overview:
     """Get the states of rounds from both services, and the health of hops; silent ones are left out."""
     errors: dict[str, str] = {}
 
-    async def asked(name: str, address: str, question: Coroutine[Any, Any, T]) -> T | None:
+    async def asked(name: str, question: Coroutine[Any, Any, T]) -> T | None:
         try:
             return await question
         except HubbubError as error:
-            named = f"{name}: " if name in hops_of(settings) else ""
-            errors[name] = f"{named}{located(error, address)}"
+            errors[name] = str(error)
             return None
 
     shuffler, analyzer = await asyncio.gather(
-        asked("shuffler", settings.shuffler_control, fetch_status(settings)),
-        asked("analyzer", settings.analyzer_results, fetch_analyzer_statuses(settings)),
+        asked("shuffler", fetch_status(settings)),
+        asked("analyzer", fetch_analyzer_statuses(settings)),
     )
     places, tls = hops_of(settings), settings.tls.paths()
-    parts = await asyncio.gather(*(asked(name, address, ask_hop(address, tls)) for name, address in places.items()))
+    parts = await asyncio.gather(*(asked(name, ask_hop(name, address, tls)) for name, address in places.items()))
     hops = {name: kinds for name, kinds in zip(places, parts, strict=True) if kinds is not None}
     return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _incidents(settings, errors), hops)
 
 
-async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
+async def ask_hop(name: str, address: str, tls: TLS) -> frozenset[str]:
     """Return which kinds of parts of a hop have incidents (`service.observability.incidents.IncidentKind`).
 
     Raises:
         HubbubError: if it does not serve, with the cause as far as the connection shows it.
     """
-    async with open_channel(address, tls) as channel:
-        caller = HealthCaller(channel)
-        if not await caller.serves("", HOP_SECONDS):
-            raise HubbubError("it answers, but takes no calls now: it is starting or stopping")
-        return frozenset([kind for kind in PARTS if not await caller.serves(part_name(kind), HOP_SECONDS)])
+    called = f"{name} at {address}"
+    with advising():
+        async with open_channel(address, tls) as channel:
+            caller = HealthCaller(channel, called)
+            if not await caller.serves("", HOP_SECONDS):
+                raise HubbubError(f"{called} answers, but takes no calls now: it is starting or stopping")
+            return frozenset([kind for kind in PARTS if not await caller.serves(part_name(kind), HOP_SECONDS)])
 
 
 def hops_of(settings: OperatorSettings) -> dict[str, str]:
@@ -240,9 +251,8 @@ async def _incidents(settings: OperatorSettings, failed: Collection[str]) -> dic
         return await caller.get_incidents(CALL_SECONDS)
 
     async def of_analyzer() -> IncidentReport:
-        async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-            seconds = HOP_SECONDS if "analyzer" in failed else CALL_SECONDS
-            return await ResultsCaller(channel).get_incidents(seconds)
+        async with _analyzer(settings) as analyzer:
+            return await analyzer.get_incidents(HOP_SECONDS if "analyzer" in failed else CALL_SECONDS)
 
     async def of_shufflers() -> IncidentReport:
         # No leader shows its rounds, for example because its database is away: whoever answers has the reason.
@@ -284,10 +294,12 @@ async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller]
     said = []
     for address in addresses:
         try:
-            async with open_channel(address, settings.tls.paths()) as channel:
-                return await call(ControlCaller(channel))
+            with advising() if len(addresses) == 1 else contextlib.nullcontext():
+                async with open_channel(address, settings.tls.paths()) as channel:
+                    return await call(ControlCaller(channel, f"the shuffler at {address}"))
         except (Unreachable, Refusal) as error:
             if len(addresses) == 1 or (isinstance(error, Refusal) and error.reason is not Reason.NOT_READY):
                 raise
-            said.append(f"{address}: {error}")
+            # A refusal is in the standby's own words.
+            said.append(f"{address}: {error}" if isinstance(error, Refusal) else str(error))
     raise Unreachable("no leader of the rounds has answered: " + "; ".join(said))

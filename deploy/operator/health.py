@@ -137,5 +137,5 @@ def _own_name(tls: TLS) -> str:
         return str(next(iter(names)).value)
     except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, StopIteration) as error:
         raise HubbubError(
-            f"{path} is not a certificate for a host name or an address; make one with `hubbub init`"
+            f"{path} is not a certificate for a host name or an address; make one with `hubbub certificate`"
         ) from error

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hubbub.deploy.operator.client import fetch_analyzer_statuses, fetch_results, list_results, located
+from hubbub.deploy.operator.client import fetch_analyzer_statuses, fetch_results, list_results
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
@@ -65,8 +65,6 @@ async def results_of(
             if found is not None:
                 return found
         except (Refusal, Unreachable) as error:
-            if isinstance(error, Unreachable):
-                error = type(error)(located(error, settings.analyzer_results))
             left = asking.until - clock()
             if left <= 0 or not _passes(error):
                 raise error from None
@@ -167,7 +165,7 @@ def _waits(status: AnalyzerRoundStatus) -> str:
 
 
 def _nothing(statuses: Sequence[AnalyzerRoundStatus], wanted: RoundFilter, wait: float, awaited: RoundId | None) -> str:
-    """Describe what the requested rounds wait for, and the remedy; it names `--wait` only if waiting helps."""
+    """Describe what the requested rounds wait for, and the remedy; `--wait` is named if it helps and was not given."""
     if not any(wanted.is_of_task(each.id) for each in statuses):
         rounds = "no round" if wanted.task is None else f"no round of task {wanted.task}"
         return f"the analyzer shows {rounds}; `hubbub status` shows all rounds"
@@ -175,6 +173,6 @@ def _nothing(statuses: Sequence[AnalyzerRoundStatus], wanted: RoundFilter, wait:
     there = "; ".join(map(_waits, matching[:SHOWN])) or "the analyzer has not begun such a round"
     more = f"; and {len(matching) - SHOWN} more" if len(matching) > SHOWN else ""
     after = f" after {wait:g} s" if wait else ""
-    waiting = "" if awaited is None else "`hubbub results … --wait SECONDS` waits for one, and "
+    waiting = "" if awaited is None or wait else "`hubbub results … --wait SECONDS` waits for one, and "
     remedy = f"{waiting}`hubbub status` shows the state at both services"
     return f"no such round is certified yet{after}: {there}{more}; {remedy}"

@@ -56,5 +56,6 @@ def described(certificate: TlsCertificate) -> dict[str, Any]:
 
 def printed(certificate: TlsCertificate) -> str:
     """Return the same for people."""
-    hosts = f"called by {', '.join(certificate.hosts)}" if certificate.hosts else "for calling others only"
-    return f"{certificate.where}: {certificate.party}, {hosts}; valid until {at(certificate.not_after)}"
+    hosts = f"reached as {', '.join(certificate.hosts)}" if certificate.hosts else "a client's, valid for no host"
+    whose = f"{certificate.where}: certificate of the {certificate.party}"
+    return f"{whose}, {hosts}; valid until {at(certificate.not_after)}"

@@ -106,10 +106,7 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
         HubbubError: if a line is neither a ticket nor an id, naming the file.
         OSError: if a file cannot be read.
     """
-    found = {}
-    for path in sorted(old.glob(f"*{ENDING}")) if old.is_dir() else [old]:
-        with naming(path):
-            found[path.name] = _devices_in(path)
+    found = _by_file(old)
     counts = Counter(each.device for devices in found.values() for each in devices)
     if not counts:
         raise UsageError(
@@ -118,6 +115,15 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     device, times = counts.most_common(1)[0]
     if times > 1:
         raise UsageError(f"--renew {old}: device {device.hex()} occurs {times} times; give each device once")
+    return found
+
+
+def _by_file(path: Path) -> dict[str, list[EnrolledDevices]]:
+    """Return the devices of a file, or of the tickets in a folder, by the name of the file."""
+    found = {}
+    for each in sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]:
+        with naming(each):
+            found[each.name] = _devices_in(each)
     return found
 
 
@@ -172,7 +178,7 @@ def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, e
 
 
 def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
-    """Return the devices (16 bytes each) with these ids in hex, and those of the tickets or ids in a file.
+    """Return the devices (16 bytes each) with these ids in hex, and those of the tickets or ids in a file or folder.
 
     Raises:
         UsageError: if a text is not an id, or no device is given.
@@ -183,8 +189,7 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
     except SignatureError as error:
         raise UsageError(f"{error}; `hubbub enroll --json` printed the id") from error
     if tickets is not None:
-        with naming(tickets):
-            devices += [each.device for each in _devices_in(tickets)]
+        devices += [each.device for found in _by_file(tickets).values() for each in found]
     if not devices:
         raise UsageError("name devices to revoke, or give their tickets with --tickets")
     return devices

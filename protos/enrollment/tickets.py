@@ -20,6 +20,7 @@ from hubbub.protos.identity.documents import (
     IDENTITY_BYTES,
     SIGNATURE_BYTES,
     check_signature,
+    is_json,
     parse_canonical,
     sign,
 )
@@ -117,7 +118,12 @@ class Ticket:
         found = _FORM.fullmatch(document)
         if found is None:
             # Raises a specific error if it is not canonical JSON at all, or of another version.
-            value = parse_canonical(document)
+            try:
+                value = parse_canonical(document)
+            except SignatureError as error:
+                if is_json(document):
+                    raise
+                raise SignatureError("not a ticket, or a part of one; `hubbub enroll` makes one") from error
             TICKET.check_named(value.get("body") if isinstance(value, dict) else None)
             raise SignatureError(f"not a ticket of {TICKET.format}; `hubbub enroll` makes one")
         device, expires, shuffler, *signed = found.groups()

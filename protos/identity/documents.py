@@ -148,6 +148,15 @@ def _read(document: bytes) -> Any:
         raise SignatureError(f"not canonical JSON: {error}; use the bytes as they were written") from error
 
 
+def is_json(document: bytes) -> bool:
+    """Return whether bytes are JSON at all, in whatever form."""
+    try:
+        json.loads(document)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        return False
+    return True
+
+
 def _whole(text: str) -> int | float:
     """Read a number that has neither fraction nor exponent: RFC 8785 writes floats below 1e21 in this way too."""
     number = float(text)

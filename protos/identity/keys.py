@@ -73,16 +73,16 @@ class Identity:
         Raises:
             SignatureError: if there is no such file, or it has no Ed25519 private key.
         """
-        content = _read(path)
+        content = _read(path, _RESTORE)
         # OpenSSL reports some malformed files as an internal error, which is not a ValueError.
         try:
             key = serialization.load_pem_private_key(content, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
             raise SignatureError(
-                f"{path} has no readable private key: it is {what_it_is(content)}; make one with `hubbub identity`"
+                f"{path} has no readable private key: it is {what_it_is(content)}; {_RESTORE}"
             ) from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise SignatureError(f"{path} has a {type(key).__name__}, but an identity is an Ed25519 key")
+            raise SignatureError(another_kind(str(path), key))
         return cls(key)
 
     def beside(self, others: Sequence[Identity]) -> Identity:
@@ -142,19 +142,27 @@ def load_public(path: Path) -> bytes:
     Raises:
         SignatureError: if there is no such file, or it has no Ed25519 public key.
     """
-    return parse_public(_read(path), str(path))
+    return parse_public(_read(path, "get this public key from the party itself"), str(path))
 
 
-def _read(path: Path) -> bytes:
+_RESTORE = "restore the private key from its copy; `hubbub identity` makes one for a new party only"
+"""What to do about a private key that is gone: nobody can make it again, and another one is another party."""
+
+
+def another_kind(name: str, key: object) -> str:
+    """Return the error for a key that is not Ed25519's."""
+    return f"{name} has another kind of key ({type(key).__name__}), but an identity is an Ed25519 key; use that one"
+
+
+def _read(path: Path, remedy: str) -> bytes:
     try:
         return path.read_bytes()
     except PermissionError as error:
-        # Never advise new keys here: the identity exists, and another one would be another party.
         raise SignatureError(
-            f"cannot read {path}: {error.strerror}; give the file to the account that reads it, with chown"
+            f"cannot read {path}: {error.strerror}: this account may not read it; give it the file with chown"
         ) from error
     except OSError as error:
-        raise SignatureError(f"cannot read {path}: {error.strerror}; make keys with `hubbub init`") from error
+        raise SignatureError(f"cannot read {path}: {error.strerror}; {remedy}") from error
 
 
 def parse_public(pem: bytes, name: str = "the key") -> bytes:
@@ -170,7 +178,7 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
             f"{name} has no readable public key: it is {what_it_is(pem)}; give the file *.pub.pem"
         ) from error
     if not isinstance(key, Ed25519PublicKey):
-        raise SignatureError(f"{name} has a {type(key).__name__}, but an identity is an Ed25519 key")
+        raise SignatureError(another_kind(name, key))
     return key.public_bytes_raw()
 
 

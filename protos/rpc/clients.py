@@ -187,32 +187,34 @@ class SubmissionCaller:
 class ControlCaller:
     """The shuffler as the operator sees it. Deadlines are seconds."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, what: str = "the shuffler") -> None:
+        """Call over gRPC; errors name the other side as `what`."""
+        self._what = what
         self._stub = control_pb2_grpc.RoundControlServiceStub(channel)
 
     async def close_round(self, task_id: bytes, round_number: int, deadline: float) -> RoundStatus:
         """Cut a round now."""
         request = control_pb2.CloseRoundRequest(task_id=task_id, round=_round(round_number))
-        answer = await call(self._stub.CloseRound(request, timeout=deadline), "the shuffler")
+        answer = await call(self._stub.CloseRound(request, timeout=deadline), self._what)
         return codec.read_status(answer.status)
 
     async def get_status(self, task_id: bytes | None, deadline: float) -> list[RoundStatus]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
         request = control_pb2.GetStatusRequest(task_id=task_id or b"")
-        answer = await call(self._stub.GetStatus(request, timeout=deadline), "the shuffler")
+        answer = await call(self._stub.GetStatus(request, timeout=deadline), self._what)
         return [codec.read_status(status) for status in answer.rounds]
 
     async def get_incidents(self, deadline: float) -> IncidentReport:
         """Return the open incidents of the shuffler."""
         request = incidents_pb2.GetIncidentsRequest()
-        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), "the shuffler"))
+        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what))
 
     async def manage_credentials(
         self, step: CredentialAction, devices: Sequence[bytes], deadline: float
     ) -> CredentialStatus:
         """Change the credentials that admit devices; return the resulting state of enrollment."""
         request = _fitting(write_credential_action((step, devices)))
-        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), "the shuffler")
+        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), self._what)
         return read_credential_status(answer)
 
 
@@ -249,28 +251,30 @@ class DeliveryCaller:
 class ResultsCaller:
     """The analyzer as readers see it. Deadlines are seconds."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, what: str = "the analyzer") -> None:
+        """Call over gRPC; errors name the other side as `what`."""
+        self._what = what
         self._stub = results_pb2_grpc.ResultsServiceStub(channel)
 
     async def get_results(self, task_id: bytes, round_number: int, wait: float, deadline: float) -> RoundResults:
         """Return a round's results, waiting up to `wait` seconds for them."""
         request = results_pb2.GetResultsRequest(task_id=task_id, round=_round(round_number), wait_seconds=wait)
-        answer = await call(self._stub.GetResults(request, timeout=deadline), "the analyzer")
+        answer = await call(self._stub.GetResults(request, timeout=deadline), self._what)
         return read_results(answer.results)
 
     async def list_results(self, task_id: bytes | None, deadline: float) -> list[RoundId]:
         """Return the certified rounds, of one task or of all."""
         request = results_pb2.ListResultsRequest(task_id=task_id or b"")
-        answer = await call(self._stub.ListResults(request, timeout=deadline), "the analyzer")
+        answer = await call(self._stub.ListResults(request, timeout=deadline), self._what)
         return [codec.read_round_id(round_id) for round_id in answer.rounds]
 
     async def get_statuses(self, task_id: bytes | None, deadline: float) -> list[AnalyzerRoundStatus]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
         request = results_pb2.GetStatusesRequest(task_id=task_id or b"")
-        answer = await call(self._stub.GetStatuses(request, timeout=deadline), "the analyzer")
+        answer = await call(self._stub.GetStatuses(request, timeout=deadline), self._what)
         return [read_round_status(status) for status in answer.rounds]
 
     async def get_incidents(self, deadline: float) -> IncidentReport:
         """Return the open incidents of the analyzer."""
         request = incidents_pb2.GetIncidentsRequest()
-        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), "the analyzer"))
+        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what))

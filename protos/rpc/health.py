@@ -26,7 +26,9 @@ def part_name(kind: str) -> str:
 class HealthCaller:
     """A service as its monitors see it. Deadlines are seconds."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, what: str = "it") -> None:
+        """Call over gRPC; errors name the service as `what`."""
+        self._what = what
         self._check = channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=StringValue.SerializeToString,
@@ -40,5 +42,5 @@ class HealthCaller:
             Unreachable: if nobody answered.
             HubbubError: if it does not know the name.
         """
-        answer = await call(self._check(StringValue(value=name), timeout=deadline), "it")
+        answer = await call(self._check(StringValue(value=name), timeout=deadline), self._what)
         return bool(answer.value == _SERVING)

@@ -35,6 +35,15 @@ from hubbub.queries.query import Query
 _FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "honest_share")
 
 
+def not_named(role: Role, own: bytes, *named: bytes) -> str:
+    """Return the error for a party whose identity (32 bytes) is not one of those that a task names in its role."""
+    others = " or ".join(map(fingerprint, named)) or "nobody"
+    return (
+        f"this {role.value}'s identity is {fingerprint(own)}, and the task names {others} as {role.value}: put the "
+        "right identity.pem there, or have the task planned with this one's public key"
+    )
+
+
 @dataclass(frozen=True)
 class SignedTask:
     """A task with the signatures of operator and shuffler; None for a party that has not signed yet."""
@@ -56,10 +65,13 @@ class SignedTask:
             return SignedTask(self.task, self.operator_signature, signature)
         raise SignatureError("this key is neither the task's operator's nor its shuffler's; only those two sign a task")
 
-    def check(self, operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()) -> Task:
+    def check(
+        self, operator: bytes, shuffler: bytes, successions: Sequence[Succession] = (), own: Role | None = None
+    ) -> Task:
         """Return the task, checked to name and to be signed by both identities (32 bytes each), known out of band.
 
-        With `successions`, an identity counts as the same as its successors and predecessors.
+        With `successions`, an identity counts as the same as its successors and predecessors. `own` is the role of the
+        caller itself, if it has one: it is not told to ask itself for its key.
 
         Raises:
             SignatureError: naming the party with the wrong identity or signature, or the succession.
@@ -74,6 +86,8 @@ class SignedTask:
             named = self.task.identities.of(role)
             signature = getattr(self, f"{role.value}_signature")
             if named != known[role] and not (lineage and lineage.holds(role, named)):
+                if role is own:
+                    raise SignatureError(not_named(role, known[role], named))
                 raise SignatureError(
                     f"the task names another {role.value} than the one that is trusted here: {fingerprint(named)}, not "
                     f"{fingerprint(known[role])}; ask the {role.value} which is its own, and replace the key or the "

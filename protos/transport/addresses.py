@@ -95,13 +95,13 @@ def _ascii(host: str) -> str:
         raise HostError(f"{host!r} is not an international name: {error}; give {_EXAMPLE}") from error
 
 
-def checked_address(address: str, *, listening: bool = False) -> str:
+def checked_address(address: str, *, listening: bool = False, forms: str | None = None) -> str:
     """Return host:port with its host checked; with `listening`, port 0 is any free one.
 
     Raises:
         HostError: if it is not host:port, or its host is not one.
     """
-    host, port = parted(address)
+    host, port = parted(address, forms or _ADDRESS)
     host = checked_host(host, listening=listening)
     if port == 0 and not listening:
         raise HostError(f"{address!r} has port 0, which cannot be called; give the port at which the service listens")
@@ -141,19 +141,21 @@ def _each_checked(address: str, check: Callable[[str], str]) -> str:
 
 def _checked_target(address: str) -> str:
     bare = address.removeprefix(HTTPS).removesuffix("/") if address.startswith(HTTPS) else address
-    return f"{HTTPS if address.startswith(HTTPS) else ''}{checked_address(bare)}"
+    return f"{HTTPS if address.startswith(HTTPS) else ''}{checked_address(bare, forms=_TARGET)}"
 
 
-def parted(address: str) -> tuple[str, int]:
-    """Return the host, as it is written, and the port of host:port.
+_ADDRESS = "host:port, such as analyzer.example.org:7401"
+_TARGET = "host:port or https://host:port, such as shuffler.example.org:7301"
+
+
+def parted(address: str, forms: str = _ADDRESS) -> tuple[str, int]:
+    """Return the host, as it is written, and the port of host:port; errors say which `forms` may be given.
 
     Raises:
         HostError: if there is no port from 0 to 65535, or an IPv6 address without brackets before it.
     """
     if "/" in address:
-        raise HostError(
-            f"{address!r} is a URL or a path; give host:port or https://host:port, such as shuffler.example.org:7301"
-        )
+        raise HostError(f"{address!r} is a URL or a path; give {forms}")
     host, _, port = address.rpartition(":")
     if not host or not _PORT.fullmatch(port) or int(port) > LARGEST_PORT:
         raise HostError(f"{address!r} is not host:port with a port from 0 to {LARGEST_PORT}")

@@ -153,8 +153,15 @@ def read_pem(path: Path | bytes | None) -> bytes:
         raise HubbubError("a TLS file is not named; settings need authority, certificate and key")
     try:
         return path.read_bytes()
+    except PermissionError as error:
+        raise HubbubError(
+            f"cannot read {path}: {error.strerror}: this account may not read it; give it the file with chown"
+        ) from error
     except OSError as error:
-        raise HubbubError(f"cannot read {path}: {error.strerror}; `hubbub init` makes keys and certificates") from error
+        raise HubbubError(
+            f"cannot read {path}: {error.strerror}; the operator has the authority's certificate, and makes the others "
+            "and their keys with `hubbub certificate`"
+        ) from error
 
 
 def open_channel(

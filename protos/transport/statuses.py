@@ -96,6 +96,10 @@ _CAUSES = (
     ("WRONG_VERSION_NUMBER", "the server there does not speak TLS; check host and port"),
     ("hostname lookup error", "its host name cannot be resolved; check the host and the name service"),
     ("Connection refused", "no server listens there (connection refused)"),
+    ("http2 header with status: 502", "the proxy in front of it got no answer from it (502)"),
+    ("http2 header with status: 503", "the proxy in front of it does not reach it (503)"),
+    ("http2 header with status: 504", "the proxy in front of it got no answer from it in time (504)"),
+    ("http2 header with status: 429", "the proxy in front of it takes no more calls of this address now (429)"),
     (
         "Socket closed",
         "it closed the connection: it is stopping, it does not accept the caller's certificate, or the port is wrong",

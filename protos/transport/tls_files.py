@@ -111,10 +111,13 @@ def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
         raise TlsCertificateError(_instead(pem, where, "private key")) from error
 
 
+_NEW = "the operator has the authority's certificate, and makes the others and their keys with `hubbub certificate`"
+
+
 def _instead(pem: bytes, where: str, wanted: str) -> str:
     found = what_it_is(pem)
     swapped = found.removeprefix("a ") in {"certificate", "private key"} - {wanted}
-    remedy = "check that certificate and key are not swapped" if swapped else f"use the {wanted} of `hubbub init`"
+    remedy = "check that certificate and key are not swapped" if swapped else _NEW
     return (
         f"{where} has no readable {wanted}: it is {found}{' and damaged' if found == f'a {wanted}' else ''}; {remedy}"
     )

@@ -46,9 +46,7 @@ def check_chain(
         )
     for position, (known, other) in enumerate(zip(stored[sent.first :], sent.releases, strict=False), sent.first):
         if known != other:
-            raise _forked(
-                task, f"at position {position} it has round {other.round} now, and had round {known.round} before"
-            )
+            raise _forked(task, _difference(position, known, other))
     before = [*stored[: sent.first], *sent.releases[:-1]]
     if len({release.round for release in before} | {record.batch.round}) != len(before) + 1:
         raise Refusal(
@@ -58,6 +56,12 @@ def check_chain(
         )
     if head_after(task.id, before) != record.position.head:
         raise _forked(task, f"the head before round {record.batch.round} is not that of the rounds before it")
+
+
+def _difference(position: int, known: Release, other: Release) -> str:
+    if known.round == other.round:
+        return f"its release of round {other.round} has other contents than the one that it sent before"
+    return f"its release at position {position} is of round {other.round} now, and was of round {known.round} before"
 
 
 def _forked(task: Task, what: str) -> Refusal:

@@ -154,7 +154,8 @@ class Incidents:
             found = [met.incident for met in self._open.values() if met.lasts]
         lines, since, why = logs.unreported()
         if lines:
-            text = f"{lines} lines of the log were lost: {why}; work continues, check the destination of its stderr"
+            lost = "1 line of the log was" if lines == 1 else f"{lines} lines of the log were"
+            text = f"{lost} lost: {why}; work continues, check the destination of its stderr"
             found.append(Incident(IncidentKind.LOG, text, since, lines))
         return tuple(sorted(found, key=lambda incident: incident.since))
 

@@ -26,7 +26,7 @@ def is_kept(address: str, schema: Schema) -> bool:
             statement = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema.name, "keyring"))
             row = connection.execute(statement).fetchone()
     except psycopg.Error as error:
-        raise as_store_error(error, address) from error
+        raise as_store_error(error, address, running=False) from error
     return row is None or bool(row[0])
 
 

@@ -50,7 +50,7 @@ def bring_forward(address: str, schema: Schema) -> None:
             _upgrade(connection, schema, address)
     except DBAPIError as error:
         cause = error.orig if isinstance(error.orig, psycopg.Error) else error
-        raise as_store_error(cause, address) from error
+        raise as_store_error(cause, address, running=False) from error
     finally:
         engine.dispose()
 

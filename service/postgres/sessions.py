@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
@@ -45,10 +48,7 @@ _NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_inter
 quarter of an hour. Units: milliseconds, seconds, seconds, and a count. An address may override them."""
 
 _EVENT = "a transaction failed"
-_SERVER = (
-    "make sure that the server answers and accepts this account and its password; a running service then continues by "
-    "itself"
-)
+_SERVER = "make sure that the server answers and accepts this account and its password"
 _FULL = "make room on its disk; the service then continues by itself"
 
 
@@ -60,8 +60,8 @@ def shown(address: str) -> str:
     return f"postgresql://{user}{where}/{parts.get('dbname', '')}"
 
 
-def as_store_error(error: Exception, address: str) -> StoreError:
-    """Return a StoreError that names the server, the cause and the remedy."""
+def as_store_error(error: Exception, address: str, *, running: bool = True) -> StoreError:
+    """Return a StoreError that names the server, the cause and the remedy; `running` if the service serves already."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, (PoolTimeout, TooManyRequests)):
@@ -70,10 +70,10 @@ def as_store_error(error: Exception, address: str) -> StoreError:
         return StoreError("the store is closed; the service is stopping")
     else:
         what = " ".join(str(error).split()) or type(error).__name__
-    return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error)}")
+    return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error, address, running)}")
 
 
-def _remedy(error: Exception) -> str:
+def _remedy(error: Exception, address: str, running: bool) -> str:
     if isinstance(error, psycopg.errors.DiskFull) or getattr(error, "errno", 0) == errno.ENOSPC:
         return _FULL
     if isinstance(error, (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
@@ -82,8 +82,32 @@ def _remedy(error: Exception) -> str:
             "itself"
         )
     if isinstance(error, (psycopg.OperationalError, PoolTimeout, TooManyRequests)):
-        return _SERVER
+        if _UNNAMED in str(error):
+            return _password_file(address)
+        return f"{_SERVER}; a running service then continues by itself" if running else _SERVER
     return "see the server's log; the service continues by itself once the cause is gone"
+
+
+_UNNAMED = "no password supplied"
+"""What libpq says if the server asks for a password and no file has one."""
+
+
+def _password_file(address: str) -> str:
+    """Return what is wrong with the file that has the password: libpq passes over one that it cannot use."""
+    named = conninfo_to_dict(address).get("passfile") or os.environ.get("PGPASSFILE") or Path.home() / ".pgpass"
+    path = Path(str(named))
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        path.read_bytes()
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}"
+    else:
+        fault = (
+            f"is open to others (mode {mode:04o}), so it is passed over; run `chmod 600 {path}`"
+            if mode & 0o077
+            else "has no line for this server, database and account (host:port:database:user:password)"
+        )
+    return f"the password file {path} {fault}"
 
 
 class UnusableError(StoreError):
@@ -129,7 +153,7 @@ class Sessions:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
         except psycopg.Error as error:
-            raise as_store_error(error, address) from error
+            raise as_store_error(error, address, running=False) from error
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self.settled,
             connection_class=connection,

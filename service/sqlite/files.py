@@ -146,6 +146,19 @@ def unusable(path: Path, error: OSError | sqlite3.Error | UnicodeDecodeError) ->
     if is_damage(error):
         return damaged(error, path)
     where = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    return StoreError(
-        f"cannot use the store in {path.parent}: {where}; check the disk, the folder's owner and its permissions"
-    )
+    return StoreError(f"cannot use the store in {path.parent}: {where}; {_remedy(path.parent)}")
+
+
+LEAST_FREE = 1 << 20
+"""Bytes without which a store cannot be opened: SQLite's own errors do not always say that the disk is full."""
+
+
+def _remedy(folder: Path) -> str:
+    """Return what to do about a store that the file system refuses."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(folder)
+        if disk.f_flag & os.ST_RDONLY:
+            return "its disk is mounted read-only; mount it for writing, and start again"
+        if disk.f_bavail * disk.f_frsize < LEAST_FREE:
+            return "its disk is full; make room, and start again"
+    return "check the disk, the folder's owner and its permissions"

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import DELIVERY_SERVICE
-from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.signed_task import SignedTask, not_named
 from hubbub.protos.task.task import Task
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
@@ -87,10 +87,7 @@ class _HopParts:
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> AsyncIterator[_HopParts]:
-    try:
-        identity = Identity.load(settings.identity)
-    except OSError as error:
-        raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
+    identity = Identity.load(settings.identity)
     certificates = ReloadingCertificates(Role.HOP, settings.tls.paths(), settings.identity, clock)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
     successions = load_successions(settings.successions)
@@ -129,7 +126,7 @@ def load_tasks(
     def checked(signed: SignedTask) -> Task:
         task = signed.check(operator, shuffler, successions)
         if hop not in task.identities.hops:
-            raise SignatureError("the task does not name this hop; plan it with this hop's public key in trust/")
+            raise SignatureError(not_named(Role.HOP, hop, *task.identities.hops))
         return task
 
     return {task_id: checked(signed) for task_id, signed in read_tasks(paths, checked).items()}

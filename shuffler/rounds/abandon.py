@@ -36,8 +36,8 @@ async def abandon_round(
     found = _NAMED.fullmatch(named)
     if found is None:
         raise HubbubError(
-            f"--give-up is {named!r:.80}; give TASK:ROUND, that is the beginning of the task's id and the round's "
-            "number"
+            f"--give-up is {named!r:.80}; give TASK:ROUND, that is at least the first 8 digits of the task's id, as "
+            "`hubbub status` shows them, and the round's number"
         )
     with closing(opened()) as store:
         rounds = [each for each in await store.rounds() if each.task_id.hex().startswith(found[1])]

@@ -194,7 +194,7 @@ class RoundLifecycle:
             return "nothing"
         incident = self.incidents.of(_key(round_))
         if incident is not None:
-            return f"{incident.text.removeprefix(self._title(round_))}, since {at(incident.since)}"
+            return f"{incident.text.removeprefix(self._title(round_))} (since {at(incident.since)})"
         if round_.state is RoundState.OPEN:
             full = "; the store takes nothing now" if self.incidents.count(IncidentKind.STORE) else ""
             return self._waiting_open(round_) + full

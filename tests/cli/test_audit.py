@@ -69,6 +69,15 @@ def test_what_makes_no_sense_is_refused(task: Path, name: str, capsys: pytest.Ca
     assert says in error_of([str(task), *words], capsys)
 
 
+def test_an_audit_that_was_not_made_contradicts_nothing(
+    task: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1 says that the system is broken: neither a missing file nor a missing extra does."""
+    assert "No such file" in error_of([str(task.with_name("missing.toml"))], capsys)
+    monkeypatch.setattr("hubbub.cli.app.missing", lambda _command: "hubbub[services] is missing")
+    assert error_of([str(task)], capsys) == "hubbub[services] is missing"
+
+
 def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task.write_text(TASK.replace("minimum_reports", "rounds = 2\nminimum_reports") + OVER_TIME)
     assert "task kiosks asks a question over 2 connected rounds" in error_of([str(task)], capsys)

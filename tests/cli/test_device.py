@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hubbub.cli.app import build
-from hubbub.cli.device import RetryProgress
+from hubbub.cli.device import RetryProgress, naming_ticket
 from hubbub.client import Answer, RecorderCounts, Refusal, Retry, Spending, Unreachable
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.refusals import Reason
@@ -403,3 +403,11 @@ def test_elsewhere_progress_is_told_after_some_seconds_and_seldom(progress: Any,
         clock.now += seconds
         tell(retry(0.2, Refusal(Reason.NOT_READY, "no keys yet")))
     assert said == ["host:7301: no keys yet; trying again now, for 52 s more"] * 2
+
+
+async def test_a_refused_ticket_is_named_with_its_file(client: Client) -> None:
+    client.settings.write_text(f'ticket = "ticket.json"\n{client.settings.read_text()}')
+    refusal = Refusal(Reason.BAD_TICKET, "the ticket is not valid")
+    assert str(naming_ticket(refusal, client.settings)) == f"{client.folder / 'ticket.json'}: the ticket is not valid"
+    other = Refusal(Reason.TOO_LATE, "the round is over")
+    assert naming_ticket(other, client.settings) is other

@@ -15,8 +15,10 @@ import pytest
 
 from hubbub.client import Refusal, Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.deploy.pki.tickets import read_tickets
-from hubbub.protos.identity.keys import Identity, Role
+from hubbub.deploy.pki.tickets import devices_given, read_tickets
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.documents import fingerprint
+from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import SubmissionCaller
@@ -25,7 +27,7 @@ from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
-from support.cli import Ran, hubbub
+from support.cli import Ran, hubbub, hubbub_here
 from support.patience import PATIENCE
 from support.samples import FEW
 
@@ -72,11 +74,31 @@ def test_many_tickets_are_one_a_line_and_may_be_countersigned(tmp_path: Path, ke
 def test_each_name_of_a_list_has_a_file_and_no_ticket_has_a_name(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
     names = tmp_path / "people.txt"
     names.write_text("olga\n\npetra h\n")
-    ran = hubbub("enroll", tmp_path / "tickets", *keys, "--names", names)
+    ran = hubbub("enroll", tmp_path / "tickets", *keys, "--names", names, "--json")
     assert ran.status == 0, ran.err
+    (olga,) = read_tickets(tmp_path / "tickets" / "olga.ticket")
+    assert list(ran.json["names"]) == ["olga", "petra h"]
+    assert ran.json["names"]["olga"] == olga.device.hex() == ran.json["devices"][0]
     files = sorted((tmp_path / "tickets").iterdir())
     assert [file.name for file in files] == ["olga.ticket", "petra h.ticket"]
     assert not any(b"olga" in file.read_bytes() for file in files)
+
+
+def test_whose_tickets_they_are_and_who_signed_them_is_printed(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
+    """So that a wrong --shuffler-key is seen before the tickets are handed out."""
+    ran = hubbub_here("enroll", tmp_path / "tickets.jsonl", *keys, "--devices", "3")
+    operator, shuffler = (load_public(tmp_path / f"{party}.pub.pem") for party in ("operator", "shuffler"))
+    assert ran.out.splitlines()[1:] == [f"for shuffler {fingerprint(shuffler)}", f"signed by {fingerprint(operator)}"]
+
+
+def test_a_folder_of_tickets_is_revoked_as_a_file_is(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
+    (tmp_path / "names.txt").write_text("olga\npetra\n")
+    made = hubbub_here("enroll", tmp_path / "tickets", *keys, "--names", tmp_path / "names.txt", "--json").json
+    assert [each.hex() for each in devices_given((), tmp_path / "tickets")] == made["devices"]
+    one = tmp_path / "tickets" / "petra.ticket"
+    assert [each.hex() for each in devices_given((), one)] == [made["names"]["petra"]]
+    with pytest.raises(HubbubError, match=r"names\.txt: not a ticket, or a part of one"):
+        devices_given((), tmp_path / "names.txt")
 
 
 def test_tickets_are_renewed_for_the_same_devices_one_a_line_and_by_name(
@@ -177,7 +199,7 @@ async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revo
         renew = ("enroll", longer, "--renew", lost, "--days", "700", "--key", folder / "identity.pem")
         assert (await asyncio.to_thread(hubbub, *renew)).status == 0
         revoked = (await keys("revoke", operator, "--tickets", lost)).json
-        assert revoked == {"tickets_redeemed": 20, "devices_revoked": 1}
+        assert revoked == {"devices_given": 1, "tickets_redeemed": 20, "devices_revoked": 1}
         for ticket in (lost, longer):
             pipeline._tickets["lost"] = ticket.read_bytes()
             async with pipeline.device("lost") as device:

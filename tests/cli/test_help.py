@@ -8,7 +8,7 @@ import pytest
 
 from hubbub import __version__
 from hubbub.cli.main import COMMANDS
-from support.cli import hubbub
+from support.cli import hubbub, hubbub_here
 
 
 def test_help_lists_every_command() -> None:
@@ -16,6 +16,16 @@ def test_help_lists_every_command() -> None:
     assert ran.status == 0
     for name in COMMANDS:
         assert f"  {name} " in ran.out
+
+
+@pytest.mark.parametrize("words", [(), ("keys",), ("account",)])
+def test_no_description_is_cut_in_a_narrow_terminal(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    def descriptions(columns: str) -> str:
+        monkeypatch.setenv("COLUMNS", columns)
+        return " ".join(hubbub_here(*words, "--help").out.partition("Commands:")[2].split())
+
+    assert "..." not in descriptions("40")
+    assert descriptions("40") == descriptions("200")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

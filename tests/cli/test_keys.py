@@ -164,7 +164,10 @@ def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder)
     bundle = folder.of("operator") / "tls" / "authority.pem"
     old_bundle, old = bundle.read_bytes(), states(keys("list", shuffler), "authority")["active"]
     for _ in range(2):
-        added = states(keys("add", "authority", operator), "authority")
+        told = keys("add", "authority", operator)
+        # The proxy trusts the shuffler by a copy of this file, and does not look at it again by itself.
+        assert "also that of the proxy, if there is one: reload it" in told["next"]
+        added = states(told, "authority")
         assert added["active"] == old
     shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
     assert states(keys("list", shuffler), "authority") == added
@@ -225,8 +228,13 @@ def test_an_identity_is_succeeded_by_one_that_three_have_signed(folder: Folder) 
     before = states(keys("list", shuffler), "identity")["active"]
     for _ in range(2):
         added = keys("add", "identity", shuffler, "--begins", "2096-01-01T00:00:00Z")
-        assert "have the operator sign" in added["next"]
+        assert added["next"].startswith("the new identity signs from 2096-01-01T00:00:00Z on; have the operator sign")
+        # It is shown before anybody else has signed it.
+        assert [key["since"] for key in added["keys"] if key["state"] == "pending"] == ["2096-01-01T00:00:00Z"]
     draft = draft_of(folder, "shuffler")
+    again = run("add", "identity", shuffler, "--begins", "2097-01-01T00:00:00Z")
+    says = f"a succession that begins 2096-01-01T00:00:00Z is pending; remove {draft} first to set another time"
+    assert (again.status, says in again.err) == (1, True)
     early = run("activate", "identity", shuffler)
     assert (early.status, "is not signed by the operator; sign it with `hubbub sign`" in early.err) == (1, True)
     other = signed_by(folder, draft, Role.ANALYZER)
@@ -248,9 +256,19 @@ def test_an_identity_is_succeeded_by_one_that_three_have_signed(folder: Folder) 
     assert (backward.status, "let the next one begin later" in backward.err) == (1, True)
 
 
-def test_a_retired_identity_is_removed_once_no_round_is_left_that_it_signs(folder: Folder) -> None:
+def test_a_succession_does_not_begin_in_the_past(folder: Folder) -> None:
+    ran = run("add", "identity", settings(folder, "analyzer"), "--begins", "2020-01-01T00:00:00Z")
+    assert (ran.status, "--begins is 2020-01-01T00:00:00Z, which is past; give a later time" in ran.err) == (2, True)
+    assert not list(folder.of("analyzer").glob("succession-*"))
+
+
+def test_a_retired_identity_is_removed_once_no_round_is_left_that_it_signs(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     analyzer = settings(folder, "analyzer")
-    keys("add", "identity", analyzer, "--begins", "2020-01-01T00:00:00Z")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(time, "time", lambda: 1_577_800_000.0)
+        keys("add", "identity", analyzer, "--begins", "2020-01-01T00:00:00Z")
     assert signed_by(folder, draft_of(folder, "analyzer"), Role.OPERATOR).status == 0
     keys("activate", "identity", analyzer)
     found = states(keys("list", analyzer), "identity")

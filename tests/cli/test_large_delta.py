@@ -11,8 +11,9 @@ import structlog
 from hubbub.client.state.store import SubmissionHistory
 from hubbub.client.status import Memory, status_of
 from hubbub.deploy.init.folders import sample
+from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Privacy
+from hubbub.protos.task.task import Privacy, task_content
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_tasks
 from support.certificates import content_of, counts, encode
@@ -93,6 +94,20 @@ def test_signing_warns_of_a_large_delta(tmp_path: Path) -> None:
     ran = hubbub_here("sign", path, "--key", key)
     assert ran.status == 0
     assert "warning: δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little" in ran.err
+    assert ran.out.splitlines()[-1] == "still to sign: shuffler"
+
+
+def test_who_signs_sees_the_whole_task(tmp_path: Path) -> None:
+    key, path = tmp_path / "key.pem", tmp_path / "task.json"
+    PARTIES.shuffler.save(key)
+    path.write_bytes(SignedTask(TASK).signed_by(PARTIES.operator).encode())
+    *shown, signed_line, last = hubbub_here("sign", path, "--key", key).out.splitlines()
+    assert (signed_line, last) == (f"signed task {TASK.name} ({TASK.id.hex()})", "all have signed")
+    lines = dict(line.split(" = ", 1) for line in shown)
+    assert lines["privacy.delta"] == "0.9"
+    assert lines["identities.shuffler"] == fingerprint(PARTIES.shuffler.public)
+    assert lines["queries.0.name"] == f'"{TASK.queries[0].name}"'
+    assert {name.partition(".")[0] for name in lines} == set(task_content(TASK))
 
 
 def test_the_shuffler_warns_at_start_of_a_large_delta(tmp_path: Path) -> None:

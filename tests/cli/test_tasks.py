@@ -486,8 +486,8 @@ def test_results_that_nobody_answers_for_are_an_error(deployment: Path) -> None:
     settings.write_text(re.sub(r"(?m)^analyzer_results = \S+", 'analyzer_results = "127.0.0.1:1"', text))
     ran = hubbub("results", settings, "--task", "z" * 64, "--round", "0", "--wait", "1")
     assert ran.status == 1
-    assert "the call is repeated: the analyzer did not answer" in ran.err
-    assert ran.err.splitlines()[-1].startswith("error: the analyzer did not answer")
+    assert "the call is repeated: the analyzer at 127.0.0.1:1 did not answer" in ran.err
+    assert ran.err.splitlines()[-1].startswith("error: the analyzer at 127.0.0.1:1 did not answer")
 
 
 def test_a_demo_with_a_range_upside_down_is_refused_at_once(tmp_path: Path) -> None:

@@ -27,12 +27,17 @@ from hubbub.deploy.init.proxy import (
     make_proxy,
 )
 from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Role
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in
 from hubbub.shuffler import settings as shuffler_settings
 from support.cli import hubbub
 from support.deployment_files import HOWTO, SYSTEMD, Unit, compose
 from support.haproxy import Running, checked, haproxy, with_parts
+from support.metrics_scrape import Scraped, fetch
+from support.source_tree import ROOT
 
 CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
 PAGE = HOWTO / "public-port.md"
@@ -257,6 +262,26 @@ def test_many_addresses_of_one_network_together_are_refused(tmp_path: Path) -> N
         finally:
             process.kill()
             process.wait()
+
+
+async def test_a_device_and_an_alert_say_that_the_proxy_does_not_reach_the_shuffler(tmp_path: Path) -> None:
+    """As after a change of the TLS authority that the proxy was not given: it answers every call with 503."""
+    rules = (ROOT / "deploy" / "alerts" / "hubbub.yaml").read_text()
+    (name,) = re.findall(r'expr: increase\(haproxy_(\w+)\{proxy="shuffler"\}', rules)
+    with contextlib.ExitStack() as held:
+        bound = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        addresses = [f"fd@{each.fileno()}" for each in bound]
+        make_proxy(tmp_path, Proxy(addresses[0], "127.0.0.1:1", metrics=addresses[1]), Authority.generate(), LOOPBACK)
+        words = [haproxy(), "-db", "-f", str(tmp_path / "haproxy.cfg")]
+        process = subprocess.Popen(words, pass_fds=[each.fileno() for each in bound])  # noqa: ASYNC220
+        held.callback(process.wait)
+        held.callback(process.kill)
+        devices, numbers = ("{}:{}".format(*each.getsockname()) for each in bound)
+        async with open_channel(devices, TLS(tmp_path / "tls" / "authority.pem")) as channel:
+            says = r"the shuffler did not answer: the proxy in front of it does not reach it \(503\)$"
+            with pytest.raises(Unreachable, match=says):
+                await SubmissionCaller(channel).get_round(bytes(32), 0, 20)
+        assert Scraped(fetch(numbers)[1]).total(f"haproxy_{name}", proxy="shuffler") >= 1
 
 
 def test_containers_need_one_line_of_the_shufflers_settings_changed_as_the_guide_says(made: Folder) -> None:

@@ -74,7 +74,10 @@ async def test_an_old_copy_of_either_store_is_noticed_by_the_other_party_until_t
             "refused, forked: the shuffler's releases of task kiosks differ from those that it sent before" in waiting
         )
         (incident,) = (await incident_report(running, Role.ANALYZER)).incidents
-        assert "at position 1 it has round 2 now, and had round 1 before. Its store is an old copy" in incident.text
+        assert (
+            "its release at position 1 is of round 2 now, and was of round 1 before. Its store is an old copy"
+            in incident.text
+        )
         assert await metric(running, Role.ANALYZER, "deliveries_refused_total", reason="forked") >= 1
         assert " forked " in (running.logs / "analyzer.log").read_text()
 

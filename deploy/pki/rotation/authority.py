@@ -55,10 +55,7 @@ class AuthorityRotation:
             made = Authority.generate(after=max(trusted, key=_made))
             made.save_key(pending)
             _write(location, [*trusted, made.certificate])
-        return (
-            f"replace every party's and device's file of authorities by {location.authority}; once all have it, "
-            "run `hubbub keys activate authority`"
-        )
+        return f"{_everywhere(location)}; once all have it, run `hubbub keys activate authority`"
 
     def activate(self, location: KeyLocation) -> str:
         """Issue certificates with the pending authority from now on, and destroy the previous authority's private key.
@@ -87,8 +84,8 @@ class AuthorityRotation:
             raise HubbubError(what) from error
         pending.replace(active)
         return (
-            "make a new certificate for every party (`hubbub keys add certificate`, or `hubbub certificate`); once "
-            "all are in use, run `hubbub keys remove authority`"
+            "make a new certificate for every party, and for the proxy, front ends, readers and monitors if there "
+            "are any (`hubbub certificate`); once all are in use, run `hubbub keys remove authority`"
         )
 
     def remove(self, location: KeyLocation) -> str:
@@ -104,7 +101,16 @@ class AuthorityRotation:
         own = TlsCertificate.of(chain[0], str(location.certificate))
         check_issued(chain, kept, own, "the authorities that would remain")
         _write(location, kept)
-        return f"replace every party's and device's file of authorities by {location.authority}"
+        return _everywhere(location)
+
+
+def _everywhere(location: KeyLocation) -> str:
+    """Return who needs the file of authorities after a change."""
+    # A proxy reads its file when it is loaded, and passes nothing on to a shuffler that it does not trust.
+    return (
+        f"replace the file of authorities of every party, device, reader and monitor by {location.authority}, "
+        "and also that of the proxy, if there is one: reload it afterwards"
+    )
 
 
 def _key_files(location: KeyLocation) -> tuple[Path, Path]:

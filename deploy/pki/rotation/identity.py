@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hubbub.deploy.files import save
 from hubbub.deploy.pki.rotation.key import ORDER, Key, KeyLocation, KeyRequest
-from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import WITNESSES, Succession
@@ -41,7 +41,7 @@ class IdentityRotation:
             return []
         chain = _chain(location)
         ends = [step.since for step in chain[1:]]
-        keys = []
+        keys = [_draft(each) for each in _drafts(location)]
         for step, state, until in zip(chain, _states(chain, time.time()), [*ends, None], strict=True):
             if state is KeyState.RETIRED and step.file is None:
                 continue  # it was removed
@@ -53,22 +53,34 @@ class IdentityRotation:
         """Make an identity, and a succession signed by it and by the previous identity; the witness signs it later.
 
         Raises:
-            HubbubError: if the party is a hop, the last private key is not here, or the time is too early.
+            HubbubError: if the party is a hop, the last private key is not here, or another time than the pending
+                succession's is given.
+            UsageError: if the time is past.
         """
         if location.party is Role.HOP:
             raise HubbubError(
                 "a hop's identity has no successor; make a new one with `hubbub identity`, and name it in new tasks"
             )
         path = _identity_of(location)
-        drafts = sorted(path.parent.glob("succession-*.json"))
+        drafts = _drafts(location)
         if drafts:
-            return _next(Succession.decode(drafts[0].read_bytes()), drafts[0])
+            pending = Succession.decode(drafts[0].read_bytes())
+            if request.begins not in (None, pending.begins):
+                raise HubbubError(
+                    f"a succession that begins {at(pending.begins)} is pending; remove {drafts[0]} first to set "
+                    "another time"
+                )
+            return _next(pending, drafts[0])
         last = _chain(location)[-1]
         if last.file is None:
             raise HubbubError(
                 "the private key of the last identity is not on this machine; run this on the one that has it"
             )
-        begins = int(time.time()) + LEAD_SECONDS if request.begins is None else request.begins
+        now = int(time.time())
+        begins = now + LEAD_SECONDS if request.begins is None else request.begins
+        # Rounds that were prepared since would have records of an identity that no longer signs them.
+        if begins <= now:
+            raise UsageError(f"--begins is {at(begins)}, which is past; give a later time")
         if begins <= last.since:
             raise HubbubError(f"the previous identity signs from {at(last.since)} on; let the next one begin later")
         made, witness = Identity.generate(), _witness(location, request, begins)
@@ -87,8 +99,7 @@ class IdentityRotation:
         Raises:
             HubbubError: if a signature is missing, or the settings name no folder.
         """
-        path = _identity_of(location)
-        drafts = sorted(path.parent.glob("succession-*.json"))
+        drafts = _drafts(location)
         if not drafts:
             return "nothing changed: no succession is pending; make one with `hubbub keys add identity`"
         succession = Succession.decode(drafts[0].read_bytes())
@@ -131,6 +142,17 @@ def _identity_of(location: KeyLocation) -> Path:
     if location.identity is None:
         raise HubbubError("the settings name no identity; add `identity`")
     return location.identity
+
+
+def _drafts(location: KeyLocation) -> list[Path]:
+    """Return the files of successions that are not activated yet."""
+    return sorted(_identity_of(location).parent.glob("succession-*.json"))
+
+
+def _draft(path: Path) -> Key:
+    """Return the shown form of the identity of a succession that is not activated yet."""
+    found = Succession.decode(path.read_bytes())
+    return Key(IdentityRotation.name, path.stem, KeyState.PENDING, fingerprint(found.new), found.begins)
 
 
 def _chain(location: KeyLocation) -> list[_IdentityChange]:
@@ -185,12 +207,14 @@ def _witness(location: KeyLocation, request: KeyRequest, begins: int) -> bytes:
 
 def _next(succession: Succession, draft: Path) -> str:
     missing = succession.missing
+    begins = f"the new identity signs from {at(succession.begins)} on"
+    new = fingerprint(succession.new)
     if missing:
         return (
-            f"have {' and '.join(missing)} sign {draft} (`hubbub sign {draft.name} --key …`), after comparing the "
-            f"fingerprint {fingerprint(succession.new)} over another channel; then run `hubbub keys activate identity`"
+            f"{begins}; have {' and '.join(missing)} sign {draft} (`hubbub sign {draft.name} --key …`), after "
+            f"comparing the fingerprint {new} over another channel; then run `hubbub keys activate identity`"
         )
-    return f"{draft} has all signatures; activate it with `hubbub keys activate identity`"
+    return f"{begins}; {draft} has all signatures; activate it with `hubbub keys activate identity`"
 
 
 def _check_over(location: KeyLocation, began: int) -> None:

@@ -101,7 +101,7 @@ async def test_a_round_in_the_place_of_another_is_refused_as_forked_and_told_unt
     await bench.begin(of_1[1][0], releases=of_1[2])
     bench.chain = kept
     _, records, releases = await prepared(bench, 2)
-    told = "at position 1 it has round 2 now, and had round 1 before"
+    told = "its release at position 1 is of round 2 now, and was of round 1 before"
     await refused(bench, records[0], releases, Reason.FORKED, told, "old copy", "end the task")
     (incident,) = bench.incidents.report().incidents
     assert (incident.kind, told in incident.text) == ("peer", True)
@@ -115,7 +115,13 @@ async def test_a_round_that_is_released_once_more_is_refused_as_forked(bench: Be
     await bench.begin(first[1][0], releases=first[2])
     bench.chain.clear()
     _, records, releases = await prepared(bench, 0)
-    await refused(bench, records[0], releases, Reason.FORKED, "round 0 now, and had round 0 before")
+    await refused(
+        bench,
+        records[0],
+        releases,
+        Reason.FORKED,
+        "its release of round 0 has other contents than the one that it sent before",
+    )
 
 
 async def test_a_record_whose_head_is_not_that_of_the_rounds_before_is_refused(bench: Bench) -> None:
@@ -152,7 +158,7 @@ async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench)
             Reason.BAD_RECORD,
             "not the one",
         ),
-        (ReleaseChunk(0, (own, own)), Reason.FORKED, "round 1 now, and had round 0"),
+        (ReleaseChunk(0, (own, own)), Reason.FORKED, "is of round 1 now, and was of round 0"),
     ):
         await refused(bench, record, wrong, reason, word)
     await bench.begin(record, releases=releases)

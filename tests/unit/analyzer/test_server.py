@@ -218,7 +218,7 @@ async def test_a_second_analyzer_on_the_folder_is_refused(deployment: Deployment
 async def test_a_task_that_names_another_analyzer_is_refused(deployment: Deployment, tmp_path: Path) -> None:
     others = Parties(deployment.parties.operator, deployment.parties.shuffler, Parties.generate().analyzer)
     (tmp_path / "tasks" / "other.json").write_bytes(signed(sample_task(others), others).encode())
-    with pytest.raises(TaskError, match=r"other\.json.*another analyzer"):
+    with pytest.raises(TaskError, match=r"other\.json: this analyzer.s identity is .* as analyzer: put the right"):
         await serve(deployment.settings, stop=asyncio.Event())
 
 

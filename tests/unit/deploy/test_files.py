@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.deploy.files import save
+from hubbub.deploy.files import save, signed_task_in
 from hubbub.deploy.operator.export import write_csv, write_parquet
+from hubbub.protos.errors import TaskError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.queries.randomizers.randomizer import Tally
 from support.samples import QUERIES
@@ -163,3 +164,13 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypa
     with pytest.raises(NotWritten, match="Permission denied; name a file in a folder in which you may write"):
         save(path, b"x")
     assert path.read_bytes() == b"before"
+
+
+def test_a_draft_in_the_place_of_a_task_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "task.toml"
+    path.write_text('name = "usage"\n')
+    with pytest.raises(TaskError, match=rf"{path}: a draft, not a planned task; plan it with `hubbub plan DRAFT.toml"):
+        signed_task_in(path)
+    path.write_text("usage")
+    with pytest.raises(TaskError, match="not a signed task"):
+        signed_task_in(path)

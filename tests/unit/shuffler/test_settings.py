@@ -84,6 +84,15 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
 
 
 @pytest.mark.parametrize(
+    ("setting", "whose"), [("shuffler_control", "operator"), ("delivery_listen", "analyzer"), ("state", "client")]
+)
+def test_the_settings_of_another_party_are_named(tmp_path: Path, setting: str, whose: str) -> None:
+    path = written(tmp_path, f'{setting} = "127.0.0.1:1"\n{COMPLETE}')
+    with pytest.raises(SettingsError, match=f"{path} is the {whose}'s settings file; give the shuffler's$"):
+        load(path)
+
+
+@pytest.mark.parametrize(
     ("line", "name"),
     [
         ('role = "leader"', "role"),

@@ -50,8 +50,8 @@ def results() -> RoundResults:
     return RoundResults(RoundId(bytes(32), "usage", 0), queries, b'{"body":{},"signature":"00"}')
 
 
-def shown(results: RoundResults, simultaneous: bool = False) -> str:
-    printer = Console(width=300, file=io.StringIO())
+def shown(results: RoundResults, simultaneous: bool = False, width: int = 300) -> str:
+    printer = Console(width=width, file=io.StringIO())
     print_results(printer, results, simultaneous)
     text: str = printer.file.getvalue()  # type: ignore[attr-defined]
     return text
@@ -129,6 +129,16 @@ def test_people_read_which_counts_are_not_told_from_zero(results: RoundResults) 
     assert "cdf at 5" in text
     assert "quantile at 0.5, minutes" in text
     assert "2 of 3 categories are significantly different from zero" in text
+
+
+def test_a_narrow_terminal_shows_the_remark_too_and_why_an_estimate_is_outside_its_interval(
+    results: RoundResults,
+) -> None:
+    told = "an interval has possible values only; an estimate without bias may be outside it"
+    for width in (30, 200):
+        text = shown(results, width=width)
+        assert any(line.strip().strip("│").strip().endswith("may be 0") for line in text.splitlines())
+        assert told in text
 
 
 def test_people_may_ask_for_intervals_that_hold_at_once(results: RoundResults) -> None:

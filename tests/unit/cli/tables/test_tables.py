@@ -64,3 +64,16 @@ def test_tables_that_belong_together_have_one_form() -> None:
         "  round  3",
         "keys: nothing",
     ]
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 120])
+def test_no_word_is_cut_in_a_table(width: int) -> None:
+    """rich narrows the widest column below its longest word, if another one is as wide."""
+    table = Table("task", "state", "refused", "waits for", title="at the shuffler")
+    words = ["usage", "0123456789ab", "mixed", "overloaded", "2026-01-01T00:00:10Z)", "analyzer.example.org:7401:"]
+    waits = f"the analyzer at {words[5]} did not answer: no server listens there (since {words[4]}"
+    table.add_row(" ".join(words[:2]), words[2], "duplicate 20, overloaded 2000, too_late 1000, not_enrolled 1", waits)
+    text = io.StringIO()
+    print_table(Console(file=text, width=width, markup=False, emoji=False), table)
+    assert [word for word in words if word not in text.getvalue()] == []
+    assert max(map(len, text.getvalue().splitlines())) <= max(width, 0 if "│" in text.getvalue() else 200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,13 +12,16 @@ from rich.console import Console
 
 from hubbub.cli.commands import status
 from hubbub.cli.tables.status import overview_document, print_overview, status_document
+from hubbub.deploy.init.folders import initialise
 from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
+from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
 from hubbub.protos.task.task import Schedule
+from hubbub.service.settings import load
 from support.samples import Parties, sample_task
 
 TASK = sample_task(Parties.generate(), schedule=Schedule(1000, length=100, grace=50, rounds=4, close="operator"))
@@ -37,7 +41,7 @@ async def closing(
     monkeypatch: pytest.MonkeyPatch, states: dict[int, RoundState], wanted: int | None = None, now: float = 1130.0
 ) -> int:
     class Shuffler:
-        def __init__(self, _channel: object) -> None:
+        def __init__(self, _channel: object, _what: str) -> None:
             pass
 
         async def get_status(self, task_id: bytes, _deadline: float) -> list[RoundStatus]:
@@ -119,9 +123,9 @@ def test_an_overview_shows_whether_hops_work_and_who_knows_more() -> None:
 
 
 async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def asked(address: str, _tls: object) -> frozenset[str]:
+    async def asked(name: str, address: str, _tls: object) -> frozenset[str]:
         if address == "c:7511":
-            raise Unreachable("it did not answer")
+            raise Unreachable(f"{name} at {address} did not answer")
         return frozenset()
 
     async def rounds(_settings: object) -> list[Any]:
@@ -144,9 +148,7 @@ async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeyp
 
     overview = await client.fetch_overview(cast(Any, Chained()))
     assert overview.hops == {"hop-2": frozenset()}
-    assert overview.errors == {
-        "hop-3": "hop-3: it did not answer (c:7511); check that it is running and that the address is right"
-    }
+    assert overview.errors == {"hop-3": "hop-3 at c:7511 did not answer"}
 
 
 def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
@@ -188,13 +190,34 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
         Overview([], [], {}).of_task("flights")
 
 
-def test_an_error_is_located_and_only_silence_asks_if_the_service_runs() -> None:
+def test_only_silence_asks_if_the_service_runs() -> None:
     silent, distrusted = Unreachable("it did not answer"), Distrusted("it is not trusted: its certificate has expired")
-    assert (
-        client.located(silent, "a:1")
-        == "it did not answer (a:1); check that it is running and that the address is right"
-    )
-    assert client.located(distrusted, "a:1") == "it is not trusted: its certificate has expired (a:1)"
+    advice = "^it did not answer; check that it is running and that the address is right$"
+    with pytest.raises(Unreachable, match=advice), client.advising():
+        raise silent
+    with pytest.raises(Distrusted) as caught, client.advising():
+        raise distrusted
+    assert caught.value is distrusted
+
+
+async def test_every_command_names_the_service_that_is_silent_with_its_address_in_one_form(tmp_path: Path) -> None:
+    made = load(initialise(tmp_path / "made").of("operator") / "operator.toml", OperatorSettings, "operator")
+    silent = {"shuffler_control": "127.0.0.1:1", "analyzer_results": "127.0.0.1:2", "hops": ("127.0.0.1:3",)}
+    nowhere = made.model_copy(update=silent)
+    advice = "no server listens there (connection refused); check that it is running and that the address is right"
+    expected = {
+        "shuffler": f"the shuffler at 127.0.0.1:1 did not answer: {advice}",
+        "analyzer": f"the analyzer at 127.0.0.1:2 did not answer: {advice}",
+        "hop-2": f"hop-2 at 127.0.0.1:3 did not answer: {advice}",
+    }
+    assert (await client.fetch_overview(nowhere)).errors == expected
+    for service, asked in {
+        "shuffler": client.close_round(nowhere, TASK.id, 0),
+        "analyzer": client.list_results(nowhere),
+    }.items():
+        with pytest.raises(Unreachable) as caught:
+            await asked
+        assert str(caught.value) == expected[service]
 
 
 def test_states_are_told_apart_in_words() -> None:

@@ -100,8 +100,9 @@ async def test_an_error_without_a_wait_names_the_wait(analyzer: Analyzer) -> Non
 
 async def test_a_round_that_has_not_begun_is_waited_for_by_its_tasks_others(analyzer: Analyzer) -> None:
     analyzer.statuses = [[status(0, AnalysisStage.CERTIFIED, "nothing")]]
-    with pytest.raises(HubbubError, match="has not begun such a round"):
+    with pytest.raises(HubbubError, match="has not begun such a round") as raised:
         await analyzer.ask(RoundFilter("usage", 4), 7)
+    assert "--wait" not in str(raised.value)
     # Asked without a wait first, whether the task has such a round at all.
     assert analyzer.asked == [(4, 0), (4, 5.0), (4, 0), (4, 2.0), (4, 0)]
 
@@ -174,24 +175,22 @@ async def test_an_analyzer_that_restarts_is_waited_for(
     results, said = await analyzer.ask(RoundFilter(), 60)
     assert results.id.round == 0
     assert said[-2:] == [
-        f"the call is repeated: {gone} (analyzer.example:7402); check that it is running and that the address is right",
+        f"the call is repeated: {gone}",
         "the call is repeated: the store takes nothing now",
     ]
     assert analyzer.now <= 4 * waiting.AGAIN_SECONDS
 
 
 @pytest.mark.parametrize("wait", [0.0, 2.5])
-async def test_an_analyzer_that_does_not_come_back_is_named_with_its_address(analyzer: Analyzer, wait: float) -> None:
+async def test_an_analyzer_that_does_not_come_back_is_an_error_in_the_end(analyzer: Analyzer, wait: float) -> None:
     analyzer.failures = [Unreachable("the analyzer did not answer: away")] * 10
-    with pytest.raises(
-        Unreachable, match=r"away \(analyzer\.example:7402\); check that it is running and that the address is right$"
-    ):
+    with pytest.raises(Unreachable, match=r"the analyzer did not answer: away$"):
         await analyzer.ask(RoundFilter(), wait)
     assert (analyzer.now, len(analyzer.failures)) == (wait, 10 - 1 - round(wait + 0.5))
 
 
 async def test_an_analyzer_that_is_not_to_be_trusted_is_not_waited_for(analyzer: Analyzer) -> None:
     analyzer.failures = [Distrusted("the analyzer is not trusted: its TLS certificate has expired")]
-    with pytest.raises(Distrusted, match=r"has expired \(analyzer\.example:7402\)$"):
+    with pytest.raises(Distrusted, match=r"has expired$"):
         await analyzer.ask(RoundFilter(), 60)
     assert analyzer.now == 0

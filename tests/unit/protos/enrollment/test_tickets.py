@@ -156,3 +156,9 @@ SIGNATURE = (
     "1fab1a8e6423ff21a5714f6a0c0ee6f2065a8ba2b19250ed8a884dc1053f300b"
 )
 """Made by this version, November 2026."""
+
+
+@pytest.mark.parametrize("document", [b"kiosk-1", b"", b"\x00\xff", b'{"body":{"device":'])
+def test_what_is_no_ticket_at_all_is_said_to_be_none(document: bytes) -> None:
+    with pytest.raises(SignatureError, match=r"^not a ticket, or a part of one; `hubbub enroll` makes one$"):
+        Ticket.decode(document)

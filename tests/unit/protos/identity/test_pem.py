@@ -45,6 +45,26 @@ def test_one_half_of_an_identity_in_the_place_of_the_other_is_named(tmp_path: Pa
         load_public(private)
 
 
+def test_a_missing_key_is_restored_or_asked_of_its_party_and_never_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "identity.pem"
+    with pytest.raises(SignatureError, match=r"identity\.pem: No such file .*; restore the private key from its copy"):
+        Identity.load(path)
+    with pytest.raises(SignatureError, match=r"No such file .*; get this public key from the party itself$"):
+        load_public(path)
+    path.write_bytes(b"")
+    with pytest.raises(SignatureError, match=r"it is an empty file; restore the private key from its copy"):
+        Identity.load(path)
+
+    def refuse(_path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(SignatureError, match="this account may not read it; give it the file with chown"):
+        Identity.load(path)
+
+
 @pytest.mark.parametrize(
     ("mode", "said"), [(0o600, None), (0o400, None), (0o640, "its group"), (0o444, "everyone"), (0o660, "its group")]
 )

@@ -97,7 +97,7 @@ def test_addresses_have_a_host_and_a_port(given: str, address: str) -> None:
         ("host:65536", "a port from 0 to 65535"),
         ("host:-1", "is not host:port"),
         ("host:٣", "is not host:port"),
-        ("https://host:7301", "is a URL or a path"),
+        ("https://host:7301", r"is a URL or a path; give host:port, such as analyzer\.example\.org:7401$"),
         ("::1:7301", "in brackets"),
         ("host:0", "port 0, which cannot be called"),
         ("0.0.0.0:7301", "for listening only, and cannot be called"),

@@ -79,11 +79,11 @@ WRONG: dict[str, tuple[Callable[[TLS, dict[str, TLS], Path], TLS], str]] = {
     ),
     "a certificate cut short": (
         lambda own, _all, tmp: replace(own, certificate=cut(own.certificate, tmp)),
-        r"cut\.pem has no readable certificate: it is a certificate that was cut short; use",
+        r"cut\.pem has no readable certificate: it is a certificate that was cut short; the operator",
     ),
     "a key cut short": (
         lambda own, _all, tmp: replace(own, key=cut(own.key, tmp)),
-        r"cut\.pem has no readable private key: it is a private key that was cut short; use",
+        r"cut\.pem has no readable private key: it is a private key that was cut short; the operator",
     ),
     "an authority cut short": (
         lambda own, _all, tmp: replace(own, authority=cut(own.authority, tmp)),
@@ -205,6 +205,13 @@ async def test_another_authority_is_named_to_who_calls(
 def test_what_nobody_knows_is_passed_on() -> None:
     found = unreachable("the shuffler", "something new")
     assert (type(found), str(found)) == (Unreachable, "the shuffler did not answer: something new")
+
+
+def test_a_proxy_that_does_not_reach_the_shuffler_is_named() -> None:
+    # What gRPC says if HAProxy answers 503 by itself.
+    found = unreachable("the shuffler", "Received http2 header with status: 503")
+    says = "the shuffler did not answer: the proxy in front of it does not reach it (503)"
+    assert (type(found), str(found)) == (Unreachable, says)
 
 
 def test_a_certificate_of_another_authority_is_refused_where_it_is_shown(own: TLS, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,7 +14,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.service.errors import StoreError
-from hubbub.service.postgres.sessions import Connection, Sessions, check_version, configure, lock
+from hubbub.service.postgres.sessions import Connection, Sessions, as_store_error, check_version, configure, lock
 from hubbub.service.postgres.single_writer import SingleWriterSessions
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
@@ -33,6 +34,29 @@ def test_a_server_that_is_too_old_is_refused_by_its_version(version: int, named:
     with pytest.raises(StoreError, match=refused):
         check_version(cast(Connection, old), address)
     check_version(cast(Connection, SimpleNamespace(info=SimpleNamespace(server_version=140000))), address)
+
+
+def test_a_password_that_no_file_has_is_explained_by_its_file(tmp_path: Path) -> None:
+    """libpq passes over a file that it cannot use, in silence, and then says that no password was supplied."""
+    path = tmp_path / "passwords"
+    address = f"postgresql://user@host/db?passfile={path}"
+    error = psycopg.OperationalError("connection failed: fe_sendauth: no password supplied")
+
+    def told() -> str:
+        return str(as_store_error(error, address, running=False))
+
+    assert told().endswith(f"; the password file {path} cannot be read: No such file or directory")
+    path.write_text("other:5432:db:user:secret\n")
+    path.chmod(0o644)
+    assert told().endswith(f"is open to others (mode 0644), so it is passed over; run `chmod 600 {path}`")
+    path.chmod(0o600)
+    assert told().endswith("has no line for this server, database and account (host:port:database:user:password)")
+
+
+def test_only_a_service_that_runs_is_said_to_continue_by_itself() -> None:
+    error = psycopg.OperationalError("connection refused")
+    assert "continues by itself" in str(as_store_error(error, "postgresql://host/db"))
+    assert str(as_store_error(error, "postgresql://host/db", running=False)).endswith("this account and its password")
 
 
 def test_a_server_that_is_gone_is_given_up_soon_unless_the_address_says_otherwise() -> None:

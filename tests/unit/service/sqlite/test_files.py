@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
 from hubbub.protos.sqlite_versions import APPLICATIONS
 from hubbub.service.errors import StoreError
-from hubbub.service.sqlite.files import create
+from hubbub.service.sqlite.files import create, unusable
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT
 
@@ -196,3 +197,23 @@ def test_a_file_of_another_program_is_told_by_its_application_id(tmp_path: Path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA application_id = 252006674")
     refused(lambda: ShufflerStore(tmp_path), tmp_path, "is not the .* but the file of another program.*0x0f055112")
+
+
+@pytest.mark.parametrize(
+    ("free", "flags", "words"),
+    [
+        (0, 0, "disk I/O error; its disk is full; make room"),
+        (2**30, os.ST_RDONLY, "disk I/O error; its disk is mounted read-only; mount it"),
+        (2**30, 0, "disk I/O error; check the disk, the folder's owner and its permissions"),
+    ],
+)
+def test_a_disk_that_lets_no_store_be_opened_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, flags: int, words: str
+) -> None:
+    """SQLite says the same of all three."""
+
+    class Disk:
+        f_bavail, f_frsize, f_flag = free, 1, flags
+
+    monkeypatch.setattr(os, "statvfs", lambda _folder: Disk)
+    assert words in str(unusable(tmp_path / "shuffler.db", sqlite3.OperationalError("disk I/O error")))

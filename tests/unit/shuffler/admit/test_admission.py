@@ -205,7 +205,7 @@ async def test_round_whose_analyzer_did_not_answer_yet_is_not_ready(tmp_path: Pa
     with pytest.raises(Refusal) as refused:
         await world.admission.get_round(world.task.id, 0)
     assert (refused.value.reason, refused.value.retry_after) == (Reason.NOT_READY, 1.0)
-    assert "analyzer at analyzer:1: did not answer, since 2026-01-01T00:00:10Z" in (await world.status()).waiting_for
+    assert "analyzer at analyzer:1: did not answer (since 2026-01-01T00:00:10Z)" in (await world.status()).waiting_for
     world.analyzer.incident = lambda _call: None
     round_ = (await world.store.rounds())[0]
     await world.until(lambda: world.rounds.waiting_for(round_) == "submissions until 2026-01-01T01:01:00Z")

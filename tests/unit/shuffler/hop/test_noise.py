@@ -387,7 +387,7 @@ async def test_a_round_that_is_kept_from_the_chain_of_releases_is_not_mixed(tmp_
         envelopes = await chain.seal(SYMBOLS, number=1)
         delivery = await chain.delivery(envelopes, number=1)
         message = await refused(chain.deliver(delivery, envelopes), Reason.FORKED)
-        assert "at position 0 it has round 1 now, and had round 0 before" in message
+        assert "its release at position 0 is of round 1 now, and was of round 0 before" in message
         assert await chain.stores[0].batch(delivery.batch) is None
         chain.released = hidden
         again = await chain.delivery(envelopes, number=1)

@@ -96,12 +96,12 @@ async def test_the_operator_learns_whether_it_works_and_nothing_else(tmp_path: P
     deployment = Deployment(tmp_path)
     async with deployment.running() as addresses:
         address = addresses["delivery"]
-        assert await ask_hop(address, deployment.tls["operator"]) == frozenset()
+        assert await ask_hop("hop-2", address, deployment.tls["operator"]) == frozenset()
         with pytest.raises(Refusal) as forbidden:
             await deployment.get_key(address, deployment.task.id, "operator")
         assert forbidden.value.reason is Reason.NOT_ALLOWED
     with pytest.raises(Unreachable):
-        await ask_hop(address, deployment.tls["operator"])
+        await ask_hop("hop-2", address, deployment.tls["operator"])
 
 
 async def test_a_task_that_does_not_name_it_is_refused(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_a_task_that_does_not_name_it_is_refused(tmp_path: Path) -> None:
     others = Parties(deployment.parties.operator, deployment.parties.shuffler, deployment.parties.analyzer)
     deployment.parties, hop = others, deployment.parties
     deployment.write(sample_task(others))
-    with pytest.raises(TaskError, match="does not name this hop"):
+    with pytest.raises(TaskError, match="the task names nobody as hop: put the right identity"):
         async with deployment.running():
             pass
     assert hop.hops

@@ -133,11 +133,11 @@ async def test_an_analyzer_that_knows_another_chain_is_sent_all_and_says_for_its
 
     def forked(call: str) -> None:
         if call == "put":
-            raise Refusal(Reason.FORKED, "at position 1 it has round 1 now, and had round 2 before")
+            raise Refusal(Reason.FORKED, "its release at position 1 is of round 1 now")
 
     world.analyzer.incident = forked
     await mixed(world, 1)
-    assert "refused, forked: at position 1 it has round 1 now" in await until_incident(world, 1)
+    assert "refused, forked: its release at position 1 is of round 1 now" in await until_incident(world, 1)
     releases = tuple(await world.store.releases(world.task.id))
     assert world.analyzer.sent[2] == ReleaseChunk(0, releases)
 

@@ -129,7 +129,7 @@ async def test_status_says_what_each_round_waits_for(operated: World) -> None:
     await operated.until(lambda: "begin" in operated.analyzer.calls)
     await operated.until(lambda: operated.pauses > 3)
     assert (await operated.status()).waiting_for == (
-        "the analyzer at analyzer:1: did not answer, since 2026-01-01T00:00:10Z"
+        "the analyzer at analyzer:1: did not answer (since 2026-01-01T00:00:10Z)"
     )
     operated.analyzer.incident = lambda _call: None
     await operated.over()

@@ -68,7 +68,7 @@ async def test_a_step_that_fails_has_an_incident_at_once_and_goes_on_by_itself(
     assert world.rounds.has_incident(round_)
     (incident,) = world.rounds.incidents.now()
     assert (incident.kind, incident.text) == ("rounds", f"round 0 of flights: another try: {error}")
-    assert world.rounds.waiting_for(round_).startswith(f"another try: {error}, since 2026-01-01T")
+    assert world.rounds.waiting_for(round_).startswith(f"another try: {error} (since 2026-01-01T")
     repaired.set()
     await world.over(RoundState.ERASED)
     await world.until(lambda: world.rounds.incidents.now() == ())

@@ -130,6 +130,7 @@ async def test_such_a_round_is_given_up_by_its_operator(world: World) -> None:
     flip(world.folder, *FLIP["released"])
     for named, says in {
         "everything": "give TASK:ROUND",
+        "cdcd:0": "at least the first 8 digits of the task.s id",
         f"{'0' * 16}:0": "there is no round",
         f"{world.task.id.hex()[:8]}:7": "there is no round",
     }.items():
