@@ -15,7 +15,7 @@ from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.cli.tables.tables import print_table
 
 DIGITS = 4
-"""Significant digits of a promise in words; it is rounded up, so it never promises more than was certified."""
+"""Significant digits of the factor e^ε; it is rounded up, so it never promises more than was certified."""
 
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {rung.sentence}" for rung in rungs)
     smallest = rungs[0].epsilon
     yield (
-        f"ε ≤ {_up(smallest)} means: had one person answered differently, every result would be at most "
+        f"ε ≤ {smallest:.6g} means: had one person answered differently, every result would be at most "
         f"{_up(exp_up(smallest))} times as likely (plus δ)."
     )
 
