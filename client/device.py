@@ -242,8 +242,8 @@ class Device:
 
         Raises:
             UsageError: if the task admits by TLS certificates, because a gateway cannot show a device's certificate.
-            AnswerError, NoRound, OptedOut, OverLimit, KeyRecordError, SignatureError, KeySetChanged, Refusal,
-            Unreachable, StateError: as `submit` does.
+            AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does.
+            KeyRecordError, SignatureError, KeySetChanged, Refusal, Unreachable: as `submit` does.
         """
         return await self._submissions.prepare(self._session.link, answers, round, timeout)
 
