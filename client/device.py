@@ -49,7 +49,7 @@ class Device:
             tasks that admit by certificates (`mtls`), and in no others.
         name: the device's name, if several devices share a state file. It is never sent.
         retrying: how long to try, with which clock, pauses and jitter, and a function to call before each pause.
-        limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may promise. No limits by
+        limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may have. No limits by
             default.
         random: the source of all randomness, the operating system by default.
         clock: returns seconds since 1970, UTC.

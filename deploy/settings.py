@@ -10,7 +10,7 @@ from hubbub.service.settings import Address, Addresses, File, SettingsTable, Tar
 
 
 class PrivacyLimitSettings(SettingsTable):
-    """The `[limits]` table: the most that this device may spend, or that a task may promise; `inf` is no limit."""
+    """The `[limits]` table: the most that this device may spend, or that a task may have; `inf` is no limit."""
 
     epsilon_local_per_day: float = Field(
         default=math.inf, ge=0, description="most local ε in a UTC day, over all tasks with this state file"
@@ -23,9 +23,9 @@ class PrivacyLimitSettings(SettingsTable):
     epsilon: float = Field(
         default=math.inf,
         ge=0,
-        description="most ε that a task may promise for a round; a task that promises more is not answered",
+        description="largest ε of a round that a task may have; a task whose ε is larger is not answered",
     )
-    delta: float = Field(default=math.inf, ge=0, description="most δ that a task may promise")
+    delta: float = Field(default=math.inf, ge=0, description="largest δ that a task may have")
     epsilon_local: float = Field(
         default=math.inf, ge=0, description="largest cap on the local ε of a round that a task may state"
     )

@@ -15,7 +15,7 @@ USUAL_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """The ε that people choose from: errors are shown at these."""
 
 LARGEST_EPSILON = 100.0
-"""The largest ε that a task may promise."""
+"""The largest ε that a task may have."""
 
 CLOSE = 1.005
 """The search ends if ε is known up to this factor: errors are printed to two digits."""

@@ -56,7 +56,7 @@ def print_budget(console: Console, budget: Budget) -> None:
         frees_up = f", frees up at {_time(budget.frees_up)}" if name.endswith("_per_day") else ""
         console.print(f"{name} = {limit:g}: {budget.left[name]:.6g} left{frees_up}", markup=False, soft_wrap=True)
     for name, limit in budget.limits.promised.items():
-        console.print(f"{name} = {limit:g}: the most that a task may promise", markup=False, soft_wrap=True)
+        console.print(f"{name} = {limit:g}: the largest that a task may have", markup=False, soft_wrap=True)
     if not budget.limits.any:
         console.print(
             "no limit is set; see [limits] of the client's settings, or --limit", markup=False, soft_wrap=True
