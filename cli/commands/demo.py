@@ -45,7 +45,7 @@ Delta = Annotated[
     float | None, typer.Option("--delta", help="The δ of that ε. [default: 1e-6, or 0.1 / people if that is less]")
 ]
 LocalEpsilon = Annotated[
-    float, typer.Option("--local-epsilon", help="Largest local ε, the guarantee if all services collude.")
+    float, typer.Option("--local-epsilon", help="Largest ε_local, the guarantee if all services collude.")
 ]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=1, max=100, help="Rounds; every device answers in each. [default: 1]")

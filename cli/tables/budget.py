@@ -45,7 +45,7 @@ def _amounts(spent: Epsilon) -> dict[str, Any]:
 
 def print_budget(console: Console, budget: Budget) -> None:
     """Print a row for each task and one for today, then what is left of each limit."""
-    table = Table("", "rounds", "local ε", "central ε", "at δ", "certified")
+    table = Table("", "rounds", "ε_local", "central ε", "at δ", "certified")
     for column in table.columns[1:]:
         column.justify = "right"
     for task in budget.tasks:

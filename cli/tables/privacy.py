@@ -22,7 +22,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     """Print a certificate's numbers, and who must be honest for which."""
     admission = certificate["admission"]
     table = Table(title="privacy of everyone in the batch", title_justify="left")
-    for column in ("", "reports", "ε ≤", "ε ≥", "ε local", "bound"):
+    for column in ("", "reports", "ε ≤", "ε ≥", "ε_local", "bound"):
         table.add_column(column, justify="left" if column in ("", "bound") else "right")
     for query in certificate["queries"]:
         table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
@@ -39,7 +39,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     console.print(
         f"at δ = {certificate['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the "
-        "true ε is not below it; ε local is that of the device's reports alone",
+        "true ε is not below it; ε_local is that of the device's reports alone",
         markup=False,
         soft_wrap=True,
     )

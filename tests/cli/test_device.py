@@ -280,11 +280,11 @@ async def test_status_says_it_in_words(client: Client) -> None:
     text = (await client.run("device", "status")).out
     lines = {line[:9].strip(): line[10:] for line in text.splitlines()}
     assert lines.pop("warning:").startswith(" = 0.01 is above 0.005 = 0.1 / minimum_reports, so every ε here promises")
-    assert set(lines) == {"task", "now", "next", "to send", "opted out", "local ε", "promise"}
+    assert set(lines) == {"task", "now", "next", "to send", "opted out", "ε_local", "promise"}
     assert lines["now"].endswith("answered and acknowledged")
     assert lines["next"].endswith("not answered")
     assert lines["to send"] == "nothing"
-    assert "spent in 1 round," in lines["local ε"]
+    assert "spent in 1 round," in lines["ε_local"]
 
 
 @pytest.mark.parametrize("words", [("submit", *ANSWERS), ("device", "resend")])
