@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -223,6 +224,14 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
 
 def _proven(verified: Verified) -> list[Finding]:
     """Prove the numbers. Stderr shows each step on a terminal, else each number when it is done."""
+    from hubbub.protos.errors import HubbubError
+
+    try:
+        import_module("flint")
+    except ImportError as error:
+        raise HubbubError(
+            "--rigorous needs python-flint: pip install 'hubbub[rigorous]', in a checkout pip install '.[rigorous]'"
+        ) from error
     from hubbub.verification.proof import prove_certificate
 
     progress, findings = progress_console(), []
