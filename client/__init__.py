@@ -5,11 +5,11 @@ task, the public keys of the operator and the shuffler, a state file and the shu
 there is no trust on first use.
 
     device = Device(
-        Path("flights.json").read_bytes(),
+        Path("task.json").read_bytes(),
         operator_key=Path("operator.pub.pem").read_bytes(),
         shuffler_key=Path("shuffler.pub.pem").read_bytes(),
-        state=Path("device.sqlite"),
-        shuffler="shuffler.example.org:7000",
+        state=Path("device.db"),
+        shuffler="shuffler.example.org:7301",
         authority=Path("authority.pem"),
         ticket=Path("device.ticket"),
     )

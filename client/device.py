@@ -49,7 +49,7 @@ class Device:
             tasks that admit by certificates (`mtls`), and in no others.
         name: the device's name, if several devices share a state file. It is never sent.
         retrying: how long to try, with which clock, pauses and jitter, and a function to call before each pause.
-        limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may promise. No limits by
+        limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may have. No limits by
             default.
         random: the source of all randomness, the operating system by default.
         clock: returns seconds since 1970, UTC.
@@ -242,8 +242,8 @@ class Device:
 
         Raises:
             UsageError: if the task admits by TLS certificates, because a gateway cannot show a device's certificate.
-            AnswerError, NoRound, OptedOut, OverLimit, KeyRecordError, SignatureError, KeySetChanged, Refusal,
-            Unreachable, StateError: as `submit` does.
+            AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does.
+            KeyRecordError, SignatureError, KeySetChanged, Refusal, Unreachable: as `submit` does.
         """
         return await self._submissions.prepare(self._session.link, answers, round, timeout)
 

@@ -57,7 +57,13 @@ Answers = tuple[str, Mapping[str, Value]]
 
 @dataclass
 class Summary:
-    """How many devices the shuffler acknowledged, how many were refused by reason, and each reason's first message."""
+    """What became of many devices' answers.
+
+    Attributes:
+        accepted: how many devices the shuffler acknowledged.
+        refused: how many were refused, by reason.
+        messages: each reason's first message.
+    """
 
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""The limits that an application sets on what its device spends, and on what a task must promise.
+"""The limits that an application sets on what its device spends, and on the (ε, δ) of a task.
 
 Without a limit, nothing is refused.
 """
@@ -18,7 +18,7 @@ OF_PROMISE = ("epsilon", "delta", "epsilon_local")
 
 @dataclass(frozen=True)
 class PrivacyLimits:
-    """The most ε that one device may spend, and the largest (ε, δ) that a task may promise.
+    """The most ε that one device may spend, and the largest (ε, δ) that a task may have.
 
     None, or infinity, sets no limit. A day is a UTC day by the device's clock. A daily limit counts all tasks that
     share the state file. A task's limit counts all rounds of the task, and never resets.

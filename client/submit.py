@@ -84,9 +84,13 @@ class Retry:
 class Retrying:
     """A retry policy with its clock, sleep and randomness, which tests replace.
 
-    `policy` limits how long each request tries, and `progress` is called before each pause. `monotonic` is a clock in
-    seconds that is never set back, and `sleep` waits so many seconds. `random` is the source of the jitter. All
-    requests end at the time `until` of `monotonic`, in addition to the policy of each.
+    Attributes:
+        policy: how long each request tries.
+        monotonic: a clock in seconds that is never set back.
+        sleep: waits so many seconds.
+        random: the source of the jitter.
+        progress: is called before each pause.
+        until: when all requests end by `monotonic`, in addition to the policy of each.
 
     Raises:
         UsageError: if one of them has the wrong type.

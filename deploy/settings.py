@@ -10,24 +10,24 @@ from hubbub.service.settings import Address, Addresses, File, SettingsTable, Tar
 
 
 class PrivacyLimitSettings(SettingsTable):
-    """The `[limits]` table: the most that this device may spend, or that a task may promise; `inf` is no limit."""
+    """The `[limits]` table: the most that this device may spend, or that a task may have; `inf` is no limit."""
 
     epsilon_local_per_day: float = Field(
-        default=math.inf, ge=0, description="most local ε in a UTC day, over all tasks with this state file"
+        default=math.inf, ge=0, description="most ε_local in a UTC day, over all tasks with this state file"
     )
     epsilon_per_day: float = Field(
         default=math.inf, ge=0, description="most central ε in a UTC day, over all tasks with this state file"
     )
-    epsilon_local_per_task: float = Field(default=math.inf, ge=0, description="most local ε in all rounds of a task")
+    epsilon_local_per_task: float = Field(default=math.inf, ge=0, description="most ε_local in all rounds of a task")
     epsilon_per_task: float = Field(default=math.inf, ge=0, description="most central ε in all rounds of a task")
     epsilon: float = Field(
         default=math.inf,
         ge=0,
-        description="most ε that a task may promise for a round; a task that promises more is not answered",
+        description="largest ε of a round that a task may have; a task whose ε is larger is not answered",
     )
-    delta: float = Field(default=math.inf, ge=0, description="most δ that a task may promise")
+    delta: float = Field(default=math.inf, ge=0, description="largest δ that a task may have")
     epsilon_local: float = Field(
-        default=math.inf, ge=0, description="largest cap on the local ε of a round that a task may state"
+        default=math.inf, ge=0, description="largest cap on the ε_local of a round that a task may state"
     )
 
 

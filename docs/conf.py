@@ -41,6 +41,8 @@ python_use_unqualified_type_names = True
 toc_object_entries = False
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
+# Written as they are named: each has an entry of its own.
+autodoc_type_aliases = {"Value": "Value", "Scalar": "Scalar"}
 autodoc_preserve_defaults = True
 # Types of other libraries and of the package's inner modules have no page; some names of the package have two.
 nitpicky = True

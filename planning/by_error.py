@@ -15,7 +15,7 @@ USUAL_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """The ε that people choose from: errors are shown at these."""
 
 LARGEST_EPSILON = 100.0
-"""The largest ε that a task may promise."""
+"""The largest ε that a task may have."""
 
 CLOSE = 1.005
 """The search ends if ε is known up to this factor: errors are printed to two digits."""
@@ -145,11 +145,12 @@ def _unreached(draft: Draft, errors_of: ErrorsOf) -> str:
     except TaskError as error:
         reached = str(error)
     changes = _changes(draft, errors_of)
-    remedy = f"each of these alone reaches it: {', '.join(changes)}" if changes else "no single change here reaches it"
+    alone = f"each of these alone reaches it: {', '.join(changes)}; or state a larger error"
+    remedy = alone if changes else "no single change reaches it: change several, or state a larger error"
     return (
         f"epsilon = {privacy.epsilon:g}, the most that the task allows, does not reach the stated error at "
         f"minimum_reports = {draft.minimum_reports} with epsilon_local = {privacy.epsilon_local:g} ({reached}); "
-        f"{remedy}; or state a larger error"
+        f"{remedy}"
     )
 
 

@@ -98,7 +98,7 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
             ),
             "epsilon_local": DraftKey(
                 f"number above 0, at most {MAXIMUM_EPSILON_LOCAL}",
-                "Cap on the sum of local ε over the queries: what is left if all services collude. One above 20 leaves "
+                "Cap on the sum of ε_local over the queries: what is left if all services collude. One above 20 leaves "
                 "next to nothing then; only a sum by `digits` needs it.",
                 "`8.0`",
             ),
@@ -254,7 +254,7 @@ KINDS: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
             ),
             "epsilon_local": DraftKey(
                 "number above 0, at most 10⁶",
-                "Cap on the local ε over all rounds together.",
+                "Cap on ε_local over all rounds together.",
                 "the one in `[privacy]`",
             ),
         },

@@ -11,7 +11,10 @@ from hubbub.protos.errors import HubbubError
 
 
 class Reason(StrEnum):
-    """Why a call was refused. The value is the reason's name in messages, counts, signed records and metrics."""
+    """Why a call was refused. The value is the reason's name in messages, counts, signed records and metrics.
+
+    It is the member's name in small letters. docs/reference/refusals.md has what each means, and what to do.
+    """
 
     # Signed batch records count refusals by these values, so a value must never change its meaning.
     MALFORMED = "malformed"

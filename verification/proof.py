@@ -17,6 +17,9 @@ from hubbub.verification.certificate import Verified
 LOOSER_WHY = "more than stated, as the proof's intervals are too wide to decide the stated number itself"
 """Why a proven number is more than the stated one, by a factor of at most 1.01 (`accountant.rigorous.prove`)."""
 
+UNPROVEN = "checked, not proven"
+"""What is to be said next to a number that was computed again in floating point, and for which there is no proof."""
+
 CLAIMS_OF_QUERY = 3
 """Numbers of each query that are proven: its ε_local, its ε, and its ε if only this person is honest."""
 
@@ -60,6 +63,18 @@ class Finding:
         """The proven number, never below the stated one; None if nothing was proven."""
         return None if self.proof is None else fraction_up(self.proof.epsilon)
 
+    @property
+    def mark(self) -> str:
+        """What is to be said next to the stated number; nothing if that very number is proven."""
+        if self.proof is None:
+            return "refuted" if self.refuted else UNPROVEN
+        return f"proven only as ε ≤ {self._number}" if self.proof.looser else ""
+
+    @property
+    def _number(self) -> str:
+        """The proven number, rounded up: what is printed must not be less."""
+        return f"{round_up_significant(self.proven or 0.0, 8):.8g}"
+
     def as_text(self) -> str:
         """Return the finding as one line for people: first the proven number, then the stated one."""
         claim, proof = self.claim, self.proof
@@ -67,8 +82,7 @@ class Finding:
             kept = "refuted" if self.refuted else "not proven"
             left = "" if self.fails else "; it was checked in floating point only"
             return f"{kept}: {claim.where}, {claim.member} = {claim.stated}: {self.why_not}{left}"
-        # Rounded up: the printed number must not be less than the proven one.
-        number = f"{round_up_significant(self.proven or 0.0, 8):.8g}" if proof.looser else f"{claim.stated}"
+        number = self._number if proof.looser else f"{claim.stated}"
         stated = f"stated: {claim.stated}; " if proof.looser else "as stated; "
         at = f" at delta {float(proof.delta):g}" if proof.delta else ""
         told = f"{stated}{proof.route}, {proof.terms} summands, {self.seconds:.1f} s"
@@ -100,6 +114,27 @@ def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> d
         if where in content
     }
     return {"queries": proven, **totals}
+
+
+def marks(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[tuple[str, str], str]:
+    """Return a word for each number of the totals that is not proven as stated, by its object and its member.
+
+    A stated number stands without a word only if exactly this number was proven.
+    """
+    totals = findings[CLAIMS_OF_QUERY * len(content["queries"]) :]
+    found = {(each.claim.where, each.claim.member): each.mark for each in totals}
+    unclaimed = {
+        (where, IF_MINIMUM_VALID): UNPROVEN
+        for where in ("round_total", "all_rounds", "horizon")
+        if IF_MINIMUM_VALID in content.get(where, {})
+    }
+    return {place: mark for place, mark in {**unclaimed, **found}.items() if mark}
+
+
+def query_marks(content: Mapping[str, Any], findings: Sequence[Finding], member: str) -> list[str]:
+    """Return for each query the word for one of its numbers, as `marks` has it; empty if it is proven as stated."""
+    by_query = [findings[CLAIMS_OF_QUERY * place :][:CLAIMS_OF_QUERY] for place in range(len(content["queries"]))]
+    return [each.mark for of_query in by_query for each in of_query if each.claim.member == member]
 
 
 def _with_proven(stated: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:

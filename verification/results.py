@@ -43,7 +43,7 @@ BY_PREFIXES = "texts of several rounds' prefixes; find them again with hubbub re
 
 _BANDS = {"simultaneous_lower", "simultaneous_upper"}
 _TEXTS = {"answered", "beginnings", "counts", "kind", "notes"}
-_LOOKED_UP = re.compile(r"of (?:the )?([0-9]{1,8}) candidates")
+_LOOKED_UP = re.compile(r"^of ([0-9]{1,3}(?:,[0-9]{3}){0,2}) looked up, ")
 
 _MEMBERS = {"certificate", "format", "queries", "round", "task"}
 _NAMED = RESULTS.format.partition("/")[0]
@@ -297,7 +297,7 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
     if len(looked_up) != 1 or looked_up[0] is None or "beginnings" in stated:
         raise CountsDiffer(f"{query.name}: it does not state how many texts were looked up")
     # The note has the number of texts that were looked up, which makes the band wider and changes no count.
-    count = int(looked_up[0][1])
+    count = int(looked_up[0][1].replace(",", ""))
     if not len(named) <= count or stated["notes"] != [found_words(len(named), count)]:
         raise CountsDiffer(f"{query.name}: its notes state another number of texts than its table has")
     debiased, rate = query.debiased(batch.tally, batch.dummies), rate_of(count + 1)

@@ -45,7 +45,7 @@ Delta = Annotated[
     float | None, typer.Option("--delta", help="The δ of that ε. [default: 1e-6, or 0.1 / people if that is less]")
 ]
 LocalEpsilon = Annotated[
-    float, typer.Option("--local-epsilon", help="Largest local ε, the guarantee if all services collude.")
+    float, typer.Option("--local-epsilon", help="Largest ε_local, the guarantee if all services collude.")
 ]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=1, max=100, help="Rounds; every device answers in each. [default: 1]")
@@ -138,6 +138,7 @@ ListOption = Annotated[bool, typer.Option("--list", help="List the tasks, then e
 
 
 def command(
+    context: typer.Context,
     task: TaskOption = None,
     devices: DevicesOption = None,
     seed: Seed = 1,
@@ -204,7 +205,7 @@ def command(
         if as_json:
             print_json(document)
         else:
-            _print(document, out, explain)
+            _print(document, out, explain, _given(context))
 
 
 def _list(as_json: bool) -> None:
@@ -304,7 +305,7 @@ def _forget_paths(document: dict[str, Any]) -> None:
         each["certificate"] = each["results"] = None
 
 
-def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
+def _print(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> None:
     from hubbub.cli.tables.privacy import print_privacy, promise
     from hubbub.cli.tables.truth import print_query
 
@@ -325,8 +326,9 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
     if document["noise"] is not None:
         printer.print(_noise(document), markup=False, soft_wrap=True)
     if document["looser_cap"] is not None:
-        printer.print(_looser_cap(**document["looser_cap"]), markup=False, soft_wrap=True)
-    printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
+        shown = document["rounds"][0]["queries"]
+        printer.print(_looser_cap(shown, **document["looser_cap"]), markup=False, soft_wrap=True)
+    printer.print(_next(document, out, explain, given), markup=False, soft_wrap=True)
 
 
 def _explained(document: dict[str, Any]) -> tuple[str, str, str]:
@@ -344,35 +346,69 @@ def _cluster(cluster: dict[str, Any]) -> str:
 
 def _noise(document: dict[str, Any]) -> str:
     """Return what noise of the shuffler does to the errors; the ladder says what it promises."""
-    errors = ", ".join(_error_words(name, **errors) for name, errors in document["noise"].items())
-    return f"With noise of the shuffler the largest standard errors expected are: {errors}."
+    shown = {query["name"]: query for query in document["rounds"][0]["queries"]}
+    errors = [_error_words(shown[name], **errors) for name, errors in document["noise"].items()]
+    # Of other kinds the worst case is another one, such as a text that as many people have as its share allows.
+    everybody = all(shown[name]["kind"] in _WORST_IF_ALL_AGREE for name in document["noise"])
+    case = "At worst, if everybody had one answer," if everybody else "At worst,"
+    return f"{case} the standard error of {', that of '.join(errors)}."
 
 
-def _error_words(name: str, expected_standard_error: float, expected_without_noise: float) -> str:
-    """Return a query's largest standard error, in the unit of its count or sum, and what noise has to do with it."""
-    from hubbub.cli.tables.significant_digits import significant
+_WORST_IF_ALL_AGREE = frozenset({"histogram", "sum", "grouped"})
+"""Kinds of questions whose error is largest if all people have one answer."""
 
-    (error,) = significant((expected_standard_error,), expected_standard_error / 10)
+
+def _error_words(query: dict[str, Any], expected_standard_error: float, expected_without_noise: float) -> str:
+    """Return what a query's largest standard error is of, how large it is, and what noise has to do with it."""
     change = 100 * (expected_standard_error / expected_without_noise - 1)
     words = f"{change:.1f} % more" if change > 0 else f"{-change:.0f} % less"
-    return f"{name} {error} ({words} than without noise)"
+    noise = f"{words} than without noise of the shuffler"
+    return f"{_estimated(query)} would be {_in_units(query, expected_standard_error)} ({noise})"
 
 
-def _looser_cap(epsilon_local: float, expected_standard_errors: dict[str, float]) -> str:
-    """Return what a larger cap on ε_local would bring, and what is given up for it."""
+def _estimated(query: dict[str, Any]) -> str:
+    """Return the estimate whose error is told: a sum if the query has a unit or is one, else a count."""
+    what = "the sum" if query["kind"] == "sum" else "a sum" if query.get("unit") else "a count"
+    return f"{what} of {query['name']}{' in one group' * (query['kind'] == 'grouped')}"
+
+
+def _in_units(query: dict[str, Any], error: float) -> str:
     from hubbub.cli.tables.significant_digits import significant
 
-    errors = ", ".join(
-        f"{name} {significant((error,), error / 10)[0]}" for name, error in expected_standard_errors.items()
-    )
-    option = f"--local-epsilon {epsilon_local:g}"
+    (number,) = significant((error,), error / 10)
+    return f"{number} {query['unit']}" if query.get("unit") else number
+
+
+def _looser_cap(queries: list[dict[str, Any]], epsilon_local: float, expected_standard_errors: dict[str, float]) -> str:
+    """Return what a larger cap on ε_local would bring, and what is given up for it."""
+    shown = {query["name"]: query for query in queries}
+    errors = [_in_units(shown[name], error) for name, error in expected_standard_errors.items()]
     return (
-        f"With {option} they would be: {errors}. Then ε ≤ {epsilon_local:g} is all that a person keeps if everybody "
-        "else works together."
+        f"With --local-epsilon {epsilon_local:g} it would be {' and '.join(errors)}. Then ε ≤ {epsilon_local:g} is all "
+        "that a person keeps if everybody else works together."
     )
 
 
-def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
+_NOT_REPEATED = frozenset({"out", "plot", "explain", "as_json", "listed"})
+"""Options that do not change what the demo asks, and of whom."""
+
+
+def _given(context: typer.Context) -> list[str]:
+    """Return the options of this call that decide what is asked, as they are written, so that a next call has them."""
+    words: list[str] = []
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE" or name in _NOT_REPEATED:
+            continue
+        value = context.params[name]
+        written = getattr(value, "value", value)
+        for each in written if isinstance(written, list | tuple) else [written]:
+            words += [option.opts[0]] if each is True else [option.opts[0], str(each)]
+    return words
+
+
+def _next(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> str:
     """Return the last line: that the certificate was verified, and what to run next."""
     verified = "The certificate was verified: this demo's parties signed it, and every number was computed again."
     hubbub = program()
@@ -380,5 +416,6 @@ def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
         # Of a folder all certificates are verified, and that together they are one history.
         checked = str(out) if len(document["rounds"]) > 1 else document["rounds"][0]["certificate"]
         return f"{verified} Saved to {out}; next: {hubbub} verify {shlex.quote(checked)}"
-    more = "" if explain else f"{hubbub} demo --explain shows how the privacy arises; "
-    return f"{verified} Next: {more}{hubbub} demo --out DIR saves the certificate and the results."
+    again = shlex.join([*shlex.split(hubbub), "demo", *given])
+    more = "" if explain else f"{again} --explain shows how the privacy arises; "
+    return f"{verified} Next: {more}{again} --out DIR saves the certificate and the results."

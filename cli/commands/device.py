@@ -29,7 +29,7 @@ Settings = Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The clien
 def status(settings: Settings, as_json: Json = False) -> None:
     """Show this device's rounds, unsent answers and spent ε.
 
-    It reads the device's state file and calls no service. Local ε is guaranteed by the device's own randomizer, even if
+    It reads the device's state file and calls no service. ε_local is guaranteed by the device's own randomizer, even if
     shuffler and analyzer collude. The ε for the case that they do not collude is in each round's certificate.
 
     Example: hubbub device status deployment/client/client.toml
@@ -193,7 +193,7 @@ def _lines(found: DeviceStatus) -> list[str]:
         f"next      {_described(found.next)}",
         f"to send   {waiting}",
         f"opted out {'yes: nothing is taken or sent' if found.opted_out else 'no'}",
-        f"local ε   {spent}; at most {spending.epsilon_local_left:.6g} more in the rounds to come",
+        f"ε_local   {spent}; at most {spending.epsilon_local_left:.6g} more in the rounds to come",
         f"promise   ε = {found.epsilon:g} at δ = {found.delta:g} a round{cap}, if the services follow the protocol",
         *(() if found.delta_warning is None else (found.delta_warning,)),
     ]

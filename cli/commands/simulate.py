@@ -59,7 +59,7 @@ def command(
         float | None, typer.Option("--delta", help="With --compare: δ of a round. [default: 1e-6]")
     ] = None,
     epsilon_local: Annotated[
-        float | None, typer.Option("--epsilon-local", help="With --compare: largest local ε. [default: 8]")
+        float | None, typer.Option("--local-epsilon", help="With --compare: largest ε_local. [default: 8]")
     ] = None,
     reports: Annotated[
         str | None,
@@ -117,7 +117,7 @@ def command(
     with failures(as_json):
         words = column or []
         if compare is None:
-            _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--epsilon-local": epsilon_local})
+            _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--local-epsilon": epsilon_local})
             _refuse_given({"--reports": reports, "--repeat": repeat, "--plot": plot, "--changes": changes})
             _refuse_given({"--steady-share": steady_share})
             if task is None:
@@ -209,7 +209,7 @@ def _asked(
         return from_file(data, words, [SumSpec.parse(text) for text in sums]), _privacy(*stated)
     if sums or any(each is not None for each in stated):
         raise UsageError(
-            "the task has its own questions, ε and δ; leave out --sum, --epsilon, --delta and --epsilon-local"
+            "the task has its own questions, ε and δ; leave out --sum, --epsilon, --delta and --local-epsilon"
         )
     draft = draft_in(task)
     return read_answers(draft.name, draft.questions, data, words), draft.privacy

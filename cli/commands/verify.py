@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +44,10 @@ TaskId = Annotated[
 ]
 Rigorous = Annotated[
     bool,
-    typer.Option("--rigorous", help="Also prove the numbers, by an independent method in ball arithmetic (slower)."),
+    typer.Option(
+        "--rigorous",
+        help="Also prove each question's numbers, and totals as far as possible, in ball arithmetic (slower).",
+    ),
 ]
 
 
@@ -76,9 +80,10 @@ def command(
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong way;
     totals are proven as far as possible. The output starts with what was proven: the stated epsilon, or at most 1 %
-    more. With --json, epsilon_upper, epsilon_upper_alone and epsilon_local are then the proven numbers, or null if not
-    proven; the stated number is epsilon_upper_stated. epsilon_upper_if_minimum_valid is checked but never proven, so it
-    is null too. The exit status is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
+    more. After the verdict, a number that is not proven as stated is marked. With --json, epsilon_upper,
+    epsilon_upper_alone and epsilon_local are then the proven numbers, or null if not proven; the stated number is
+    epsilon_upper_stated. epsilon_upper_if_minimum_valid is checked but never proven, so it is null too. The exit status
+    is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
 
     Also give the round's results, as hubbub results --json prints them. The command then compares their counts with the
     digest in the certificate, and recomputes the estimates from the counts. A file of results contains its
@@ -93,7 +98,8 @@ def command(
     whole history of their tasks: one chain of releases without a gap, and no round with two certificates. In a folder,
     the .json files are read.
 
-    Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem --rigorous
+    Example: hubbub verify certificate.json --operator-key operator.pub.pem --shuffler-key shuffler.pub.pem
+    --analyzer-key analyzer.pub.pem
     """
     with failures(as_json):
         from hubbub.protos.errors import UsageError
@@ -209,7 +215,7 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
             # Proven numbers come before stated ones, so that nobody mistakes a stated number for a proven one.
             for finding in findings or ():
                 console().print(finding.as_text(), markup=False, soft_wrap=True)
-            _print(verified)
+            _print(verified, findings)
             for each in again:
                 console().print(each.as_text(), markup=False, soft_wrap=True)
     if wrong or failing:
@@ -218,6 +224,14 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
 
 def _proven(verified: Verified) -> list[Finding]:
     """Prove the numbers. Stderr shows each step on a terminal, else each number when it is done."""
+    from hubbub.protos.errors import HubbubError
+
+    try:
+        import_module("flint")
+    except ImportError as error:
+        raise HubbubError(
+            "--rigorous needs python-flint: pip install 'hubbub[rigorous]', in a checkout pip install '.[rigorous]'"
+        ) from error
     from hubbub.verification.proof import prove_certificate
 
     progress, findings = progress_console(), []
@@ -270,11 +284,12 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
     return document
 
 
-def _print(verified: Verified) -> None:
+def _print(verified: Verified, findings: list[Finding] | None) -> None:
     from hubbub.cli.tables.delta_warnings import epsilon_warning
     from hubbub.cli.tables.ladder import ladder_lines
 
     out, content = console(), verified.content
+    marks, upper, local = _marks(content, findings)
     valid = f"the certificate is valid: task {verified.task.name}, round {content['round']}; {_pins_words(verified)}"
     out.print(valid, markup=False, soft_wrap=True)
     worthless = epsilon_warning(content)
@@ -283,23 +298,40 @@ def _print(verified: Verified) -> None:
     out.print(f"  task id: {verified.task.id.hex()}{given}", markup=False, soft_wrap=True)
     admission = verified.admission
     out.print(f"  admission: {admission['mode']}. {admission['words']}", markup=False, soft_wrap=True)
-    for query in content["queries"]:
+    for query, of_upper, of_local in zip(content["queries"], upper, local, strict=True):
         out.print(
             f"  query {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
-            f"ε ≤ {query['epsilon_upper']} (bound: {query['bound']}), ε ≤ {query['epsilon_local']} by the device alone",
+            f"ε ≤ {query['epsilon_upper']} (bound: {query['bound']}{of_upper}), "
+            f"ε ≤ {query['epsilon_local']} by the device alone{of_local}",
             markup=False,
             soft_wrap=True,
         )
     uncounted = len(content["uncounted"])
-    never = f", except {uncounted}: never counted, as the analyzer claims, and charged at the minimum" * bool(uncounted)
-    released = f"by the shuffler's records, it counts every round released so far{never}"
+    was = "1 round was" if uncounted == 1 else f"{uncounted} rounds were"
+    never = f"; {was} never counted, as the analyzer claims, and charged at the minimum" * bool(uncounted)
+    released = f"no released round is missing, by the shuffler's signed records{never}"
     out.print(f"  {released}", markup=False, soft_wrap=True)
-    for line in ladder_lines(content):
+    for line in ladder_lines(content, marks=marks):
         out.print(f"  {line}", markup=False, soft_wrap=True)
     _print_hops(verified)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     _print_signers(verified)
+
+
+def _marks(
+    content: dict[str, Any], findings: list[Finding] | None
+) -> tuple[dict[tuple[str, str], str], list[str], list[str]]:
+    """Return what is said next to numbers that --rigorous did not prove: of the totals, and of both ε of each query."""
+    if findings is None:
+        nothing = [""] * len(content["queries"])
+        return {}, nothing, nothing
+    from hubbub.verification.proof import marks, query_marks
+
+    def after(member: str) -> list[str]:
+        return [f"; {mark}" * bool(mark) for mark in query_marks(content, findings, member)]
+
+    return marks(content, findings), after("epsilon_upper"), after("epsilon_local")
 
 
 def _warn(verified: Verified, others: Sequence[str]) -> None:

@@ -104,7 +104,8 @@ def check_drawable(out: Path, option: str = "--out") -> str:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise DrawingMissing(
-            "drawing needs matplotlib, which is not installed; run pip install 'hubbub[plots]', or use --json alone"
+            "drawing needs matplotlib: pip install 'hubbub[plots]', in a checkout pip install '.[plots]'; or use "
+            "--json alone"
         ) from error
     return ending
 

@@ -33,7 +33,7 @@ ATTACK = "attack"
 class BoundInputs:
     """One point: the mechanism, the reports that hide an honest person, and δ.
 
-    Only a mechanism with a local ε can be asked about several rounds.
+    Only a mechanism with a finite ε_local can be asked about several rounds.
     """
 
     mechanism: AnyMechanism

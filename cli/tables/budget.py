@@ -45,7 +45,7 @@ def _amounts(spent: Epsilon) -> dict[str, Any]:
 
 def print_budget(console: Console, budget: Budget) -> None:
     """Print a row for each task and one for today, then what is left of each limit."""
-    table = Table("", "rounds", "local ε", "central ε", "at δ", "certified")
+    table = Table("", "rounds", "ε_local", "central ε", "at δ", "certified")
     for column in table.columns[1:]:
         column.justify = "right"
     for task in budget.tasks:
@@ -56,7 +56,7 @@ def print_budget(console: Console, budget: Budget) -> None:
         frees_up = f", frees up at {_time(budget.frees_up)}" if name.endswith("_per_day") else ""
         console.print(f"{name} = {limit:g}: {budget.left[name]:.6g} left{frees_up}", markup=False, soft_wrap=True)
     for name, limit in budget.limits.promised.items():
-        console.print(f"{name} = {limit:g}: the most that a task may promise", markup=False, soft_wrap=True)
+        console.print(f"{name} = {limit:g}: the largest that a task may have", markup=False, soft_wrap=True)
     if not budget.limits.any:
         console.print(
             "no limit is set; see [limits] of the client's settings, or --limit", markup=False, soft_wrap=True

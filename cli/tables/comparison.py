@@ -88,7 +88,7 @@ def print_comparison(console: Console, document: dict[str, Any]) -> None:
     title = f"{document['name']}, ε = {document['epsilon']:g} at δ = {document['delta']:g}"
     table = Table(title=f"{title}, {document['repetitions']} rounds each", title_justify="left")
     what = document["compares"]
-    for column in ("reports", what, "local ε", "statistic", "promised", "seen", "covered", ""):
+    for column in ("reports", what, "ε_local", "statistic", "promised", "seen", "covered", ""):
         table.add_column(column, justify="left" if column in (what, "statistic", "") else "right")
     for each in sorted(document["compared"], key=lambda one: int(one["reports"])):
         for row in each["statistics"]:

@@ -48,6 +48,10 @@ _COSTS = (
     "k: the answers that a report distinguishes; ε_local: what the query promises if all services collude; "
     "ε by itself: what this query costs by itself, without the other queries"
 )
+_COSTS_BY_NOISE = f"{_COSTS}, by the shuffler's noise, even if everybody else lies"
+
+WHOLE_FROM = 1000
+"""A range from here on is printed as a whole number."""
 
 _MORE = "--compare shows the errors if the shuffler adds nothing, dummies or noise, under several caps on ε_local"
 
@@ -65,7 +69,8 @@ def print_plan(printer: Console, planned: Plan, budget: BudgetForecast, more: Co
     draft, privacy = planned.draft, planned.draft.privacy
     _say(printer, _promise_text(planned))
     _print_queries(printer, planned)
-    _say(printer, _ERRORS, _COSTS, stated_text(planned), unstated_text(planned))
+    costs = _COSTS_BY_NOISE if hides_everyone(planned) else _COSTS
+    _say(printer, _ERRORS, costs, stated_text(planned), unstated_text(planned))
     if more.by_epsilon:
         print_errors_by_epsilon(printer, planned, more.by_epsilon)
     if more.alternatives:
@@ -145,7 +150,7 @@ def _noise_left_out(planned: Plan) -> list[str]:
 
 def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
     total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
-    cost = f"one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
+    cost = f"if everyone is honest, one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
     if budget.rounds > 1:
         cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
     which, verb = (f"all {budget.rounds} rounds", "cost") if budget.rounds > 1 else ("one round", "costs")
@@ -277,11 +282,11 @@ def _print_queries(printer: Console, planned: Plan) -> None:
             symbols = symbols_named(each.query) or "any text" if isinstance(each, PlannedQuery) else ""
             table.add_row(
                 each.name,
-                str(symbols),
+                f"{symbols:,}" if isinstance(symbols, int) else symbols,
                 f"{each.epsilon_local:.4f}",
                 f"{each.epsilon_upper:.4f}",
                 *significant((each.expected_error, half_width(each)), each.expected_error),
-                f"{each.widest:.6g}",
+                f"{each.widest:,.0f}" if each.widest >= WHOLE_FROM else f"{each.widest:.6g}",
             )
     print_table(printer, table)
 

@@ -39,11 +39,12 @@ def print_alternatives_alone(console: Console, found: Found, own: float | None) 
     for name, rows in found.items():
         counts = list(dict.fromkeys(count for each in rows for count in each.errors or ()))
         table = Table("added", title=f"{name}: if the shuffler adds", title_justify="left")
-        for column in ("cap", "ε_local", "dummies", "std. error", *(f"at {count:,}" for count in counts)):
+        at = [f"at {count:,}" for count in counts]
+        for column in ("cap", "ε_local", "added reports", "std. error", *at):
             table.add_column(column, justify="right")
         for caps, each in _joined(rows):
             table.add_row(each.added, _caps(caps, own), *_numbers(each, counts))
-        print_table(console, table)
+        print_table(console, table, spare=at)
     console.print(_READING, markup=False, soft_wrap=True)
 
 
@@ -54,8 +55,8 @@ def alternatives_words(found: Found, notes: Sequence[str] = ()) -> list[str]:
 
 
 _READING = (
-    "cap: that on ε_local of the task, which its queries share; ε_local: this query's; dummies: on average in a batch; "
-    "std. error: the worst case; at c: that of a count of c people"
+    "cap: that on ε_local of the task, which its queries share; ε_local: this query's; added reports: on average in a "
+    "batch; std. error: the worst case; at c: that of a count of c people"
 )
 
 
@@ -89,7 +90,7 @@ def _joined(rows: Sequence[Alternative]) -> list[tuple[list[float | None], Alter
 def _numbers(each: Alternative, counts: Sequence[int]) -> tuple[str, ...]:
     errors = each.errors or {}
     local, error = each.epsilon_local or 0.0, each.error or 0.0
-    at = (f"{errors[count]:.3g}" if count in errors else "" for count in counts)
+    at = (significant((errors[count],), errors[count] / 10)[0] if count in errors else "" for count in counts)
     return (f"{local:.2f}", f"{each.dummies:,}", significant((error,), error)[0], *at)
 
 
@@ -104,10 +105,15 @@ def stated_text(planned: Plan) -> str | None:
     if planned.epsilon_most is None:
         return None
     stated = ", ".join(f"{name} {error:g}" for name, error in draft.errors)
+    alike = len(draft.errors) > 1 and len({error for _, error in draft.errors}) == 1
+    same = (
+        "; one number is stated for all of them, each in its own unit: people of a count, the unit of the answers of a "
+        "sum"
+    )
     return (
         f"planned by error: ε = {draft.privacy.epsilon:g} is the least found that reaches the stated standard errors "
         f"({stated}); epsilon = {planned.epsilon_most:g} in the draft was the most. δ, minimum_reports, the cap on "
-        "ε_local, weights, dummies and noise stay as the draft has them"
+        f"ε_local, weights, dummies and noise stay as the draft has them{same * alike}"
     )
 
 

@@ -15,14 +15,14 @@ from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.cli.tables.tables import print_table
 
 DIGITS = 4
-"""Significant digits of a promise in words; it is rounded up, so it never promises more than was certified."""
+"""Significant digits of the factor e^ε; it is rounded up, so it never promises more than was certified."""
 
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     """Print a certificate's numbers, and who must be honest for which."""
     admission = certificate["admission"]
     table = Table(title="privacy of everyone in the batch", title_justify="left")
-    for column in ("", "reports", "ε ≤", "ε ≥", "ε local", "bound"):
+    for column in ("", "reports", "ε ≤", "ε ≥", "ε_local", "bound"):
         table.add_column(column, justify="left" if column in ("", "bound") else "right")
     for query in certificate["queries"]:
         table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
@@ -39,7 +39,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     console.print(
         f"at δ = {certificate['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the "
-        "true ε is not below it; ε local is that of the device's reports alone",
+        "true ε is not below it; ε_local is that of the device's reports alone",
         markup=False,
         soft_wrap=True,
     )
@@ -62,7 +62,7 @@ def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {rung.sentence}" for rung in rungs)
     smallest = rungs[0].epsilon
     yield (
-        f"ε ≤ {_up(smallest)} means: had one person answered differently, every result would be at most "
+        f"ε ≤ {smallest:.6g} means: had one person answered differently, every result would be at most "
         f"{_up(exp_up(smallest))} times as likely (plus δ)."
     )
 

@@ -8,7 +8,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.accountant.numbers import round_up_significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.comparison import RandomizerCandidate
 
@@ -21,6 +20,12 @@ _MEANINGS = {
     "direct": "direct: in every round a device reports yes or no at random with probability gamma, and otherwise its "
     "own state",
 }
+
+
+_READING = (
+    "at c: standard error of a count of c people; largest: that of an answer which at most the `share` of the people "
+    "have"
+)
 
 
 def meanings(kinds: Iterable[str]) -> list[str]:
@@ -41,7 +46,9 @@ def print_candidates(
     """Print a row for each candidate, with the chosen one marked and named, then why others do not apply."""
     counts = list(dict.fromkeys(count for each in candidates for count in each.errors))
     table = Table("randomizer")
-    for column in ("dummies", "ε_local", "ε ≤", *(f"error at {count:,}" for count in counts), "largest"):
+    some = any(each.dummies for each in candidates)
+    at = [f"at {count:,}" for count in counts]
+    for column in (*(["dummies"] if some else []), "ε_local", "ε ≤", *at, "largest"):
         table.add_column(column, justify="right")
     for each in candidates:
         if each.chosen is None:
@@ -50,8 +57,10 @@ def print_candidates(
         costs = (f"{each.chosen.epsilon_local:.4f}", f"{each.chosen.epsilon_upper:.4f}")
         # In the first cell, which a narrow terminal shows too.
         name = f"{_named(each)} (chosen)" if each is chosen else _named(each)
-        table.add_row(name, f"{each.dummies:,}", *costs, *errors, f"{each.largest:.4g}")
-    print_table(console, table)
+        added = [f"{each.dummies:,}"] if some else []
+        table.add_row(name, *added, *costs, *errors, f"{each.largest:.4g}")
+    print_table(console, table, spare=at)
+    console.print(_READING, markup=False, soft_wrap=True)
     if chosen is not None:
         console.print(_chosen_text(candidates, chosen), markup=False, soft_wrap=True)
     for each in candidates:
@@ -63,13 +72,9 @@ def _chosen_text(candidates: Sequence[RandomizerCandidate], chosen: RandomizerCa
     with_dummies = any(each.dummies != chosen.dummies for each in candidates)
     among = f" of those with {chosen.dummies:,} dummies" if with_dummies else ""
     return (
-        f"chosen: {_named(chosen)}, with an error of at most {_up(chosen.largest)}, the least{among}; a task asks "
-        f'for it with randomizer = "{chosen.kind}"'
+        f"chosen: {_named(chosen)}, as its largest error, {chosen.largest:.4g}, is the least{among}; a task asks for "
+        f'it with randomizer = "{chosen.kind}"'
     )
-
-
-def _up(error: float) -> str:
-    return f"{round_up_significant(error, 4):.4g}"
 
 
 def _named(candidate: RandomizerCandidate) -> str:

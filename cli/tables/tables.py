@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 
-def print_table(console: Console, table: Table) -> None:
+def print_table(console: Console, table: Table, spare: Sequence[str] = ()) -> None:
     """Print a table whose cells are texts; if the terminal is too narrow, print each row as lines of name and value.
 
-    Cells that are longer than their column are wrapped at words; a number never is.
+    Cells that are longer than their column are wrapped at words; a number never is. `spare` are headers of columns
+    that are left out, the last first, if the table then fits.
     """
-    print_tables(console, [table])
+    _prepare(table)
+    every = list(table.columns)
+    for count in range(len(spare) + 1):
+        left_out = spare[len(spare) - count :]
+        table.columns = [replace(each) for each in every if each.header not in left_out]
+        for place, column in enumerate(table.columns):
+            column._index = place
+        if _least(console, table) <= console.width:
+            _fit(console, table)
+            console.print(table)
+            return
+    table.columns = every
+    print_records(console, table)
 
 
 def print_tables(console: Console, tables: Sequence[Table]) -> None:
     """Print tables that belong together, all in one form: as lines if the terminal is too narrow for one of them."""
-    for column in (column for table in tables for column in table.columns):
-        column.overflow = "fold"
-        column.no_wrap = column.no_wrap or column.justify == "right"
+    for table in tables:
+        _prepare(table)
     if all(_least(console, table) <= console.width for table in tables):
         for table in tables:
             _fit(console, table)
@@ -29,6 +42,12 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
         return
     for table in tables:
         print_records(console, table)
+
+
+def _prepare(table: Table) -> None:
+    for column in table.columns:
+        column.overflow = "fold"
+        column.no_wrap = column.no_wrap or column.justify == "right"
 
 
 def print_records(console: Console, table: Table) -> None:

@@ -17,6 +17,9 @@ from hubbub.queries.estimation.estimates import BEGINNING
 BAR_WIDTH = 12
 """Characters of the longest bar."""
 
+BARS = " "
+"""Header of the column of bars, which is left out if the table is too wide; that of the names is empty."""
+
 
 def print_query(console: Console, document: Mapping[str, Any]) -> None:
     """Print a query's document as a table; several counts get bars."""
@@ -37,13 +40,13 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
     for column in ("", "truth", "estimate", "standard error", "95 % interval"):
         table.add_column(column, justify="left" if column == "" else "right")
     if bars:
-        table.add_column("")
+        table.add_column(BARS)
     longest = max((row["estimate"] for row in document["estimates"] if row["statistic"] in _PEOPLE), default=0.0)
     for row in document["estimates"]:
         cells = _cells(row)
         bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
         table.add_row(*cells, *bar)
-    print_table(console, table)
+    print_table(console, table, spare=[BARS])
     for note in document.get("notes", ()):
         console.print(note, markup=False, soft_wrap=True)
     if document.get("raw_mean") is not None:

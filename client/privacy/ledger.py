@@ -199,10 +199,9 @@ def _check_promise(round_number: int, answer_cost: AnswerCost) -> None:
         promised = answer_cost.promise[name]
         if promised > limit:
             raise OverLimit(
-                f"round {round_number} of task {answer_cost.task_cost.name} is not answered: the task "
-                f"promises {name} = "
+                f"round {round_number} of task {answer_cost.task_cost.name} is not answered: the task has {name} = "
                 f"{promised:.9g}, and this device allows at most {name} = {limit:.9g}; ask the operator for a task "
-                "that promises more privacy, or raise the limit",
+                f"whose {name} is smaller, or raise the limit",
                 limit=name,
                 value=limit,
                 spent=0.0,

@@ -124,7 +124,7 @@ class Submissions:
         except Refusal as refusal:
             # Only a refusal for good erases the submission; after any other it may be sent again.
             if refusal.reason not in OVER:
-                raise explained(refusal, self._told(stored)) from refusal
+                raise explained(refusal, self._told(stored, refusal.reason)) from refusal
             await self._work.settle(stored.of, refusal.reason.value)
             raise
         except Unreachable as error:
@@ -224,9 +224,23 @@ class Submissions:
             await enrolled.prove(link, outcome.destination, name, entry.submission, retrying, anew=True)
         raise Refusal(outcome.reason, outcome.message)
 
-    def _told(self, stored: Stored) -> str:
+    def _told(self, stored: Stored, reason: Reason | None = None) -> str:
         until = datetime.fromtimestamp(self._session.task.schedule.cut(stored.of.number), UTC)
         earlier = "" if stored.used else "given earlier "
         kept = f"the answers {earlier}to round {stored.of.number} are kept on this device, randomized"
         unused = "" if stored.used else ", and those of this call are not used"
-        return f"{kept}{unused}: resend them, or submit again, before {until:%Y-%m-%dT%H:%M:%SZ}"
+        first = "put a new ticket in place, then " if reason in _TICKET_IS_SPENT else ""
+        forever = "revoking is for good: " if reason is Reason.REVOKED else ""
+        return f"{kept}{unused}: {forever}{first}resend them, or submit again, before {until:%Y-%m-%dT%H:%M:%SZ}"
+
+
+_TICKET_IS_SPENT = frozenset(
+    {
+        Reason.REVOKED,
+        Reason.CREDENTIAL_EXPIRED,
+        Reason.BAD_TICKET,
+        Reason.TICKET_EXPIRED,
+        Reason.TICKET_REDEEMED,
+    }
+)
+"""Reasons for which the same ticket or credential is refused again, however often."""

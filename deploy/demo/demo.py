@@ -271,7 +271,10 @@ def _pipeline(
 
         databases = stack.enter_context(new_databases(options.postgres))
     except ModuleNotFoundError as error:
-        raise HubbubError(f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]'") from error
+        raise HubbubError(
+            f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]', in a checkout pip install "
+            "'.[demo,postgres,cluster]'"
+        ) from error
     # Optional questions have smaller batches: the lower limit keeps all batches of a round on the same path.
     spark_from = None if spark_missing(devices) else SPARK_FROM // 2
     return LocalCluster(freeze, directory, databases=databases, hops=options.hops, spark_from=spark_from)

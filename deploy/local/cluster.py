@@ -70,7 +70,7 @@ class LocalCluster(LocalPipeline):
         directory: the folder for everything; it also has `parties/standby` and the front ends' folders.
         databases: the two empty databases of the stores.
         hops: how many shufflers there are in the chain.
-        front ends: how many processes answer devices.
+        frontends: how many processes answer devices.
         spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
 
     Raises:

@@ -148,7 +148,7 @@ def ladder() -> str:
     canvas.text(
         20,
         62 + 70 * len(RUNGS) + 24,
-        "Each rung believes fewer parties than the one above it, and its ε is larger or the same.",
+        "Each rung believes fewer parties than the one above it, and its ε is larger.",
         "small",
     )
     return canvas.svg()

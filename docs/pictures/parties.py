@@ -30,7 +30,7 @@ STEPS: Sequence[Sequence[str]] = (
     ("encode, randomize,", "seal twice, submit"),
     ("open the outer layer,", "permute, release, erase"),
     ("open the inner layer,", "count, estimate, certify"),
-    ("verify: check, recompute", "and prove the numbers"),
+    ("verify: check signatures,", "recompute every number"),
 )
 """What each of them does with a report."""
 
@@ -179,7 +179,7 @@ VERIFIER = Party(
     can=(
         "check every signature",
         "compute every ε again",
-        "prove them, with --rigorous",
+        "prove each question's ε, with --rigorous",
         "make the estimates again from the counts",
         "check a whole history",
     ),

@@ -152,12 +152,10 @@ def _bennett(over: float) -> float:
 
 def found_words(found: int, candidates: int) -> str:
     """Return a sentence: how many of the candidates stand out."""
-    rate = f"false-discovery rate {FALSE_DISCOVERIES:.0%}"
+    chance = f"on average at most {100 * FALSE_DISCOVERIES:g} % of those listed are there by chance alone"
     if not found:
-        return f"none of the {candidates} candidates stands out of the noise ({rate})"
-    return (
-        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up covers them"
-    )
+        return f"of {candidates:,} looked up, none is listed: {chance}"
+    return f"of {candidates:,} looked up, {found:,} {'is' if found == 1 else 'are'} listed: {chance}"
 
 
 def _decoded(debiased: Debiased, symbols: np.ndarray) -> Decoded:

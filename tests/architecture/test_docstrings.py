@@ -1,9 +1,11 @@
 """Every public method says what it does once: where it is promised, or where it is written if nobody promised it."""
 
 import ast
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from extensions.docstrings import ENTRY, SECTION
 from support.source_tree import MODULES, ROOT
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -92,3 +94,25 @@ def test_the_check_itself_sees_silence_and_copies() -> None:
     )
     assert copied(methods(repeating), known) == ["Kept.get"]
     assert copied(methods(saying_more), known) == []
+
+
+def misplaced(source: str) -> list[str]:
+    """Lines of sections of docstrings that begin as an entry does, and are none: they would be part of another's."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        lines = ((ast.get_docstring(node) or "") if documented else "").split("\n")
+        for number, line in enumerate(lines):
+            if SECTION.match(line):
+                entries = "\n".join(lines[number + 1 :]).partition("\n\n")[0]
+                begin = [each for each in textwrap.dedent(entries).split("\n") if each and not each.startswith(" ")]
+                found += [each for each in begin if not ENTRY.match(each)]
+    return found
+
+
+def test_each_entry_of_a_section_begins_with_its_names_on_one_line() -> None:
+    assert {str(path): found for path in MODULES if (found := misplaced(path.read_text()))} == {}
+    section = 'def f():\n    """Do.\n\n    Raises:\n        A, B: if so,\n            or not.\n        {}\n    """\n'
+    assert misplaced(section.format("C: else.")) == []
+    assert misplaced(section.format("two words: else.")) == ["two words: else."]
+    assert misplaced(section.format("C, D,\n        E: else.")) == ["C, D,"]

@@ -37,7 +37,7 @@ def test_a_million_texts_of_a_million_people_have_the_errors_that_are_promised()
 
 
 def test_a_cap_on_the_local_epsilon_is_kept() -> None:
-    found = asked("--reports", "1000000", "--local-epsilon-cap", "8")
+    found = asked("--reports", "1000000", "--local-epsilon", "8")
     applying = [each for each in found["candidates"] if each["applies"]]
     assert all(each["epsilon_local"] <= 8 for each in applying)
     assert min(each["standard_error_at"]["0"] for each in applying) <= 36.7

@@ -34,7 +34,7 @@ def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
 
 
 def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
-    ran = hubbub(*ASKED, "--reports", "10000", "--epsilon-local", "2")
+    ran = hubbub(*ASKED, "--reports", "10000", "--local-epsilon", "2")
     assert ran.status == 0
     assert "chosen: " in ran.out
     assert "vector and sampled assume that 100% of the honest devices answer every round (--steady-share)" in ran.out
@@ -62,7 +62,7 @@ def test_noise_is_shown_and_refused_of_what_takes_none() -> None:
         (("--steady-share", "0"), "steady_share is 0.0"),
         (("--delta", "0"), "delta is 0.0"),
         (("--noise", "some"), "noise is 'some'; give one of none, auto, always"),
-        (("--epsilon-local", "-1"), "epsilon_local cap is -1.0"),
+        (("--local-epsilon", "-1"), "epsilon_local cap is -1.0"),
     ],
 )
 def test_values_out_of_range_are_bad_use(wrong: tuple[str, str], told: str) -> None:

@@ -148,7 +148,7 @@ def test_calibration_takes_share_dummies_and_cap() -> None:
     plain = account(*crowd)
     assert account(*crowd, "--honest-share", "0.8")["gamma"] > plain["gamma"]
     assert account(*crowd, "--dummies", "2000")["gamma"] < plain["gamma"]
-    capped = account(*crowd, "--local-epsilon-cap", "2")
+    capped = account(*crowd, "--local-epsilon", "2")
     assert capped["epsilon_local"] <= 2
     assert capped["gamma"] > plain["gamma"]
 

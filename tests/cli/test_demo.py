@@ -5,7 +5,6 @@ Most run in this process: those that are interrupted, and `make demo`, start fro
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -15,7 +14,8 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from hubbub.cli.commands.demo import AdmissionMode, _looser_cap
+from hubbub.cli.commands import demo
+from hubbub.cli.commands.demo import AdmissionMode, _looser_cap, _noise
 from hubbub.deploy.local.cluster import spark_missing
 from hubbub.protos.task.admission import Mode
 from support.cli import Ran, hubbub_here
@@ -192,10 +192,36 @@ def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(trips: tuple[
 
 
 def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
-    assert _looser_cap(20.0, {"carrier": 6.491, "delay": 1880.0}) == (
-        "With --local-epsilon 20 they would be: carrier 6.49, delay 1,880. Then ε ≤ 20 is all that a person keeps if "
+    shown = [{"name": "carrier", "kind": "histogram"}, {"name": "delay", "kind": "sum", "unit": "minutes"}]
+    assert _looser_cap(shown, 20.0, {"carrier": 6.491, "delay": 1880.0}) == (
+        "With --local-epsilon 20 it would be 6.49 and 1,880 minutes. Then ε ≤ 20 is all that a person keeps if "
         "everybody else works together."
     )
+    noise = {
+        "carrier": {"expected_standard_error": 72.0, "expected_without_noise": 71.6},
+        "delay": {"expected_standard_error": 7040.0, "expected_without_noise": 9000.0},
+    }
+    assert _noise({"rounds": [{"queries": shown}], "noise": noise}) == (
+        "At worst, if everybody had one answer, the standard error of a count of carrier would be 72.0 (0.6 % more "
+        "than without noise of the shuffler), that of the sum of delay would be 7,040 minutes (22 % less than without "
+        "noise of the shuffler)."
+    )
+    texts = {"texts": noise["carrier"]}
+    of_texts = _noise({"rounds": [{"queries": [{"name": "texts", "kind": "text"}]}], "noise": texts})
+    assert of_texts.startswith("At worst, the standard error of a count of texts would be 72.0 ")
+
+
+def test_what_to_run_next_has_the_options_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of whom stays; what only shows or saves it is not repeated."""
+    monkeypatch.setattr(demo, "_run", lambda *_: {})
+    monkeypatch.setattr(demo, "_print", lambda _, out, explain, given: print(demo._next({}, out, explain, given)))
+    ran = hubbub_here("demo", "--task", "text", "--devices", "300", "--noise", "none", "--post-quantum")
+    assert ran.status == 0, ran.err
+    again = "--devices 300 --noise none --post-quantum --task text"
+    _, _, following = ran.out.partition("Next: hubbub demo ")
+    assert sorted(following.partition(" --explain shows")[0].split()) == sorted(again.split())
+    saving = following.partition("hubbub demo ")[2].partition(" --out DIR saves")[0]
+    assert sorted(saving.split()) == sorted(again.split())
 
 
 def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -> None:
@@ -205,7 +231,7 @@ def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -
         " if the shuffler is honest; everybody else may lie and work together, "
         "the analyzer too: the shuffler's noise hides each person" in ran.out
     )
-    assert re.search(r"With noise of the shuffler the largest standard errors expected are: city [\d.]+ \(", ran.out)
+    assert "\nAt worst, if everybody had one answer, the standard error of a count of city would be" in ran.out
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out
     assert "devices encode, randomize, seal, submit" in ran.err

@@ -259,8 +259,8 @@ async def test_a_task_that_promises_too_little_privacy_is_not_answered(client: C
     refused = await client.run("submit", *ANSWERS, "--limit", limit)
     name = limit.partition("=")[0].replace("-", "_")
     assert refused.status == 1
-    assert f"the task promises {name} = " in refused.err
-    assert "ask the operator for a task that promises more privacy, or raise the limit" in refused.err
+    assert f"the task has {name} = " in refused.err
+    assert f"ask the operator for a task whose {name} is smaller, or raise the limit" in refused.err
 
 
 async def test_a_certificate_is_learned_or_refused(client: Client) -> None:
@@ -280,11 +280,11 @@ async def test_status_says_it_in_words(client: Client) -> None:
     text = (await client.run("device", "status")).out
     lines = {line[:9].strip(): line[10:] for line in text.splitlines()}
     assert lines.pop("warning:").startswith(" = 0.01 is above 0.005 = 0.1 / minimum_reports, so every ε here promises")
-    assert set(lines) == {"task", "now", "next", "to send", "opted out", "local ε", "promise"}
+    assert set(lines) == {"task", "now", "next", "to send", "opted out", "ε_local", "promise"}
     assert lines["now"].endswith("answered and acknowledged")
     assert lines["next"].endswith("not answered")
     assert lines["to send"] == "nothing"
-    assert "spent in 1 round," in lines["local ε"]
+    assert "spent in 1 round," in lines["ε_local"]
 
 
 @pytest.mark.parametrize("words", [("submit", *ANSWERS), ("device", "resend")])
@@ -329,7 +329,8 @@ EXPECTED = {
     "Gateway(": "True",
     "Recorder(": "RecorderCounts(calls=2, kept=1, repeated=1,",
     "device.status()": "0 none 1 ()",
-    "PrivacyLimits(": "1 3.",
+    "PrivacyLimits(": "round 0 of task ",
+    "Fleet(": "3 3 {} {}",
 }
 """What a program prints, by words that only this program has."""
 
@@ -349,6 +350,8 @@ async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program:
     files.mkdir(parents=True)
     (files / "task.json").symlink_to(tmp_path / "task.json")
     (files / "trust").symlink_to(tmp_path)
+    # This task asks for no tickets.
+    (files / "fleet.jsonl").write_text("{}\n" * 3)
     (files / "tls").symlink_to(tmp_path / "tls")
     program = program.replace("127.0.0.1:7301", client.shuffler.address)
     for ours, theirs in (('"theme": "light"', '"carrier": "UA"'), ('"theme": "dark"', '"carrier": "AA"')):

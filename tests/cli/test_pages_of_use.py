@@ -32,11 +32,14 @@ def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
         assert pages.unlike(step.shown, out, exactly=True) == [], out
 
 
-def test_the_program_for_other_clients_opens_the_vector(tmp_path: Path) -> None:
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    (step,) = pages.steps("howto/write-a-client")
-    (printed,) = pages.run([step], tmp_path)
-    assert printed == step.shown == "True\nTrue\n"
+def test_other_clients_compile_the_calls_and_open_the_vector_as_the_page_says(tmp_path: Path) -> None:
+    for folder in ("protos", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    script = pages.steps("howto/write-a-client")
+    printed = pages.run(script, tmp_path, 'protoc() { python -m grpc_tools.protoc "$@"; }')
+    assert printed == [step.shown for step in script]
+    assert len(script) == 2
+    assert printed[-1] == "True\nTrue\n"
 
 
 def test_a_randomizer_is_contributed_as_the_page_says(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
         (("--error", "carrier=many"), "--error 'carrier=many' is not QUERY=ERROR or ERROR, such as carrier=30 or 30"),
         (("--error", "30 people"), "--error '30 people' is not QUERY=ERROR or ERROR"),
         (("--error", "delay=3"), "--error 'delay=3': the queries that take an error are 'carrier'; name one of them"),
-        (("--error", "carrier=0.01"), "no single change here reaches it; or state a larger error"),
+        (("--error", "carrier=0.01"), "no single change reaches it: change several, or state a larger error"),
         (("--error", "carrier=7"), "each of these alone reaches it: epsilon = 2."),
         (("--picture", "errors.pdf"), "--picture errors.pdf ends in '.pdf'; name a file that ends in .svg or .png"),
     ],
@@ -145,11 +145,11 @@ def test_plan_and_calibrate_compare_by_the_same_numbers(task: Path) -> None:
     task.write_text(TASK.replace("epsilon = 2", "epsilon = 1"))
     planned = hubbub_here("plan", task, "--compare", "--json").json["alternatives"]["carrier"]
     words = ("--query", "histogram", "--categories", "4", "--epsilon", "1", "--delta", "1e-6", "--reports", "10000")
-    ran = hubbub_here("account", "calibrate", *words, "--local-epsilon-cap", "10", "--compare", "--json")
+    ran = hubbub_here("account", "calibrate", *words, "--local-epsilon", "10", "--compare", "--json")
     assert ran.status == 0, ran.err
     assert ran.json["alternatives"] == planned
     assert {each["added"] for each in planned} == {"nothing", "dummies", "noise"}
-    printed = hubbub_here("account", "calibrate", *words, "--local-epsilon-cap", "10", "--compare").out
+    printed = hubbub_here("account", "calibrate", *words, "--local-epsilon", "10", "--compare").out
     assert "10 (own)" in printed
     assert "who must be honest" in printed
 
@@ -169,7 +169,7 @@ def test_simulate_shows_the_same_alternatives(tmp_path: Path) -> None:
     found = ran.json["questions"][0]["alternatives"]
     assert (found["randomizer"], found["reports"]) == ("krr", 100)
     asked = ("--query", "histogram", "--categories", "2", "--epsilon", "4", "--delta", "1e-6", "--reports", "100")
-    alone = hubbub_here("account", "calibrate", *asked, "--local-epsilon-cap", "8", "--compare", "--json").json
+    alone = hubbub_here("account", "calibrate", *asked, "--local-epsilon", "8", "--compare", "--json").json
     assert found["rows"] == [each for each in alone["alternatives"] if each["added"] != "dummies"]
     printed = hubbub_here(*words, "--reports", "100", "--repeat", "2").out
     assert "theme, krr, 100 reports: if the shuffler adds" in printed

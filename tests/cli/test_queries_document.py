@@ -103,10 +103,15 @@ def test_so_many_people_are_told_from_zero() -> None:
     assert f"takes about {-NormalDist().inv_cdf(chance) * error:.0f} people" in PROSE
 
 
+def _text_errors(lines: str) -> tuple[int, float, float]:
+    """Return the cells, and the standard errors at nobody and at a thousand, of the row of a table."""
+    cells, *numbers = re.findall(r"hashed, (\d+) +│ +(\S+) │ +(\S+) │ +(\S+) │ +(\S+) │", lines)[0]
+    return int(cells), float(numbers[2]), float(numbers[3])
+
+
 def test_the_error_of_a_text_follows_from_its_cells() -> None:
     (lines,) = (lines for command, lines in ANSWERS if "--query text" in command)
-    cells = int(re.findall(r"hashed, (\d+) cells", lines)[0])
-    nobody, thousand = (float(re.findall(rf"error at {held} +(\S+)", lines)[0]) for held in ("0", "1,000"))
+    cells, nobody, thousand = _text_errors(lines)
     # γ is what the error at 0 says it is; the error at a thousand then follows, but for what is rounded.
     gamma = 1 - sqrt(REPORTS / cells * (1 - 1 / cells)) / (1 - 1 / cells) / nobody
     own = 1 - gamma + gamma / cells
@@ -119,8 +124,7 @@ def test_the_error_of_a_text_follows_from_its_cells() -> None:
 
 def test_a_text_stands_out_of_so_many_look_ups() -> None:
     (lines,) = (lines for command, lines in ANSWERS if "--query text" in command)
-    nobody = float(re.findall(r"error at 0 +(\S+)", lines)[0])
-    cells = int(re.findall(r"hashed, (\d+) cells", lines)[0])
+    cells, nobody, _ = _text_errors(lines)
     keep = sqrt(REPORTS / cells * (1 - 1 / cells)) / nobody
     bytes_of_any, bytes_of_few = every_character(), Alphabet.of("abcdefghijklmnopqrstuvwxyz ")
     two, three = (bytes_of_any.count(b"", length, unended=True) for length in (2, 3))

@@ -341,7 +341,7 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
 
 
-PRIVATE = ("--epsilon", "2", "--epsilon-local", "4")
+PRIVATE = ("--epsilon", "2", "--local-epsilon", "4")
 
 
 def test_simulate_names_the_randomizers_there_are(tmp_path: Path) -> None:

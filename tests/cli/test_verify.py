@@ -56,4 +56,4 @@ def test_without_the_library_the_error_names_the_extra(certificate: Path) -> Non
     words = [sys.executable, "-c", WITHOUT_LIBRARY, "verify", str(certificate), "--rigorous", "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'hubbub[rigorous]'" in json.loads(done.stdout)["error"]
+    assert "pip install 'hubbub[rigorous]', in a checkout pip install '.[rigorous]'" in json.loads(done.stdout)["error"]

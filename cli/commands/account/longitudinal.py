@@ -32,7 +32,9 @@ def longitudinal(
     ] = 1.0,
     epsilon_local: Annotated[
         float | None,
-        typer.Option("--epsilon-local", help="Largest local ε over the horizon, the guarantee if all servers collude."),
+        typer.Option(
+            "--local-epsilon", help="Largest ε_local over the horizon, the guarantee if all services collude."
+        ),
     ] = None,
     changing: Annotated[
         float,
@@ -120,7 +122,7 @@ def _print(found: Sequence[StrategyCandidate], chosen: str | None, theorem: dict
     lines = [f"{each.name} does not apply: {each.why_not}" for each in found if each.why_not is not None]
     if theorem["largest_error"] is not None:
         lines.append(
-            f"erlingsson-2019, Thm 6, of sampled at local ε {theorem['epsilon_local']:.4g}: with a chance of 2/3, no "
+            f"erlingsson-2019, Thm 6, of sampled at ε_local {theorem['epsilon_local']:.4g}: with a chance of 2/3, no "
             f"f_t has an error above {theorem['largest_error']:.6g}"
         )
     lines.append("chosen: none; allow a larger epsilon or more devices" if chosen is None else f"chosen: {chosen}")

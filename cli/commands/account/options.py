@@ -63,7 +63,7 @@ MechanismOption = Annotated[
         "--mechanism",
         help="krr: k-ary randomized response. generic: any randomizer, or one for each place of the shuffled batch. "
         "rappor: one-time unary encoding. laplace, gaussian: noise on an answer from an interval. gaussian has no "
-        "local ε, so it works for one round only.",
+        "ε_local, so it works for one round only.",
     ),
 ]
 Law = Annotated[
@@ -78,7 +78,7 @@ Law = Annotated[
 ]
 Categories = Annotated[int | None, typer.Option("--categories", help="krr, rappor: number of categories, k.")]
 LocalEpsilon = Annotated[
-    float | None, typer.Option("--local-epsilon", help="Local ε of the randomizer, a real number.")
+    float | None, typer.Option("--local-epsilon", help="ε_local of the randomizer, a real number.")
 ]
 Gamma = Annotated[str | None, typer.Option("--gamma", help="krr: blanket probability, exact, as W/4294967296.")]
 Truthful = Annotated[
@@ -132,5 +132,5 @@ Dummies = Annotated[
     ),
 ]
 Cap = Annotated[
-    float | None, typer.Option("--local-epsilon-cap", help="Largest local ε, the guarantee if all servers collude.")
+    float | None, typer.Option("--local-epsilon", help="Largest ε_local, the guarantee if all services collude.")
 ]

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from extensions.docstrings import restructured
+from extensions.docstrings import is_foreign, members_of, readable, restructured
 from extensions.finished_site import faults, read
 from extensions.tree import below, front_of, toctree, with_paths
+from hubbub import client
+from hubbub.client import Answer, Reason, Retrying
+from support.source_tree import ROOT
 
 TREE = ["README.md", "docs/index.md", "docs/a.md", "docs/how/index.md", "docs/how/x.md", "docs/how/in/y.md"]
 
@@ -52,10 +55,36 @@ def test_a_link_to_a_file_that_is_no_page_becomes_its_path() -> None:
         ("Of it:\n- one\n  more\n- two", "Of it:\n\n- one\n  more\n- two"),
         ("Do.\n\nRaises:\n    Wrong: if it is\n    so.", "Do.\n\nRaises:\n    Wrong: if it is\n        so."),
         ("Do.\n\nArgs:\n    x: the value", "Do.\n\nArgs:\n    x: the value"),
+        ("Do.\n\nArgs:\n    x: it\n    y, z: they", "Do.\n\nArgs:\n    x: it\n    y, z: they"),
+        ("Do.\n\nRaises:\n    A, B: if\n        never: so", "Do.\n\nRaises:\n    A, B: if\n            never: so"),
     ],
 )
 def test_docstrings_become_what_autodoc_takes(docstring: str, expected: str) -> None:
     assert restructured(docstring) == expected
+
+
+def test_a_signature_is_one_that_sphinx_parses() -> None:
+    read_by = "(v: TypeAliasForwardRef('Value'), a: ~x.Y = <factory>, "
+    read_by += "b: int = <built-in function urandom>, c: int = <function sleep at 0x7f>)"
+    assert readable(read_by) == "(v: Value, a: ~x.Y = ..., b: int = urandom, c: int = sleep)"
+    assert readable(None) is None
+
+
+def test_members_without_a_docstring_are_listed_and_functions_of_others_left_out() -> None:
+    (listed,) = members_of(Reason)
+    assert [each.name for each in Reason if f"``{each.name}``" not in listed] == []
+    assert members_of(Answer) == members_of(Retrying) == []
+    assert is_foreign(Retrying.monotonic)
+    assert is_foreign(Retrying.sleep)
+    assert not is_foreign(Retrying.begun)
+
+
+def test_what_an_application_imports_is_all_on_its_page() -> None:
+    """A name that is no class or function of the package is on the page by itself: autodoc does not find it."""
+    page = (ROOT / "docs/reference/api/client.md").read_text()
+    unlisted = [name for name in client.__all__ if not isinstance(getattr(client, name), type)]
+    assert unlisted == ["Value"]
+    assert [name for name in unlisted if f".{name}\n" not in page] == []
 
 
 def test_a_page_that_loads_from_another_host_or_links_to_nothing_is_a_fault(tmp_path: Path) -> None:

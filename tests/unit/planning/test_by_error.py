@@ -116,7 +116,7 @@ def test_an_error_that_nothing_reaches_says_so() -> None:
             raise TaskError("cannot be planned")
         return {"theme": float("nan")}
 
-    with pytest.raises(TaskError, match="no single change here reaches it; or state a larger error"):
+    with pytest.raises(TaskError, match="no single change reaches it: change several, or state a larger error"):
         least_epsilon(draft(2.0, theme=50.0), useless)
 
 

@@ -68,6 +68,14 @@ def test_a_certificate_says_who_was_let_in(stated: AdmissionPolicy) -> None:
 
 def test_what_a_certificate_states_is_shown_at_once_if_it_has_its_form_and_words() -> None:
     assert list(ladder_lines(stated(CERTIFICATE))) == list(ladder_lines(verify(CERTIFICATE, PINS).content))
+
+
+def test_a_rung_says_next_to_its_number_that_this_is_not_proven() -> None:
+    content = verify(CERTIFICATE, PINS).content
+    plain = list(ladder_lines(content, only="round_total"))
+    marks = {("round_total", "epsilon_local"): "checked, not proven"}
+    marked = list(ladder_lines(content, only="round_total", marks=marks))
+    assert marked == [*plain[:-1], plain[-1].replace(" if ", " (checked, not proven) if ", 1)]
     for lie in (
         _set("\x1b[2J", "ladder", "epsilon_upper"),
         _set("0", "round_total", "epsilon_upper"),

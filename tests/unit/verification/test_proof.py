@@ -15,7 +15,7 @@ from hubbub.accountant.rigorous.proof import Proof
 from hubbub.accountant.rigorous.statement import Claim, honest
 from hubbub.protos.task.task import Privacy
 from hubbub.verification.certificate import Pins, Verified, verify
-from hubbub.verification.proof import CLAIMS_OF_QUERY, Finding, prove_certificate, proven_content
+from hubbub.verification.proof import CLAIMS_OF_QUERY, Finding, marks, prove_certificate, proven_content, query_marks
 from support.certificates import content_of, counts, encode
 from support.samples import Parties, sample_task
 from support.thoroughness import usually
@@ -135,19 +135,24 @@ def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_t
         },
         "all_rounds": {"epsilon_local": 8.0, "epsilon_upper": 1.5, "epsilon_upper_at_minimum": None},
     }
-    found = proven_content(
-        content,
-        [
-            finding("all_rounds", "epsilon_local", 4.0, Fraction(4)),
-            finding("all_rounds", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
-            finding("all_rounds", "epsilon_upper_alone", 3.9, Fraction(39, 10)),
-            finding("round_total", "epsilon_local", 4.0, Fraction(4)),
-            finding("round_total", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
-            finding("round_total", "epsilon_upper_alone", 3.9, Fraction(39, 10)),
-            finding("all_rounds", "epsilon_local", 8.0, Fraction(8)),
-            finding("all_rounds", "epsilon_upper", 1.5, None),
-        ],
-    )
+    findings = [
+        finding("all_rounds", "epsilon_local", 4.0, Fraction(4)),
+        finding("all_rounds", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+        finding("all_rounds", "epsilon_upper_alone", 3.9, Fraction(39, 10)),
+        finding("round_total", "epsilon_local", 4.0, Fraction(4)),
+        finding("round_total", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+        finding("round_total", "epsilon_upper_alone", 3.9, Fraction(39, 10)),
+        finding("all_rounds", "epsilon_local", 8.0, Fraction(8)),
+        finding("all_rounds", "epsilon_upper", 1.5, None),
+    ]
+    assert marks(content, findings) == {
+        ("round_total", "epsilon_upper"): "proven only as ε ≤ 0.9463",
+        ("round_total", "epsilon_upper_if_minimum_valid"): "checked, not proven",
+        ("all_rounds", "epsilon_upper"): "checked, not proven",
+    }
+    assert query_marks(content, findings, "epsilon_upper") == ["proven only as ε ≤ 0.9463"]
+    assert query_marks(content, findings, "epsilon_local") == [""]
+    found = proven_content(content, findings)
     (query,), total, every = found["queries"], found["round_total"], found["all_rounds"]
     assert 0.9463 <= query["epsilon_upper"] == total["epsilon_upper"] < 0.94631
     assert query["epsilon_upper_stated"] == total["epsilon_upper_stated"] == 0.9369

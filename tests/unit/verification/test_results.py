@@ -175,7 +175,7 @@ def test_texts_that_were_looked_up_are_looked_up_again() -> None:
     ("member", "value"),
     [
         ("notes", ["whatever"]),
-        ("notes", ["99 of 5 candidates stand out of the noise"]),
+        ("notes", ["of 5 looked up, 99 are listed: on average at most 5 % of those listed are there by chance alone"]),
         ("counts", [{"category": "forged", "estimate": 99999}]),
         ("counts", []),
         ("answered", {"estimate": 1}),

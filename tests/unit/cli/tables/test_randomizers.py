@@ -52,8 +52,8 @@ def test_the_chosen_randomizer_is_marked_and_named_in_any_terminal(
     print_candidates(Console(file=printed, width=width), candidates, chosen)
     text = printed.getvalue()
     assert text.count("(chosen)") == 1
-    among = f"the least of those with {dummies:,} dummies; a task asks for it"
-    told = f"chosen: krr, 2 categories, with an error of at most {error}, {among}"
+    among = f"is the least of those with {dummies:,} dummies; a task asks for it"
+    told = f"chosen: krr, 2 categories, as its largest error, {error}, {among}"
     assert told in text
     assert f"krr with 0 dummies: {KRR.why_not}" in text
     marks = [each["chosen"] for each in candidates_document(candidates, chosen)]

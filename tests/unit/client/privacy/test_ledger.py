@@ -481,7 +481,7 @@ async def test_a_device_takes_no_part_in_a_task_that_promises_more_than_its_appl
         raise AssertionError(f"{count} bytes were drawn")
 
     one = offline(device, task=signed(task, parties).encode(), limits=limits, random=exhausted)
-    with pytest.raises(OverLimit, match=f"the task promises {name} = {promised:g}, and this device") as refused:
+    with pytest.raises(OverLimit, match=f"the task has {name} = {promised:g}, and this device") as refused:
         one.keep(ANSWERS)
     error = refused.value
     assert (error.limit, error.value, error.cost, error.frees_up) == (name, getattr(limits, name), promised, None)

@@ -213,6 +213,21 @@ async def test_a_refusal_that_is_not_for_good_says_that_the_answers_are_kept(
     assert len(await device().resend()) == 1
 
 
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        (Reason.REVOKED, "randomized: revoking is for good: put a new ticket in place, then resend them, or submit"),
+        (Reason.CREDENTIAL_EXPIRED, "randomized: put a new ticket in place, then resend them, or submit"),
+    ],
+)
+async def test_a_refusal_that_the_same_ticket_gets_again_asks_for_a_new_one(
+    device: Make, shuffler: FakeShuffler, reason: Reason, remedy: str
+) -> None:
+    shuffler.failures.append(Refusal(reason, "not this one"))
+    with pytest.raises(Refusal, match=remedy):
+        await device().submit(ANSWERS)
+
+
 async def test_a_round_that_is_refused_keeps_no_other_from_being_resent(
     device: Make, shuffler: FakeShuffler, clock: Clock
 ) -> None:
