@@ -131,8 +131,24 @@ def add(
             raise UsageError(f"--authority and --host are for a certificate; leave them out for {kind.value}")
         if kind is not Name.IDENTITY and (begins or witness):
             raise UsageError(f"--begins and --witness are for an identity; leave them out for {kind.value}")
-        wanted = KeyRequest(authority, host, moment_given(begins), witness)
+        wanted = KeyRequest(authority, host, _to_come(moment_given(begins)), witness)
     _change(kind, settings, as_json, lambda turned, location: turned.add(location, wanted))
+
+
+def _to_come(begins: int | None) -> int | None:
+    """Return a time at which an identity may begin to sign.
+
+    Raises:
+        UsageError: if it is past: rounds that were prepared since would have records of one that no longer signs them.
+    """
+    import time
+
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.schedule import at
+
+    if begins is not None and begins <= time.time():
+        raise UsageError(f"--begins is {at(begins)}, which is past; give a later time")
+    return begins
 
 
 @app.command("activate")

@@ -25,7 +25,7 @@ async def on_spark(pipeline: LocalPipeline) -> None:
         settings = pipeline.folder.of(role) / f"{role.value}.toml"
         change(settings, "master", "local[2]")
         change(settings, "minimum_envelopes", DEVICES)
-        settings.write_text(settings.read_text().replace("[spark]\n", f"[spark]\nconfiguration = '{CONFIGURATION}'\n"))
+        change(settings, "configuration", str(CONFIGURATION))
         await pipeline.start(role)
 
 

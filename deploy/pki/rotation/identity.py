@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hubbub.deploy.files import save
 from hubbub.deploy.pki.rotation.key import ORDER, Key, KeyLocation, KeyRequest
-from hubbub.protos.errors import HubbubError, SignatureError, UsageError
+from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import WITNESSES, Succession
@@ -55,7 +55,6 @@ class IdentityRotation:
         Raises:
             HubbubError: if the party is a hop, the last private key is not here, or another time than the pending
                 succession's is given.
-            UsageError: if the time is past.
         """
         if location.party is Role.HOP:
             raise HubbubError(
@@ -76,11 +75,7 @@ class IdentityRotation:
             raise HubbubError(
                 "the private key of the last identity is not on this machine; run this on the one that has it"
             )
-        now = int(time.time())
-        begins = now + LEAD_SECONDS if request.begins is None else request.begins
-        # Rounds that were prepared since would have records of an identity that no longer signs them.
-        if begins <= now:
-            raise UsageError(f"--begins is {at(begins)}, which is past; give a later time")
+        begins = int(time.time()) + LEAD_SECONDS if request.begins is None else request.begins
         if begins <= last.since:
             raise HubbubError(f"the previous identity signs from {at(last.since)} on; let the next one begin later")
         made, witness = Identity.generate(), _witness(location, request, begins)
