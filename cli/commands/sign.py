@@ -52,11 +52,12 @@ def command(
             _sign_succession(task, succession, identity, as_json)
             return
         found = signed_task_in(task)
+        signed = found.signed_by(identity)
+        save(task, signed.encode())
+        # After it is saved: whoever reads only the first lines, as `head` does, has signed all the same.
         if not as_json:
             for line in _content_lines(task_content(found.task)):
                 console().print(line, markup=False, soft_wrap=True)
-        signed = found.signed_by(identity)
-        save(task, signed.encode())
         warning = delta_warning(signed.task)
         if warning is not None:
             progress_console().print(warning, markup=False, soft_wrap=True)
