@@ -268,6 +268,22 @@ def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path
     assert SignedTask.decode(task.read_bytes()).check(*keys).name == "usage"
 
 
+def test_a_task_is_signed_though_nobody_reads_what_is_printed(deployment: Path, tmp_path: Path) -> None:
+    task, key = tmp_path / "task.json", deployment / "operator/identity.pem"
+    task.write_bytes((deployment / "operator/task.json").read_bytes())
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "hubbub.cli.main", "sign", str(task), "--key", str(key)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    assert (ended.returncode, ended.stderr) == (1, "error: stdout cannot be written: No space left on device\n")
+    assert hubbub("sign", task, "--key", deployment / "shuffler/identity.pem", "--json").json["missing"] == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
