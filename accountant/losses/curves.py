@@ -118,7 +118,7 @@ def _fine_step(curve: Curve) -> float:
 def _atoms_below(curve: Curve, step: float) -> tuple[Places, Array]:
     """Return losses above 0 in units of `step`, and Q-masses, of atoms whose curve is below `curve`."""
     places, heights = _points_below(curve, step)
-    corners, mass = atoms_below(np.expm1(step * places), heights)
+    corners, mass = atoms_below(heights, lambda kept: np.diff(np.expm1(step * places[kept])))
     return places[corners], mass
 
 

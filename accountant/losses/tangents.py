@@ -12,17 +12,15 @@ Moving each atom down to the next point would lose half a step of its loss, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.grid import HALF_POINTS, LossGrid, Places, grid_step, lower_hull
-
-PASSES = 50
-"""How often points that are no corners are left out all at once."""
+from hubbub.accountant.losses.grid import HALF_POINTS, LossGrid, Places, grid_step
 
 
 def tangent_grid(chunks: Iterable[Atoms]) -> LossGrid:
@@ -79,37 +77,33 @@ class _Side:
         heights = _heights(self._q, self._gap, self._loss, step)
         # Sums of n terms have a relative error of n roundings; slopes, of neighbors, one of as many as points.
         heights *= 1 - (len(self._q) + 64 * HALF_POINTS) * 2.0**-52
-        x = np.expm1(step * np.arange(len(heights)))
-        return atoms_below(x, heights)
+        # Where no atom is near, the curve is a line.
+        near = np.zeros(len(heights) + 2, dtype=bool)
+        near[np.floor(self._loss / step).astype(np.int64) + 1] = True
+        near = near[1:] | near[:-1]
+        places = np.flatnonzero(near[: len(heights)] | (np.arange(len(heights)) == 0))
+        corners, mass = atoms_below(heights[places], lambda kept: np.diff(np.expm1(step * places[kept])))
+        return places[corners], mass
 
 
-def atoms_below(x: Array, heights: Array) -> tuple[Places, Array]:
+def atoms_below(heights: Array, widths: Callable[[Places], Array]) -> tuple[Places, Array]:
     """Return corners of the lower convex hull of heights that fall to the last one, and masses, of a curve below it.
 
-    The slope of Σ qᵢ(xᵢ − x)₊ rises by qᵢ at xᵢ. Slopes that rise by rounding are lowered: each is a part of all
-    heights before it, and of no other.
-    """
-    corners = _corners(x, heights)
-    falls = np.minimum.accumulate(-np.diff(heights[corners]) / np.diff(x[corners]))
-    return corners[1:], np.append(falls[:-1] - falls[1:], falls[-1:])
-
-
-def _corners(x: Array, heights: Array) -> Places:
-    """Return the corners of the lower convex hull.
+    `widths` are those between neighbors of some of the points. The slope of Σ qᵢ(xᵢ − x)₊ rises by qᵢ at xᵢ. Slopes
+    that rise by rounding are lowered: each is a part of all heights before it, and of no other.
 
     A point above the chord between its two neighbors is no corner, whichever others are left out: so all of them are
-    left out at once. Heights are nearly convex, so a few times are enough, where one by one takes a hundred times as
-    long. What is left after `PASSES` is done one by one.
+    left out at once. Heights are nearly convex, so that is done a few times.
     """
-    kept = np.arange(len(x))
-    for _ in range(PASSES):
-        falls = np.diff(heights[kept]) / np.diff(x[kept])
-        above = np.flatnonzero(falls[1:] < falls[:-1]) + 1
-        if not above.size:
-            return kept
+    kept = np.arange(len(heights))
+    while True:
+        falls = -np.diff(heights[kept]) / widths(kept)
+        above = np.flatnonzero(falls[1:] > falls[:-1]) + 1
+        if not above.size or len(kept) == 2:
+            break
         kept = np.delete(kept, above)
-    found: Places = kept[np.array(lower_hull(x[kept], heights[kept]))]
-    return found
+    falls = np.minimum.accumulate(falls)
+    return kept[1:], np.append(falls[:-1] - falls[1:], falls[-1:])
 
 
 def _heights(q: Array, gap: Array, loss: Array, step: float) -> Array:
@@ -157,8 +151,9 @@ def coarser_below(p: Array, losses: Array) -> Array:
     one of two lines, and a line touches H at each point between. An atom there counts half for it, or less if the line
     would fall below 0. Where no atom is near H is a line, so only points near an atom can be corners of the hull.
     """
-    alpha = np.exp(losses - losses[len(losses) // 2])
-    q, rise = p / alpha, np.diff(alpha)
+    step, alpha = float(losses[1] - losses[0]), np.exp(losses - losses[len(losses) // 2])
+    # A difference of neighbors would lose the digits of a small step.
+    q, rise = p / alpha, alpha[:-1] * math.expm1(step)
     height = np.append(np.cumsum((rise * np.cumsum(q[::-1])[::-1][1:])[::-1])[::-1], 0.0)
     # What lines at odd points take from the heights at the even ones before and after them.
     before, after = q[1::2] * rise[::2], q[1::2] * rise[1::2]
@@ -171,9 +166,14 @@ def coarser_below(p: Array, losses: Array) -> Array:
     near[0] = near[-1] = True
     places = np.flatnonzero(near)
     x = np.append(0.0, alpha[::2][places])
+
+    def widths(kept: Places) -> Array:
+        between = x[kept[1:-1]] * np.expm1(2 * step * np.diff(places[kept[1:] - 1]))
+        return np.append(x[kept[1]], between)
+
     # As many roundings as points in each sum, and some more.
     heights = np.append(float(p.sum()), (height[::2] - taken)[places]) * (1 - len(p) * 2.0**-45)
-    corners, mass = atoms_below(x, heights)
+    corners, mass = atoms_below(heights, widths)
     found = np.zeros(len(near))
     found[places[corners - 1]] = mass * x[corners]
     return found

@@ -74,6 +74,7 @@ def test_any_pair_dominates_its_grid(
 
 @given(st.lists(st.one_of(st.just(0.0), MASS), min_size=1, max_size=60), st.floats(1e-4, 0.5), st.integers(-40, 3))
 @example([1.0], 0.1, 0)
+@example([1.0, 0.5, 1.0], 2.0**-60, -1)
 @example([1.0, 1.0], 0.1, 1)
 @example([0.0, 1.0, 0.0, 1e-12], 0.3, -2)
 def test_a_law_dominates_itself_on_every_other_point(drawn: list[float], step: float, first: int) -> None:
