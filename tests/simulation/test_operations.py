@@ -119,7 +119,7 @@ def test_killed_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str
     assert len(simulation.model.held[0]) >= 8
 
 
-@pytest.mark.parametrize(("party", "point"), thinned(PLACES, 38))
+@pytest.mark.parametrize(("party", "point"), thinned(PLACES, 20))
 def test_killed_at_any_time_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str, point: str) -> None:
     # Services start before the first operation: what they come to until then is not counted.
     times = run([ops.Kill(party, point, 10**6), *STORY]).everybody[party].passed

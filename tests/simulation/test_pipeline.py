@@ -224,6 +224,8 @@ async def _ended(pipeline: LocalPipeline, number: int) -> RoundStatus:
         await pause()
 
 
+# A usual run has them without dummies, in `test_estimates_are_near_the_truth`, and dummies in tests/statistical.
+@pytest.mark.exhaustive
 async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None:
     privacy = replace(PROMISE, dummies=20)
     async with LocalPipeline(draft(privacy=privacy), tmp_path / "pipeline") as pipeline:

@@ -152,7 +152,7 @@ async def test_killed_before_or_after_any_write_sync_or_send_everyone_counts_onc
 ) -> None:
     async with pipeline(tmp_path / "pipeline") as running:
         deaths = []
-        for number, point in enumerate(spread(POINTS[role], 3)):
+        for number, point in enumerate(spread(POINTS[role], 2)):
             settings = disk.environment(library, data(running, role), tmp_path / "log", DISK_KILL=point)
             with contextlib.suppress(ServiceError):
                 await restart(running, role, settings)

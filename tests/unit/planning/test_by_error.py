@@ -120,6 +120,7 @@ def test_an_error_that_nothing_reaches_says_so() -> None:
         least_epsilon(draft(2.0, theme=50.0), useless)
 
 
+@pytest.mark.exhaustive
 def test_errors_over_epsilon_are_those_of_plans() -> None:
     planned = plan(replace(draft(1.0), questions=(COLOUR,)))
     found = errors_of_plan(planned)

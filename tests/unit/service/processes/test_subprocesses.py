@@ -107,6 +107,8 @@ def environ_of(pid: int) -> bytes | None:
         return None
 
 
+# The demo is a pipeline: `test_a_pipeline_imports_nothing_from_the_current_folder`.
+@pytest.mark.exhaustive
 def test_the_demo_imports_nothing_from_the_current_folder(planted: Path) -> None:
     script = Path(sys.executable).with_name("hubbub")
     subprocess.run([script, "demo", "--devices", "300"], check=True, capture_output=True, timeout=PATIENCE)

@@ -136,6 +136,8 @@ def dying(job: OpeningJob, chunk: bytes) -> Opened:
     return open_chunk(job, chunk)
 
 
+# A round on Spark is counted in tests/simulation/test_on_spark.py, and tasks run again in those of mixing.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_the_tally_is_that_of_one_machine_whatever_tasks_run_again(

@@ -124,7 +124,9 @@ class Dying(Files):
         die_at_first(number)
 
 
-# First of those on Spark: it begins sessions, and a process has one at a time.
+# First of those on Spark: it begins sessions, and a process has one at a time. A usual run has such a round in
+# tests/simulation/test_on_spark.py.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_a_round_is_mixed_on_spark_as_in_the_process(cut: tuple[Parties, Round], tmp_path: Path) -> None:  # noqa: F811
@@ -172,7 +174,7 @@ def expected(secret: bytes) -> Column:
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("files", [Files, Dying])
+@pytest.mark.parametrize("files", [pytest.param(Files, marks=pytest.mark.exhaustive), Dying])
 def test_the_order_is_that_of_the_keys_whatever_tasks_run_again(
     begun: SparkApplication, tmp_path: Path, files: type[Files]
 ) -> None:
