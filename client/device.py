@@ -47,6 +47,8 @@ class Device:
             admit enrolled devices need it. The device redeems it once, and keeps its credential in `state`.
         certificate, key: the device's TLS certificate and its key, as PEM files. The device shows the certificate in
             tasks that admit by certificates (`mtls`), and in no others.
+        proxy: http://host:port of a proxy that takes CONNECT, through which a shuffler on another machine is called. No
+            variable of the environment names one.
         name: the device's name, if several devices share a state file. It is never sent.
         retrying: how long to try, with which clock, pauses and jitter, and a function to call before each pause.
         limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may have. No limits by
@@ -73,6 +75,7 @@ class Device:
         ticket: Path | bytes | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
+        proxy: str | None = None,
         name: str = "",
         retrying: Retrying | None = None,
         limits: PrivacyLimits | None = None,
@@ -92,6 +95,7 @@ class Device:
             clock=clock,
             tickets=ticket_of(ticket),
             shown=(certificate, key),
+            proxy=proxy,
         )
         try:
             self._work = DeviceWork(session, checked_name(name))

@@ -146,6 +146,7 @@ class Fleet:
         shuffler: str,
         authority: Path | bytes,
         tickets: Mapping[str, bytes] | Tickets | None = None,
+        proxy: str | None = None,
         retrying: Retrying | None = None,
         limits: PrivacyLimits | None = None,
         random: Random = os.urandom,
@@ -163,6 +164,7 @@ class Fleet:
             random=random,
             clock=clock,
             tickets=tickets_of(tickets),
+            proxy=proxy,
         )
         self._state = self._session.state
 

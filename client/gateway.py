@@ -13,7 +13,7 @@ from typing import Self
 
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
-from hubbub.client.session.trust import checked_shuffler, trusted_authority
+from hubbub.client.session.trust import checked_shuffler, named_proxy, trusted_authority
 from hubbub.client.submit import Retrying, ShufflerLink, submit_batch
 from hubbub.client.validation import checked_many, checked_type, checked_whole
 from hubbub.protos.errors import MessageError, Unreachable, UsageError
@@ -50,6 +50,7 @@ class Gateway:
     Args:
         shuffler: host:port, or https://host:port. Give several with commas between them if any of them will do.
         authority: the authority of the shuffler's TLS certificate, as a PEM file or its bytes. It is read at once.
+        proxy: http://host:port of a proxy, as `Device` takes it.
         retrying: how long to try each call, with which clock, pauses and jitter.
 
     Raises:
@@ -57,11 +58,13 @@ class Gateway:
         AuthorityError: if the authority cannot be read.
     """
 
-    def __init__(self, *, shuffler: str, authority: Path | bytes, retrying: Retrying | None = None) -> None:
+    def __init__(
+        self, *, shuffler: str, authority: Path | bytes, proxy: str | None = None, retrying: Retrying | None = None
+    ) -> None:
         self._retrying = (
             Retrying() if retrying is None else checked_type(retrying, Retrying, "retrying", "a Retrying(…), or None")
         )
-        address, tls = checked_shuffler(shuffler), TLS(trusted_authority(authority), None, None)
+        address, tls = checked_shuffler(shuffler), TLS(trusted_authority(authority), proxy=named_proxy(proxy))
         self._new_link: Callable[[], ShufflerLink] = lambda: ShufflerLink(address, tls)
         self._link = self._new_link()
 

@@ -30,6 +30,7 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport import channels as transport
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.https import HTTPSChannel
+from hubbub.protos.transport.proxies import way_to
 from hubbub.queries.randomizers.sampling import Random, draw
 
 T = TypeVar("T")
@@ -277,7 +278,9 @@ class ShufflerLink:
 
     def opened(self) -> tuple[int, SubmissionCaller]:
         """Return the index of the address in use, and the shuffler there."""
-        return self._at, SubmissionCaller(self._opened(), f"the shuffler at {self._addresses[self._at]}")
+        return self._at, SubmissionCaller(
+            self._opened(), f"the shuffler at {way_to(self._addresses[self._at], self._tls.proxy)}"
+        )
 
     def turn(self, at: int) -> None:
         """Use the next address from now on, if `at` is the one in use."""

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses, checked_target
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.proxies import ProxyError, checked_proxy
 from hubbub.service.runtime.setting_messages import expectation
 
 
@@ -51,10 +52,14 @@ def _listened_if_any(address: str) -> str:
     return address and _listened(address)
 
 
+def _proxied(proxy: str) -> str:
+    return _host(lambda: checked_proxy(proxy))
+
+
 def _host(check: Callable[[], str]) -> str:
     try:
         return check()
-    except HostError as error:  # of our errors, pydantic accepts only a ValueError as a wrong value
+    except (HostError, ProxyError) as error:  # of our errors, pydantic accepts only a ValueError as a wrong value
         raise ValueError(str(error)) from error
 
 
@@ -66,6 +71,9 @@ Addresses = Annotated[str, AfterValidator(_several)]
 
 Target = Annotated[str, AfterValidator(_target)]
 """The address to which devices submit: host:port, or https://host:port."""
+
+Proxy = Annotated[str, AfterValidator(_proxied)]
+"""http://host:port of a proxy through which others are called."""
 
 Listen = Annotated[str, AfterValidator(_listened)]
 """host:port to listen at; port 0 is any free one."""
@@ -142,17 +150,22 @@ class SettingsTable(BaseModel):
 
 
 class TLSSettings(SettingsTable):
-    """The `[tls]` table: PEM files."""
+    """The `[tls]` table: PEM files, and the proxy through which others are called."""
 
     authority: File = Field(description="PEM certificate of the authority whose certificates are trusted")
     certificate: File = Field(
         description="this party's PEM certificate, for the names or addresses by which it is called"
     )
     key: File = Field(description="PEM private key of that certificate")
+    proxy: Proxy | None = Field(
+        default=None,
+        description="http://host:port of a proxy that takes CONNECT, to call other machines through; variables of the "
+        "environment never name one",
+    )
 
     def paths(self) -> TLS:
         """The files as `protos.transport.channels` expects them."""
-        return TLS(self.authority, self.certificate, self.key)
+        return TLS(self.authority, self.certificate, self.key, self.proxy)
 
 
 class LogSettings(SettingsTable):

@@ -20,6 +20,7 @@ from hubbub.client.session.trust import (
     checked_bytes,
     checked_path,
     checked_shuffler,
+    named_proxy,
     trusted_authority,
     trusted_task,
 )
@@ -68,13 +69,14 @@ class Session:
         random: Random,
         clock: Callable[[], float],
         tickets: Tickets,
+        proxy: str | None,
         shown: tuple[Path | None, Path | None] = (None, None),
     ) -> None:
         """See `Device` and `Fleet`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
         self.state = State(checked_path(state, "state"))
         self.address = checked_shuffler(shuffler)
-        self.tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown))
+        self.tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown), named_proxy(proxy))
         self.retrying = (
             Retrying() if retrying is None else checked_type(retrying, Retrying, "retrying", "a Retrying(…), or None")
         )

@@ -18,6 +18,7 @@ from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport.addresses import HostError, checked_target
+from hubbub.protos.transport.proxies import ProxyError, checked_proxy
 
 
 def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> Task:
@@ -127,6 +128,18 @@ def checked_shuffler(address: object) -> str:
         return checked_target(address)
     except HostError as error:
         raise UsageError(f"shuffler: {error}") from error
+
+
+def named_proxy(proxy: object) -> str | None:
+    """Return the proxy through which the shuffler is called, http://host:port; None for none.
+
+    Raises:
+        UsageError: if it is not such an address.
+    """
+    try:
+        return None if proxy is None else checked_proxy(proxy)
+    except ProxyError as error:
+        raise UsageError(str(error)) from error
 
 
 def checked_path(path: Any, name: str) -> Path:

@@ -21,6 +21,7 @@ from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.schedule import at
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
+from hubbub.protos.transport.proxies import way_to
 
 CALL_SECONDS = 30.0
 """Deadline, in seconds, of a call that is answered immediately."""
@@ -187,7 +188,7 @@ async def _analyzer(settings: OperatorSettings) -> AsyncIterator[ResultsCaller]:
     address, tls = settings.analyzer_results, settings.tls.paths()
     with advising():
         async with open_channel(address, tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
-            yield ResultsCaller(channel, f"the analyzer at {address}")
+            yield ResultsCaller(channel, f"the analyzer at {way_to(address, tls.proxy)}")
 
 
 @contextlib.contextmanager
@@ -228,7 +229,7 @@ async def ask_hop(name: str, address: str, tls: TLS) -> frozenset[str]:
     Raises:
         HubbubError: if it does not serve, with the cause as far as the connection shows it.
     """
-    called = f"{name} at {address}"
+    called = f"{name} at {way_to(address, tls.proxy)}"
     with advising():
         async with open_channel(address, tls) as channel:
             caller = HealthCaller(channel, called)
@@ -296,7 +297,8 @@ async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller]
         try:
             with advising() if len(addresses) == 1 else contextlib.nullcontext():
                 async with open_channel(address, settings.tls.paths()) as channel:
-                    return await call(ControlCaller(channel, f"the shuffler at {address}"))
+                    called = way_to(address, settings.tls.paths().proxy)
+                    return await call(ControlCaller(channel, f"the shuffler at {called}"))
         except (Unreachable, Refusal) as error:
             if len(addresses) == 1 or (isinstance(error, Refusal) and error.reason is not Reason.NOT_READY):
                 raise

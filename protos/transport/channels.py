@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.proxies import proxy_to
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, check_issued, check_pair, key_in
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -79,11 +80,15 @@ def renewed_server(
 
 @dataclass(frozen=True)
 class TLS:
-    """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes)."""
+    """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes).
+
+    `proxy` is the http://host:port through which the party calls others than this machine; None for none.
+    """
 
     authority: Path | bytes
     certificate: Path | None = None
     key: Path | None = None
+    proxy: str | None = None
 
     def server(self, *, mutual: bool) -> grpc.ServerCredentials:
         """Credentials of a server; with `mutual`, clients must show a certificate of the same authority.
@@ -172,7 +177,13 @@ def open_channel(
     The other side's certificate must be for the host, or for `name` if one is given. Answers above `largest` bytes
     are refused; a reader of results takes up to `MAXIMUM_RESULTS_BYTES`.
     """
-    options: tuple[tuple[str, str | int], ...] = (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", largest))
+    # Without an option, gRPC takes a proxy from the environment.
+    proxy = proxy_to(address, tls.proxy)
+    options: tuple[tuple[str, str | int], ...] = (
+        *_CHANNEL_OPTIONS,
+        ("grpc.max_receive_message_length", largest),
+        ("grpc.enable_http_proxy", 0) if proxy is None else ("grpc.http_proxy", proxy),
+    )
     if name is not None:
         options = (*options, ("grpc.ssl_target_name_override", name))
     return grpc.aio.secure_channel(address, tls.client(), options=options)

@@ -26,6 +26,7 @@ from hubbub.protos.errors import HubbubError, MessageError
 from hubbub.protos.transport.addresses import HTTPS, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
 from hubbub.protos.transport.connect_codes import PROTO, status_of
+from hubbub.protos.transport.proxies import HTTP_PROXY, proxy_to, way_to
 from hubbub.protos.transport.statuses import NOT_HTTPS, failure, unreachable
 
 CONNECTIONS = 16
@@ -54,7 +55,8 @@ class HTTPSChannel:
             HubbubError: if a TLS file is missing.
             CertificateError: if one cannot be used.
         """
-        self._what = f"the shuffler at {address}"
+        self._what = f"the shuffler at {way_to(address, tls.proxy)}"
+        self._proxy = proxy_to(address, tls.proxy)
         host, self._port = parted(address.removeprefix(HTTPS))
         self._host = host.strip("[]")
         self._context = _context(tls)
@@ -112,8 +114,15 @@ class HTTPSChannel:
             except (http.client.RemoteDisconnected, ConnectionError):
                 # A server may close a connection between two calls; the call may be repeated.
                 pass
-        made = http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=_left(until))
-        return self._asked(made, method, body, until)
+        return self._asked(self._made(_left(until)), method, body, until)
+
+    def _made(self, timeout: float) -> http.client.HTTPSConnection:
+        if self._proxy is None:
+            return http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=timeout)
+        host, port = parted(self._proxy.removeprefix(HTTP_PROXY))
+        made = http.client.HTTPSConnection(host.strip("[]"), port, context=self._context, timeout=timeout)
+        made.set_tunnel(self._host, self._port)
+        return made
 
     def _idle_one(self) -> http.client.HTTPSConnection | None:
         with self._lock:

@@ -84,6 +84,8 @@ _DISTRUSTED = (
 NOT_HTTPS = "not HTTPS"
 """What the HTTPS client says of a server that ends the connection after TLS, as gRPC's does without its protocol."""
 
+REFUSED_BY_PROXY = "the proxy does not connect to it; does it take CONNECT, and for this host and port?"
+
 _CAUSES = (
     (
         NOT_HTTPS,
@@ -96,6 +98,8 @@ _CAUSES = (
     ("WRONG_VERSION_NUMBER", "the server there does not speak TLS; check host and port"),
     ("hostname lookup error", "its host name cannot be resolved; check the host and the name service"),
     ("Connection refused", "no server listens there (connection refused)"),
+    ("HTTP proxy returned response code", REFUSED_BY_PROXY),
+    ("Tunnel connection failed", REFUSED_BY_PROXY),
     ("http2 header with status: 502", "the proxy in front of it got no answer from it (502)"),
     ("http2 header with status: 503", "the proxy in front of it does not reach it (503)"),
     ("http2 header with status: 504", "the proxy in front of it got no answer from it in time (504)"),

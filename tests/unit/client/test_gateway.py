@@ -71,7 +71,7 @@ async def test_what_devices_seal_is_carried_in_few_calls_and_each_settles_its_ow
 
 def test_nothing_of_a_gateway_takes_answers_tickets_or_a_state_file() -> None:
     taken = {*inspect.signature(Gateway).parameters, *inspect.signature(Gateway.carry).parameters}
-    assert taken == {"shuffler", "authority", "retrying", "self", "sealed_submissions", "per_call", "calls"}
+    assert taken == {"shuffler", "authority", "proxy", "retrying", "self", "sealed_submissions", "per_call", "calls"}
 
 
 async def test_a_parcel_shows_neither_answer_nor_report(device: Make, shuffler: FakeShuffler) -> None:

@@ -21,6 +21,7 @@ from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageErro
 from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
 from hubbub.protos.task.task import Schedule
+from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import load
 from support.samples import Parties, sample_task
 
@@ -34,7 +35,7 @@ class Settings:
     hops: tuple[str, ...] = ()
 
     class tls:  # noqa: N801 - a setting's name
-        paths = staticmethod(lambda: None)
+        paths = staticmethod(lambda: TLS(b""))
 
 
 async def closing(

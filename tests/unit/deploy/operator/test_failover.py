@@ -12,6 +12,7 @@ from hubbub.deploy.operator import client
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Incident, IncidentReport
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.transport.channels import TLS
 
 STANDS_BY = Refusal(Reason.NOT_READY, "this shuffler is a standby", 5.0)
 AWAY = Unreachable("the shuffler did not answer")
@@ -26,7 +27,7 @@ async def asked(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, HubbubErr
         shuffler_control = ",".join(answers)
 
         class tls:  # noqa: N801 - a setting's name
-            paths = staticmethod(lambda: None)
+            paths = staticmethod(lambda: TLS(b""))
 
     @contextlib.asynccontextmanager
     async def channel(address: str, *_: object) -> AsyncIterator[str]:
@@ -85,7 +86,7 @@ async def test_incidents_are_shown_although_rounds_are_not(monkeypatch: pytest.M
         shuffler_control, analyzer_results, hops = "a:1,b:2,c:3", "analyzer", ()
 
         class tls:  # noqa: N801 - a setting's name
-            paths = staticmethod(lambda: None)
+            paths = staticmethod(lambda: TLS(b""))
 
     @contextlib.asynccontextmanager
     async def channel(address: str, *_: object, **_most: object) -> AsyncIterator[str]:
