@@ -21,6 +21,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.accountant.numbers import round_down_significant
 from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts
 from hubbub.deploy.files import save
@@ -271,10 +272,7 @@ def _pipeline(
 
         databases = stack.enter_context(new_databases(options.postgres))
     except ModuleNotFoundError as error:
-        raise HubbubError(
-            f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]', in a checkout pip install "
-            "'.[demo,postgres,cluster]'"
-        ) from error
+        raise HubbubError(needs_extra("--cluster", str(error.name), "demo", "postgres", "cluster")) from error
     # Optional questions have smaller batches: the lower limit keeps all batches of a round on the same path.
     spark_from = None if spark_missing(devices) else SPARK_FROM // 2
     return LocalCluster(freeze, directory, databases=databases, hops=options.hops, spark_from=spark_from)
