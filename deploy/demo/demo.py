@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from hubbub.accountant.errors import needs_extra
 from hubbub.accountant.numbers import round_down_significant
 from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts
+from hubbub.deploy.demo.failures import close_round, naming_folder
 from hubbub.deploy.files import save
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
@@ -224,6 +225,7 @@ async def run(
     with (
         new_folder(out, keep="logs"),
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
+        naming_folder(Path(scratch)),
         DemoProgress(console, progress_bars) as stages,
     ):
         async with contextlib.AsyncExitStack() as stack:
@@ -323,7 +325,7 @@ async def _round(
         counts = await pipeline.guard(workers.submit_all(dataset, number, stages.advance))
     await _fail_over(pipeline, number, options, stages)
     with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
-        status = await pipeline.close_round(number)
+        status = await close_round(pipeline, number, counts)
         results = await pipeline.results(number)
     with stages.stage("verify", f"{label}verify the certificate"):
         verified, certificate = await asyncio.to_thread(_check, pipeline, results, out)
