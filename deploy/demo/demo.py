@@ -23,8 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from hubbub.accountant.errors import needs_extra
 from hubbub.accountant.numbers import round_down_significant
-from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts
-from hubbub.deploy.demo.failures import close_round, naming_folder
+from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts, close_round, naming_folder
 from hubbub.deploy.files import save
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder

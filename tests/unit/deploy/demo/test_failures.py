@@ -11,8 +11,7 @@ from typing import cast
 
 import pytest
 
-from hubbub.deploy.demo.coordinator import SubmissionCounts
-from hubbub.deploy.demo.failures import close_round, naming_folder
+from hubbub.deploy.demo.coordinator import SubmissionCounts, close_round, naming_folder
 from hubbub.deploy.demo.worker import DemoAssignment
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import HubbubError
