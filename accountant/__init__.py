@@ -57,7 +57,9 @@ def __getattr__(name: str) -> object:
     try:
         from hubbub.accountant import api
     except ModuleNotFoundError as error:
-        wanted = f"hubbub.accountant needs {error.name}: pip install 'hubbub[accountant]'"
+        from hubbub.accountant.errors import needs_extra
+
+        wanted = needs_extra("hubbub.accountant", str(error.name), "accountant")
         raise ModuleNotFoundError(wanted, name=error.name) from error
     return getattr(api, name)
 

@@ -15,6 +15,18 @@ class CertificateError(AccountingError):
     """A number or a count in a certificate is false."""
 
 
+def needs_extra(what: str, missing: str, *extras: str) -> str:
+    """Return the message of everything that needs extras of the package: what needs them, what is missing, the command.
+
+    It is here because no other folder is imported by all that need one.
+    """
+    named = ",".join(extras)
+    return (
+        f"{what} needs {missing}, which is not installed: pip install 'hubbub[{named}]', in a checkout "
+        f"pip install '.[{named}]'"
+    )
+
+
 def shown(value: object) -> str:
     """Return `value` as error messages show it: at most 60 characters; a fraction as p/q."""
     try:

@@ -2,7 +2,7 @@
 
 The bare install is the client, for applications that embed it. Everything else that commands import comes with extras
 of the package. If its extra is missing, a command reports that before it does anything, instead of failing at an import
-halfway. This module imports the standard library only, because it must work in the bare install.
+halfway. This module imports nothing that the bare install does not bring.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
+from hubbub.accountant.errors import needs_extra
+
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra of the package: its name in `pip install 'hubbub[NAME]'`, its title, and the modules in it."""
+    """An extra of the package: its name in `pyproject.toml`, its title, and the modules in it."""
 
     name: str
     title: str
@@ -107,5 +109,4 @@ def missing(command: str) -> str | None:
     extra = NEEDS.get(command.partition(" ")[0], COMMAND_LINE)
     if extra.installed:
         return None
-    called, name = f"hubbub {command}".strip(), extra.name
-    return f"{called} needs {extra.title}: pip install 'hubbub[{name}]', in a checkout pip install '.[{name}]'"
+    return needs_extra(f"hubbub {command}".strip(), extra.title, extra.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.protos.errors import HubbubError
 
 
@@ -18,7 +19,4 @@ def of_an_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise HubbubError(
-            "store = postgresql://… needs PostgreSQL's driver, which is not installed; run pip install "
-            "'hubbub[postgres]'"
-        ) from error
+        raise HubbubError(needs_extra("store = postgresql://…", "PostgreSQL's driver", "postgres")) from error

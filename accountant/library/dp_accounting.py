@@ -9,7 +9,7 @@ import numpy as np
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.composition import PAIR_ERROR
-from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.errors import AccountingError, needs_extra, shown
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, dominating_grid, one_round
@@ -38,9 +38,7 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError as missing:
-        raise AccountingError(
-            "dp_accounting is not installed; run pip install 'hubbub[dp-accounting]' and try again"
-        ) from missing
+        raise AccountingError(needs_extra("to_dp_accounting", "dp-accounting", "dp-accounting")) from missing
     grid = dominating_grid(one_round(part), LOG_TAIL)
     if grid.losses[-1] - grid.losses[0] > POINTS_LIMIT * interval:
         raise AccountingError(

@@ -239,10 +239,10 @@ def _checked_law(law: object) -> tuple[Row, ...]:
             f"law has {len(law)} rows of {outputs} outputs; give from 1 to {OUTPUTS_LIMIT} outputs and at most "
             f"{ENTRIES_LIMIT} probabilities. Merge outputs whose columns are proportional"
         )
-    rows = tuple(_checked_row(f"row {place} of the law", row, outputs) for place, row in enumerate(law))
+    rows = tuple(_checked_row(_place(place), row, outputs) for place, row in enumerate(law))
     _check_common(rows)
     for place, row in enumerate(rows):
-        _check_total(f"row {place} of the law", row)
+        _check_total(_place(place), row)
     for place, column in enumerate(zip(*rows, strict=True)):
         if min(column) == 0 < max(column):
             raise AccountingError(
@@ -251,6 +251,11 @@ def _checked_law(law: object) -> tuple[Row, ...]:
                 "input some probability of it"
             )
     return rows
+
+
+def _place(row: int) -> str:
+    """Return the name of a row in errors; inputs and outputs are counted from 0, so rows are too."""
+    return f"row {row} of the law (counted from 0)"
 
 
 def _checked_row(name: str, row: object, outputs: int) -> Row:

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, needs_extra
 
 try:
     from flint import arb, ctx, fmpq
 except ImportError as missing:
-    raise AccountingError(
-        "python-flint is not installed; run pip install 'hubbub[rigorous]' and try again"
-    ) from missing
+    raise AccountingError(needs_extra("a proof in ball arithmetic", "python-flint", "rigorous")) from missing
 
 __all__ = ["Enclosure", "arb", "ball", "binomial_mass", "cut", "precision", "window", "written"]
 

@@ -224,14 +224,13 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
 
 def _proven(verified: Verified) -> list[Finding]:
     """Prove the numbers. Stderr shows each step on a terminal, else each number when it is done."""
+    from hubbub.accountant.errors import needs_extra
     from hubbub.protos.errors import HubbubError
 
     try:
         import_module("flint")
     except ImportError as error:
-        raise HubbubError(
-            "--rigorous needs python-flint: pip install 'hubbub[rigorous]', in a checkout pip install '.[rigorous]'"
-        ) from error
+        raise HubbubError(needs_extra("--rigorous", "python-flint", "rigorous")) from error
     from hubbub.verification.proof import prove_certificate
 
     progress, findings = progress_console(), []

@@ -326,7 +326,7 @@ def read_rounds(path: Path) -> list[Part]:
             wrong.append(f"row {number}: {error}")
     if wrong:
         more = f"; and {len(wrong) - MOST_WRONG_ROWS} more" if len(wrong) > MOST_WRONG_ROWS else ""
-        raise AccountingError(f"{path}: " + "; ".join(wrong[:MOST_WRONG_ROWS]) + more)
+        raise AccountingError(f"{path}, rows counted from 1: " + "; ".join(wrong[:MOST_WRONG_ROWS]) + more)
     return parts
 
 

@@ -13,6 +13,7 @@ from math import log10, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.cli.plots.plan import Panel, Plot, Role, Series
 from hubbub.protos.errors import HubbubError, UsageError
 
@@ -103,10 +104,7 @@ def check_drawable(out: Path, option: str = "--out") -> str:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise DrawingMissing(
-            "drawing needs matplotlib: pip install 'hubbub[plots]', in a checkout pip install '.[plots]'; or use "
-            "--json alone"
-        ) from error
+        raise DrawingMissing(f"{needs_extra('drawing', 'matplotlib', 'plots')}; or use --json alone") from error
     return ending
 
 

@@ -1,10 +1,12 @@
-"""Runs worker processes that share the devices of a dataset, in all rounds of the demo."""
+"""Runs worker processes that share the devices of a dataset, in all rounds of the demo, and names why one fails."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,11 +17,18 @@ from hubbub.deploy.demo.worker import DemoAssignment
 from hubbub.deploy.local.client_process import ClientProcess
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.simulate.dataset import Dataset
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import write_private
+from hubbub.protos.messages import RoundStatus
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.admission import Mode
 
 DEVICES_OF_A_WORKER = 1000
 """A further worker is started for this many devices: to start one takes longer than to answer for them."""
+
+
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a write that mostly come without the name of the file."""
 
 
 @dataclass
@@ -127,3 +136,38 @@ async def _run(
     counts.accepted += said["accepted"]
     counts.refused.update(said["refused"])
     counts.messages.update(said["messages"])
+
+
+@contextlib.contextmanager
+def naming_folder(folder: Path) -> Iterator[None]:
+    """Name the folder of the stores if a write in the block fails and the error names no file.
+
+    Raises:
+        HubbubError: if a disk is full, or fails.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK or error.filename is not None:
+            raise
+        raise HubbubError(
+            f"cannot write to {folder}: {error.strerror}; make room there, or set TMPDIR to a folder that has room"
+        ) from error
+
+
+async def close_round(pipeline: LocalPipeline, number: int, counts: SubmissionCounts) -> RoundStatus:
+    """Close a round. If it cannot be closed after devices were refused, the error begins with why they were.
+
+    Raises:
+        HubbubError: if the round cannot be closed.
+    """
+    try:
+        return await pipeline.close_round(number)
+    except Refusal as refusal:
+        if not counts.refused:
+            raise
+        reason, refused = counts.refused.most_common(1)[0]
+        raise HubbubError(
+            f"{refused} submissions were refused: {counts.messages[reason]}. {counts.accepted} were accepted, so "
+            f"{refusal}"
+        ) from refusal

@@ -21,8 +21,9 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.accountant.numbers import round_down_significant
-from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts
+from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts, close_round, naming_folder
 from hubbub.deploy.files import save
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
@@ -223,6 +224,7 @@ async def run(
     with (
         new_folder(out, keep="logs"),
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
+        naming_folder(Path(scratch)),
         DemoProgress(console, progress_bars) as stages,
     ):
         async with contextlib.AsyncExitStack() as stack:
@@ -271,10 +273,7 @@ def _pipeline(
 
         databases = stack.enter_context(new_databases(options.postgres))
     except ModuleNotFoundError as error:
-        raise HubbubError(
-            f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]', in a checkout pip install "
-            "'.[demo,postgres,cluster]'"
-        ) from error
+        raise HubbubError(needs_extra("--cluster", str(error.name), "demo", "postgres", "cluster")) from error
     # Optional questions have smaller batches: the lower limit keeps all batches of a round on the same path.
     spark_from = None if spark_missing(devices) else SPARK_FROM // 2
     return LocalCluster(freeze, directory, databases=databases, hops=options.hops, spark_from=spark_from)
@@ -325,7 +324,7 @@ async def _round(
         counts = await pipeline.guard(workers.submit_all(dataset, number, stages.advance))
     await _fail_over(pipeline, number, options, stages)
     with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
-        status = await pipeline.close_round(number)
+        status = await close_round(pipeline, number, counts)
         results = await pipeline.results(number)
     with stages.stage("verify", f"{label}verify the certificate"):
         verified, certificate = await asyncio.to_thread(_check, pipeline, results, out)

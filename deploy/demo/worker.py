@@ -21,6 +21,7 @@ from pyarrow import parquet
 
 from hubbub.client import Device, Fleet
 from hubbub.deploy.load.individually import submit_individually
+from hubbub.protos.errors import HubbubError
 from hubbub.queries.questions.question import Value
 from hubbub.service.processes.hardening import disable_core_dumps
 
@@ -103,9 +104,17 @@ def _print(document: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run the assignments on stdin, one after the other, until it is closed."""
+    """Run the assignments on stdin, one after the other, until it is closed; a failure is one line of JSON, too."""
     # Loaded objects stay: the garbage collector need not visit them again for every thousand devices.
     gc.freeze()
+    try:
+        _run()
+    except (HubbubError, OSError) as error:
+        # Not on stderr alone: that is a file, and the disk may be full.
+        _print({"failed": str(error)})
+
+
+def _run() -> None:
     for line in sys.stdin:
         assignment = DemoAssignment(**json.loads(line))
         rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hubbub.deploy.local.process import ending
 from hubbub.protos.errors import HubbubError
 from hubbub.service.processes import subprocesses
 
@@ -57,7 +58,7 @@ class ClientProcess:
         line = await self._process.stdout.readline()
         if not line:
             status = await self._process.wait()
-            raise HubbubError(f"a worker ended with status {status}; the end of {self._log}: {self._last_line()}")
+            raise HubbubError(f"a worker {ending(status)}; the end of {self._log}: {self._last_line()}")
         said: dict[str, Any] = json.loads(line)
         if "failed" in said:
             raise HubbubError(said["failed"])

@@ -80,7 +80,7 @@ class ServiceProcess:
             raise ServiceError(f"the {self.name} did not serve within {self.timeout:.0f} s{self._tail()}") from error
         if announced is None:
             code = await self._process.wait()
-            raise ServiceError(f"the {self.name} ended with status {code} before it served{self._tail()}")
+            raise ServiceError(f"the {self.name} {ending(code)} before it served{self._tail()}")
         self.addresses = announced
 
     async def _spawn(self) -> asyncio.subprocess.Process:
@@ -116,7 +116,7 @@ class ServiceProcess:
         if self._process is None:
             return f"the {self.name} was not started"
         code = await self._process.wait()
-        return f"the {self.name} ended with status {code}{self._tail()}"
+        return f"the {self.name} {ending(code)}{self._tail()}"
 
     async def stop(self) -> None:
         """Ask the process to drain and end (SIGTERM); kill it if it has not ended after `STOP_SECONDS`."""
@@ -141,6 +141,11 @@ class ServiceProcess:
     def _tail(self) -> str:
         lines = _end_of(self.log).splitlines()[-LOG_TAIL_LINES:]
         return "; its log ends with:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; its log is empty"
+
+
+def ending(status: int) -> str:
+    """Return how a process ended, in words: a status below 0 is the number of the signal that ended it."""
+    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def service_environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.planning.simulate.table_files import read_table
+from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.estimation.estimates import Truth
@@ -188,7 +188,7 @@ def _read_parts(
         found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
         unusable.update(odd)
         if part.column is str:
-            _check_texts(part, found[part.name], f"of {where}, column {column!r}")
+            _check_texts(part, found[part.name], where, column)
     return found, unusable
 
 
@@ -202,8 +202,8 @@ def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.Chu
     return pa.chunked_array([pa.StructArray.from_arrays(arrays, list(parts), mask=missing)])
 
 
-def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> None:
-    """Refuse a text that a question does not allow; the error has its row, counted from 1 after a header, and the text.
+def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column: str) -> None:
+    """Refuse a text that a question does not allow; the error has its line or row, and the text.
 
     The text may be shown because the data belongs to the caller. An error about a device's answer never repeats it.
     """
@@ -212,8 +212,8 @@ def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> Non
             if text is not None:
                 question.encode(text, os.urandom)
         except AnswerError as error:
-            row = pc.index(values, text).as_py() + 1
-            raise HubbubError(f"row {row} {where}, is {shown(text)}: {error}") from error
+            place = row_place(where, pc.index(values, text).as_py())
+            raise HubbubError(f"{place} of {where}, column {column!r}, is {shown(text)}: {error}") from error
 
 
 def first_rows(dataset: Dataset, devices: int | None) -> Dataset:

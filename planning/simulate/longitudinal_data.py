@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.planning.simulate.longitudinal import States
-from hubbub.planning.simulate.table_files import read_table
+from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.errors import shown
 
@@ -27,7 +27,7 @@ def read_wide(path: Path, columns: Sequence[str]) -> States:
         OSError: if the file cannot be opened.
     """
     table = read_table(path, columns)
-    return _carried(np.stack([_booleans(_column(table, path, column), column) for column in columns], axis=1))
+    return _carried(np.stack([_booleans(table, path, column) for column in columns], axis=1))
 
 
 def read_long(path: Path, device: str, period: str, column: str) -> States:
@@ -45,7 +45,7 @@ def read_long(path: Path, device: str, period: str, column: str) -> States:
     cells = devices * states.shape[1] + periods
     if len(np.unique(cells)) != len(cells):
         raise HubbubError(f"{path}: a {device!r} has two rows for one {period!r}; keep one of them")
-    states[devices, periods] = _booleans(_column(table, path, column), column)
+    states[devices, periods] = _booleans(table, path, column)
     return _carried(states)
 
 
@@ -66,14 +66,15 @@ def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
     return table[column]
 
 
-def _booleans(values: pa.ChunkedArray, column: str) -> States:
+def _booleans(table: pa.Table, path: Path, column: str) -> States:
     """Return a column's booleans as 1 and 0, and −1 for no news."""
-    texts = ["" if value is None else str(value).strip().lower() for value in values.to_pylist()]
-    for row, text in enumerate(texts, start=1):
+    texts = ["" if value is None else str(value).strip().lower() for value in _column(table, path, column).to_pylist()]
+    for row, text in enumerate(texts):
         if text not in WORDS:
+            place = row_place(path, row)
             raise HubbubError(
-                f"row {row} of column {column!r} is {shown(text)}; write yes or no, true or false, 1 or 0, or leave "
-                "it empty if there is no news"
+                f"{place} of {path}, column {column!r}, is {shown(text)}; write yes or no, true or "
+                "false, 1 or 0, or leave it empty if there is no news"
             )
     return np.array([WORDS[text] for text in texts], dtype=np.int8)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
@@ -37,7 +41,7 @@ def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
     endings = f"give a .csv, .tsv or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
     if path.is_dir():
         raise HubbubError(f"{path} is a folder; {endings}")
-    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
+    inner = _inner(path)
     if inner not in (*SEPARATORS, ".parquet"):
         raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {endings}")
     path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
@@ -52,6 +56,44 @@ def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
         raise _unreadable(path, error) from error
     except (pa.ArrowException, UnicodeError) as error:
         raise _unreadable(path, error) from error
+
+
+def row_place(where: Path | str, row: int) -> str:
+    """Return where a person finds a row of the file `where`, such as `line 3`; `row` counts from 0 after the header.
+
+    A text file has lines, and its header counts as one. Without lines, it is such as
+    `row 2 (counted from 1 after any header)`.
+    """
+    path = Path(where)
+    line = _line(path, row) if _inner(path) in SEPARATORS else None
+    return f"row {row + 1} (counted from 1 after any header)" if line is None else f"line {line}"
+
+
+def _line(path: Path, row: int) -> int | None:
+    """Return the line where a row of a text file begins; None if the file cannot be read as lines."""
+    separator = _separator(_header(path), SEPARATORS[_inner(path)])
+    try:
+        with (
+            _opened(path) as file,
+            io.TextIOWrapper(cast(io.BytesIO, file), "utf-8-sig", "replace", newline="") as text,
+        ):
+            return next(islice(_beginnings(text, separator), row + 1, None), None)
+    except csv.Error:  # a field of more than 128 KiB
+        return None
+
+
+def _beginnings(text: Iterable[str], separator: str) -> Iterator[int]:
+    """Yield the line where each row begins, the header's first: empty lines are no rows, and some rows have several."""
+    rows, ended = csv.reader(text, delimiter=separator), 0
+    for fields in rows:
+        if fields:
+            yield ended + 1
+        ended = rows.line_num
+
+
+def _inner(path: Path) -> str:
+    """Return the ending of a file's format: that of `a.csv.gz` is `.csv`."""
+    return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
 
 
 def _unreadable(path: Path, error: Exception) -> HubbubError:
@@ -82,19 +124,23 @@ def _parquet(path: Path) -> pa.Table:
 
 
 def _text(path: Path, separators: str, texts: Iterable[str]) -> pa.Table:
-    from pyarrow import csv
+    from pyarrow.csv import ConvertOptions, ParseOptions, read_csv
 
+    parse = ParseOptions(delimiter=_separator(_header(path), separators))
+    # NaN is read as NaN, not as an empty field, so that it can be counted.
+    empty = [word for word in ConvertOptions().null_values if word.lower().strip("-") != "nan"]
+    convert = ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=empty)
+    with _opened(path) as file:
+        return read_csv(file, parse_options=parse, convert_options=convert)
+
+
+def _header(path: Path) -> str:
+    """Return the first line of a text file; UnicodeError if the text is in UTF-16."""
     with _opened(path) as file:
         start = file.read(HEADER_BYTES)
     if start.startswith(UTF_16):
         raise UnicodeError("it is a text in UTF-16")
-    header = start.decode("utf-8-sig", errors="replace").partition("\n")[0]
-    parse = csv.ParseOptions(delimiter=_separator(header, separators))
-    # NaN is read as NaN, not as an empty field, so that it can be counted.
-    empty = [word for word in csv.ConvertOptions().null_values if word.lower().strip("-") != "nan"]
-    convert = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=empty)
-    with _opened(path) as file:
-        return csv.read_csv(file, parse_options=parse, convert_options=convert)
+    return str(start.decode("utf-8-sig", errors="replace").partition("\n")[0])
 
 
 def _opened(path: Path) -> pa.NativeFile:

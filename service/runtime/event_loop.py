@@ -8,6 +8,7 @@ import importlib.util
 from collections.abc import Callable, Coroutine
 from typing import Literal, TypeVar
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.service.settings import SettingsError
 
 EventLoop = Literal["asyncio", "uvloop"]
@@ -25,9 +26,7 @@ def run(work: Callable[[], Coroutine[object, object, T]], kind: EventLoop) -> T:
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if kind == "uvloop":
         if importlib.util.find_spec("uvloop") is None:
-            raise SettingsError(
-                "event_loop is \"uvloop\", but uvloop is not installed; run pip install 'hubbub[uvloop]'"
-            )
+            raise SettingsError(needs_extra('event_loop = "uvloop"', "uvloop", "uvloop"))
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(work())

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from hubbub import __version__
+from hubbub.accountant.errors import needs_extra
 from hubbub.service.processes import subprocesses
 from hubbub.service.processes.hardening import disable_core_dumps
 from hubbub.service.processes.subprocesses import interpreter, remove_cwd_from_path
@@ -88,7 +89,7 @@ def check_installed(settings: SparkSettings) -> None:
     if not settings.master:
         return
     if importlib.util.find_spec("pyspark") is None:
-        raise SettingsError("spark.master is set, but PySpark is not installed; run pip install 'hubbub[spark]'")
+        raise SettingsError(needs_extra("spark.master", "PySpark", "spark"))
     if java() is None:
         raise SettingsError(
             "spark.master is set, but no Java is found: install Java 17 or newer (apt-get install "

@@ -14,8 +14,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.cli.registry import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
-from support.source_tree import MODULES, ROOT
+from support.source_tree import MODULES, ROOT, name_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOOLS = {"dev", "docs"}
@@ -211,3 +212,22 @@ def test_the_modules_a_command_asks_for_come_with_its_extra(extra: Extra) -> Non
 def test_each_command_names_what_it_needs() -> None:
     commands = {path.stem for path in (ROOT / "cli" / "commands").iterdir()} - {"__init__", "__pycache__"}
     assert commands == set(NEEDS)
+
+
+def test_one_function_says_that_an_extra_is_missing() -> None:
+    # Spark's machines need a version of hubbub that is the service's own: that is another message.
+    texts = {
+        name_of(path): [
+            node.value
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Constant) and "pip install" in str(node.value) and "\n" not in str(node.value)
+        ]
+        for path in MODULES
+    }
+    assert {name for name, found in texts.items() if found} == {
+        "hubbub.accountant.errors",
+        "hubbub.service.spark.session",
+    }
+    assert needs_extra("a", "b", "c", "d") == (
+        "a needs b, which is not installed: pip install 'hubbub[c,d]', in a checkout pip install '.[c,d]'"
+    )

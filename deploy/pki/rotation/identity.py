@@ -134,6 +134,8 @@ class IdentityRotation:
 
 
 def _identity_of(location: KeyLocation) -> Path:
+    if location.frontend:
+        raise HubbubError("a front end has no identity; give the settings file of the shuffler that it works for")
     if location.identity is None:
         raise HubbubError("the settings name no identity; add `identity`")
     return location.identity

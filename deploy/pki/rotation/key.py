@@ -62,6 +62,7 @@ class KeyLocation:
     """The places of a party's keys, from its settings.
 
     `identity` is None if the settings name none. `operator` has the settings themselves, if they are the operator's.
+    `frontend` is true for a front end, which has a certificate of its own and signs nothing.
     """
 
     party: Role
@@ -71,10 +72,13 @@ class KeyLocation:
     tasks: tuple[Path, ...] = ()
     operator_key: Path | None = None
     operator: OperatorSettings | None = None
+    frontend: bool = False
 
     @property
     def name(self) -> str:
-        """The party's name in its certificate: its role, or for a hop `hop-2` and so on."""
+        """The party's name in its certificate: its role, `frontend`, or for a hop `hop-2` and so on."""
+        if self.frontend:
+            return "frontend"
         # `hubbub init` names a hop's files after it.
         return self.certificate.stem if self.party is Role.HOP else self.party.value
 
@@ -106,22 +110,26 @@ def location_of(settings: Path) -> KeyLocation:
     Raises:
         SettingsError: if it is none of these files, or cannot be used; the message gives the reason.
     """
+    from hubbub.shuffler.settings import is_frontend, load_frontend
+
     names = _top_names(settings)
-    # Each name is a setting of that party alone, and required there.
+    # Each name is required in the settings of that party, and is in none that is looked at after it.
     if "shuffler_control" in names:
         operator = load(settings, OperatorSettings, "operator")
         return KeyLocation(
             Role.OPERATOR, operator.tls.paths(), operator.identity, operator.successions, operator=operator
         )
-    if "shuffler_key" in names:
-        from hubbub.analyzer.settings import load as load_analyzer
-
-        return _of_service(Role.ANALYZER, load_analyzer(settings))
     if "next" in names:
         from hubbub.shuffler.hop.settings import load as load_hop
 
         hop = load_hop(settings)
         return KeyLocation(Role.HOP, hop.tls.paths(), hop.identity)
+    if is_frontend(settings):
+        return KeyLocation(Role.SHUFFLER, load_frontend(settings).tls.paths(), None, frontend=True)
+    if "shuffler_key" in names:  # a hop and a front end have it too
+        from hubbub.analyzer.settings import load as load_analyzer
+
+        return _of_service(Role.ANALYZER, load_analyzer(settings))
     from hubbub.shuffler.settings import load as load_shuffler
 
     return _of_service(Role.SHUFFLER, load_shuffler(settings))

@@ -8,6 +8,8 @@ from enum import Enum
 from functools import cache, cached_property
 from pathlib import Path
 
+from hubbub.accountant.errors import needs_extra
+
 ROOT = Path(__file__).parents[3]
 """The top of the repository."""
 
@@ -163,6 +165,8 @@ def text_of(node: ast.expr | None, names: Names = NO_NAMES, depth: int = 0) -> s
             return _either(values, names, depth)
         case ast.Name(id=name) if depth < DEEPEST:
             return text_of(names.get(name, node.lineno), names, depth + 1)
+        case ast.Call(func=ast.Name(id="needs_extra"), args=args):
+            return needs_extra(*(text_of(each, names, depth) or f"{{{placeholder(each)}}}" for each in args))
         case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
             return _either(names.returned(name), names, depth + 1) if depth < DEEPEST else ""
         case _:
@@ -182,6 +186,8 @@ def _part(node: ast.expr, names: Names, depth: int) -> str:
     if not isinstance(node, ast.FormattedValue):
         return text_of(node, names, depth)
     inner = node.value
+    if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "needs_extra":
+        return text_of(inner, names, depth)
     known = names.get(inner.id, inner.lineno) if isinstance(inner, ast.Name) and depth < DEEPEST else None
     if isinstance(known, ast.Constant | ast.JoinedStr):
         found = text_of(known, names, depth + 1)

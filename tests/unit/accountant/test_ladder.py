@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -27,6 +28,7 @@ from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import CertificateError
 from hubbub.accountant.mechanisms import KRR, LocalMechanism, Sequence, TreeNodes, WithNoise
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from support.source_tree import ROOT
 from support.thoroughness import thinned
 
 TERMS = Terms(3.0, 1e-3, 20.0, 1.0, 1000)
@@ -229,3 +231,16 @@ def test_words_of_other_terms_are_refused() -> None:
     for terms in (replace(TERMS, shufflers=2), replace(TERMS, assumed=True)):
         with pytest.raises(CertificateError, match="the certificate: ladder is"):
             check_statement(terms, asked, content)
+
+
+@pytest.mark.parametrize("page", ["threat-model", "certificate-ladder"])
+@pytest.mark.parametrize("member", RUNGS)
+def test_each_rung_is_on_the_pages_that_list_them(page: str, member: str) -> None:
+    text = (ROOT / "docs" / "explanation" / f"{page}.md").read_text()
+    assert re.search(rf"`(\w+\.)?{member}`", text)
+
+
+@pytest.mark.parametrize("page", ["README.md", "SECURITY.md"])
+@pytest.mark.parametrize("member", [ALONE, IF_MINIMUM_VALID])
+def test_the_first_pages_name_what_is_left_if_somebody_lies(page: str, member: str) -> None:
+    assert f"`{member}`" in (ROOT / page).read_text()

@@ -274,7 +274,7 @@ async def crash(pipeline: LocalPipeline, role: Role) -> None:
     with contextlib.suppress(PermissionError):  # it takes privileges to lift what the service has put down
         resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     os.kill(pid, signal.SIGABRT)
-    assert "ended with status -6" in await service.ended()
+    assert "was ended by SIGABRT" in await service.ended()
 
 
 def look_at_files(pipeline: LocalPipeline, told: Told) -> None:

@@ -148,7 +148,7 @@ def test_a_query_that_needs_an_answer_says_how_many_rows_have_none(tmp_path: Pat
 def test_a_wrong_category_is_named_with_its_row_and_column(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("n,c\n1,a\n2,\n3,é\n4,é\n")
-    says = r"row 3 of .*q\.csv, column 'c', is 'é': the answer to city is not one of its categories; .* 'a', 'b'"
+    says = r"line 4 of .*q\.csv, column 'c', is 'é': the answer to city is not one of its categories; .* 'a', 'b'"
     with pytest.raises(HubbubError, match=says):
         read_answers("usage", [Histogram("city", ("a", "b"), optional=True)], path, ["city=c"])
 
@@ -220,5 +220,5 @@ def test_a_name_in_several_questions_is_one_column(tmp_path: Path) -> None:
 def test_an_attribute_s_value_that_is_not_known_is_named_with_its_row(tmp_path: Path) -> None:
     path = tmp_path / "usage.csv"
     path.write_text("region,n\nnorth,1\nwest,2\n")
-    with pytest.raises(HubbubError, match=r"row 2 of .*, column 'region', is 'west'"):
+    with pytest.raises(HubbubError, match=r"line 3 of .*, column 'region', is 'west'"):
         read_answers("usage", [Grouped("n", (REGION,), Number("n", 0.0, 9.0))], path, [])

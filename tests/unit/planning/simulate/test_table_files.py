@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hubbub.planning.simulate.table_files import read_table
+from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError
 
 ROWS = [{"日本": "01", "a b": 1.5}, {"日本": "2", "a b": None}]
@@ -28,6 +28,25 @@ def test_separators_in_quotes_do_not_count(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text('"a,b,c";d\n1;2\n')
     assert read_table(path).column_names == ["a,b,c", "d"]
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv.gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_row_is_named_by_the_line_where_it_begins(name: str, end: str, tmp_path: Path) -> None:
+    path, tab = tmp_path / name, "\t" if "tsv" in name else ","
+    lines = ["", '"a', f'b"{tab}n', "first,1", "", '"second', "", 'part",2', "third,3"]
+    text = end.join(lines).replace(",", tab).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    table = read_table(path)
+    assert [row["n"] for row in table.to_pylist()] == [1, 2, 3]
+    assert [row_place(path, row) for row in range(3)] == ["line 4", "line 6", "line 9"]
+
+
+@pytest.mark.parametrize(("name", "content"), [("data.csv", "a\n" + "x" * 2**18), ("data.parquet", "")])
+def test_a_row_without_a_line_says_how_it_is_counted(name: str, content: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert row_place(path, 0) == "row 1 (counted from 1 after any header)"
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "data.csv.gz", "data.TSV.BZ2", "data.parquet", "data.parquet.gz"])
