@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from hubbub.cli.output import EXIT_FAILURE, failures, print_json
 from hubbub.cli.registry import FAILURE_STATUS, NEEDS, missing
 from hubbub.cli.signals import raises
+from hubbub.cli.whole_numbers import whole_options, written_out
 from hubbub.protos.errors import HubbubError, UsageError
 
 USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
@@ -37,7 +38,7 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
     commands = build(names)
     raises()
     try:
-        return commands(args=words, prog_name="hubbub", standalone_mode=False) or 0
+        return commands(args=written_out(words, _whole_options(names)), prog_name="hubbub", standalone_mode=False) or 0
     except USAGE_ERROR as error:
         if "--json" in words:
             print_json({"error": error.format_message()})
@@ -86,6 +87,19 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
         else:
             app.command(name)(_needing(name, module.command))
     return app
+
+
+def _whole_options(names: Sequence[str]) -> set[str]:
+    """Return the options of these commands that take a whole number."""
+    found = set[str]()
+    for name in names:
+        module = importlib.import_module(f"hubbub.cli.commands.{name}")
+        runs = (
+            [each.callback for each in module.app.registered_commands] if hasattr(module, "app") else [module.command]
+        )
+        for run in runs:
+            found |= whole_options(run, _option)
+    return found
 
 
 def _checked(name: str, commands: typer.Typer) -> typer.Typer:

@@ -11,6 +11,7 @@ import typer
 
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
 from hubbub.cli.progress import progress_bars
+from hubbub.cli.whole_numbers import digits
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def _sizes(text: str | None, devices: int) -> list[int]:
     if text is None:
         return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
     try:
-        sizes = sorted({int(word) for word in text.split(",")})
+        sizes = sorted({int(digits(word.strip())) for word in text.split(",")})
     except ValueError as error:
         raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000") from error
     if sizes[0] < 2 or sizes[-1] > devices:

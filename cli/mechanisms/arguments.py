@@ -162,17 +162,20 @@ def _read_rappor(said: Description, spell: Callable[[str], str]) -> RAPPOR:
     return RAPPOR(said.categories, kept, read_exact(said.other, other))
 
 
-def read_exact(value: str | Fraction, name: str) -> Fraction:
-    """Return a probability written as 0.75 or 3/4, exactly; `name` is for errors."""
+_EXACT = re.compile(r"[0-9.]{1,40}(e-?[0-9]{1,3})?|[0-9.]{1,20}/[0-9.]{1,20}", re.ASCII | re.IGNORECASE)
+"""A decimal or a ratio. Fraction itself would also take "1e999999999", and compute it."""
+
+
+def read_exact(value: str | Fraction, name: str, forms: str = "a number such as 0.75, 3/4 or 1e-3") -> Fraction:
+    """Return a probability written as 0.75, 3/4 or 1e-3, exactly; `name` and `forms` are for errors."""
     try:
         if isinstance(value, Fraction):
             return value
-        # Only digits, point and slash are allowed: Fraction would also take "1e999999999", and compute it.
-        if len(value) <= 40 and all(character in "0123456789./" for character in value):
+        if _EXACT.fullmatch(value):
             return Fraction(value)
     except (ValueError, ZeroDivisionError):
         pass
-    raise AccountingError(f"{name} is {shown(value)}; give a number such as 0.75 or 3/4")
+    raise AccountingError(f"{name} is {shown(value)}; give {forms}")
 
 
 def read_noise(text: str, name: str) -> NoiseLaw:
@@ -225,15 +228,7 @@ def _read_plain(said: Description, spell: Callable[[str], str]) -> Mechanism:
 
 
 def _read_gamma(value: str | Fraction, name: str) -> Fraction:
-    if isinstance(value, Fraction):
-        return value
-    numerator, _, denominator = value.partition("/")
-    whole = numerator.isascii() and numerator.isdigit() and len(numerator) <= 10
-    if not (whole and denominator == str(GAMMA_DENOMINATOR)):
-        raise AccountingError(
-            f"{name} is {shown(value)}; write W/{GAMMA_DENOMINATOR}, with W a whole number, as tasks do"
-        )
-    return KRR.from_numerator(2, int(numerator)).gamma
+    return read_exact(value, name, f"a number above 0 and at most 1 such as 0.25 or 1/4, or W/{GAMMA_DENOMINATOR}")
 
 
 def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:

@@ -196,7 +196,7 @@ WRONG_ROWS = [
     ({"mechanism": "krr", "categories": 1, "local_epsilon": 1, "reports": 9}, "categories is 1"),
     ({"mechanism": "krr", "categories": 4.0, "local_epsilon": 1, "reports": 9}, "categories is 4.0"),
     ({"mechanism": "krr", "categories": 4, "gamma": 1.5, "reports": 9}, "gamma is 1.5"),
-    ({"mechanism": "krr", "categories": 4, "gamma": "1/3", "reports": 9}, "gamma is '1/3'"),
+    ({"mechanism": "krr", "categories": 4, "gamma": "a third", "reports": 9}, "gamma is 'a third'"),
     ({"mechanism": "generic", "local_epsilon": -1, "reports": 9}, "local_epsilon is -1"),
     ({"mechanism": "generic", "local_epsilon": 10**400, "reports": 9}, "local_epsilon is 1000"),
     ({"mechanism": "generic", "local_epsilon": 1, "mixed": True, "reports": 9}, "'mixed' is unknown"),

@@ -80,7 +80,9 @@ Categories = Annotated[int | None, typer.Option("--categories", help="krr, rappo
 LocalEpsilon = Annotated[
     float | None, typer.Option("--local-epsilon", help="ε_local of the randomizer, a real number.")
 ]
-Gamma = Annotated[str | None, typer.Option("--gamma", help="krr: blanket probability, exact, as W/4294967296.")]
+Gamma = Annotated[
+    str | None, typer.Option("--gamma", help="krr: blanket probability, as 0.25, 1/4 or W/4294967296; taken exactly.")
+]
 Truthful = Annotated[
     str | None, typer.Option("--truthful", help="rappor: chance that the true bit is sent as 1, as 0.75 or 3/4.")
 ]
@@ -105,7 +107,7 @@ SamplingRate = Annotated[
     str | None,
     typer.Option(
         "--sampling-rate",
-        help="krr: each of --reports clients takes part in a round with this probability (as 0.1 or 1/10), "
+        help="krr: each of --reports clients takes part in a round with this probability (as 0.1, 1e-3 or 1/10), "
         "independently and in secret (Poisson sampling). [default: 1]",
     ),
 ]
