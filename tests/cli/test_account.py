@@ -130,7 +130,7 @@ def test_people_get_a_table() -> None:
         ((*KRR, "--gamma", "1/4294967296", "--delta", "1e-6"), 2, "exactly one"),
         (("--mechanism", "krr", "--local-epsilon", "1", "--reports", "10", "--delta", "1e-6"), 2, "--categories"),
         (
-            ("--mechanism", "krr", "--categories", "4", "--gamma", "1/3", "--reports", "9", "--delta", "1e-6"),
+            ("--mechanism", "krr", "--categories", "4", "--gamma", "a third", "--reports", "9", "--delta", "1e-6"),
             2,
             "4294967296",
         ),

@@ -395,6 +395,7 @@ def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
         **{key: value[0] / value[1] for key, value in ratios.items()},
         **{f"{key}_exact": f"{value[0]}/{value[1]}" for key, value in ratios.items()},
         "epsilon_local": chosen.epsilon_local,
+        "standard_error": chosen.expected_standard_error,
         "mse": chosen.mse,
         "epsilon_upper": chosen.epsilon_upper,
     }
