@@ -42,6 +42,7 @@ costs: $(VENV)/.installed  ## Measure what tests cost (COSTS=tests/unit), and wr
 
 exhaustive: lint types  ## All of it whole, property tests with ten times the examples: before a release. Hours.
 	HUBBUB_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests
+	$(RUN) tests/loop/million.py --minutes 30
 	$(MAKE) demo demo-cluster bench withstand
 
 mutants: $(VENV)/.installed  ## Change single things in what a commit touched (BASE=HEAD~1); list what no test notices.

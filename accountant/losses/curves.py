@@ -24,14 +24,17 @@ from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, Places, grid_step
 from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
-PER_DEVIATION = 16
-"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
+PER_DEVIATION = 32
+"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance at most, 0.03 % of ε."""
 
-FAR = 8
-"""Beyond this many deviations the distance of points is doubled."""
+FAR = 4
+"""From this many deviations on the distance of points is a sixty-fourth of ε.
 
-PRECISION = 0.03
-"""Smoothing of each point of the curve: about a thousandth of δ at relevant ε."""
+If hardly any report says anything, the local ε may be a million deviations away.
+"""
+
+PRECISION = 0.01
+"""Smoothing of each point of the curve: about a ten-thousandth of δ at relevant ε."""
 
 LINES = 4
 """Fewest points of a curve that give a bound from below."""
@@ -84,7 +87,8 @@ def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail
     # δ(ε) is 0 from the local ε on, so the loop ends there at the latest.
     places, seen = [0], [evaluate(0)]
     while seen[-1] > -log_tail:
-        places.append(places[-1] + (1 if places[-1] < FAR * PER_DEVIATION else 2))
+        here = places[-1]
+        places.append(here + (1 if here < FAR * PER_DEVIATION else here // (16 * FAR)))
         seen.append(evaluate(places[-1]))
     upper = [min(1.0, math.exp(each) * (1 + 1e-14)) for each in seen]
     return Curve(points, people, np.array(places), np.array(upper), step)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.composition import compose_delta
+from hubbub.accountant.divergence.attacks import rappor_attack_points
 from hubbub.accountant.divergence.sums import SumPoints
-from hubbub.accountant.losses.attack_curves import attack_curves_grid
+from hubbub.accountant.losses.attack_curves import _Attacked, attack_curves_grid
+from hubbub.accountant.losses.curves import blanket_curve
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.mechanisms import RAPPOR, AnyMechanism, Finite, Generic, Laplace, exp_decimal
 from hubbub.accountant.pairs import Part, attack_grid, local_pairs
@@ -112,3 +114,13 @@ def test_laplace_noise_in_cells_is_below_two_reports_in_cells(local: float) -> N
     found = on_the_grid(grid)
     assert any(np.all(found <= exact * (1 + 1e-9)) for exact in ways)
     assert np.all(found >= 0.95 * np.minimum(*ways) - 1e-3)
+
+
+def test_a_local_epsilon_a_million_deviations_away_takes_few_points() -> None:
+    """Hardly any report says anything here, but one that does says all."""
+    mechanism = RAPPOR(3, 1 - Fraction(1, 2 * 10**10), 1 - Fraction(1, 10**9))
+    points = rappor_attack_points(mechanism)
+    for each in (points, points.exchanged()):
+        curve = blanket_curve(_Attacked(each), mechanism.epsilon_local, 2, 60.0)
+        assert int(curve.places[-1]) > 10**5
+        assert len(curve.places) < 2000

@@ -1,0 +1,253 @@
+"""Draws cases of every kind, enumerates them in fractions, and compares: no upper end below the truth, no lower above.
+
+    python tests/loop/million.py [--cases N] [--seed S] [--minutes M] [--kind KIND] [--only NUMBER]
+
+A case is one question: the δ of one law at one ε, or its ε at one δ. One law is asked many. It prints how many cases
+of each kind there were, the least distance of an upper end from the truth, and for every violation a line that repeats
+it. The status is 1 if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+from loop.exact_cases import KINDS, Case, case  # noqa: E402
+
+from hubbub.accountant import compose, compose_delta, delta_bracket, epsilon_bracket  # noqa: E402
+from hubbub.accountant.composition import PAIR_ERROR  # noqa: E402
+from hubbub.accountant.errors import AccountingError  # noqa: E402
+from hubbub.accountant.losses.grid import LossGrid  # noqa: E402
+from hubbub.accountant.mechanisms import exp_decimal  # noqa: E402
+from hubbub.accountant.pairs import attack_grid, dominating_grid  # noqa: E402
+from support.exact_batches import View  # noqa: E402
+
+Array = NDArray[np.float64]
+
+GRID_QUESTIONS = 1000
+"""Values of ε at which one round's losses are compared: each takes microseconds."""
+
+DEAR, DEAR_EVERY = "rounds", 4
+"""The kind of which every composition takes a tenth of a second, and how seldom it is drawn."""
+
+BOUND_QUESTIONS = 6
+"""Values of ε at which the bounds, or the composition, are asked."""
+
+DELTAS = (1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.999, 0.0, 1.0)
+"""The δ at which ε is asked; some are out of range, and must be refused."""
+
+NOTHING = Fraction(1, 10**70)
+"""e^ε has 80 digits: a truth below this may be 0."""
+
+TOLERANCE = Fraction(1, 10**9)
+"""A local ε that was rounded up belongs to a law that differs by less than this."""
+
+
+@dataclass
+class Found:
+    """What a run found, kind by kind."""
+
+    cases: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    margins: dict[str, float] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+    def above(self, kind: str, upper: float, truth: Fraction) -> bool:
+        """Count a case; return whether `upper` is not below `truth`, and keep the least distance."""
+        self.cases[kind] += 1
+        if truth > 0 and upper < 1:
+            share = float(Fraction(upper) / truth) - 1 if truth > Fraction(1, 10**290) else math.inf
+            self.margins[kind] = min(self.margins.get(kind, math.inf), share)
+        return Fraction(upper) + NOTHING >= truth
+
+
+class Truth:
+    """The largest divergence of the case's pairs of views, both ways, exactly."""
+
+    def __init__(self, asked: Case) -> None:
+        ordered = [each for first, second in asked.pairs for each in ((first, second), (second, first))]
+        # Over one denominator, so that no fraction is ever reduced.
+        self._whole = math.lcm(*{mass.denominator for view in asked.pairs[0] for mass in view.values()})
+        for first, second in ordered:
+            self._whole = math.lcm(self._whole, *{mass.denominator for mass in (*first.values(), *second.values())})
+        self._exact = [_numerators(first, second, self._whole) for first, second in ordered]
+        width = max(len(pairs) for pairs in self._exact)
+        self._p, self._q = np.zeros((len(self._exact), width)), np.zeros((len(self._exact), width))
+        for row, pairs in enumerate(self._exact):
+            self._p[row, : len(pairs)] = [p / self._whole for p, _ in pairs]
+            self._q[row, : len(pairs)] = [q / self._whole for _, q in pairs]
+
+    def delta(self, epsilon: float) -> Fraction:
+        """Return it at `epsilon`: doubles find the pairs that may be the largest, and whole numbers compare those."""
+        factor = Fraction(exp_decimal(epsilon))
+        rough: Array = np.maximum(self._p - min(float(factor), 1e300) * self._q, 0.0).sum(axis=1)
+        close = np.flatnonzero(rough >= float(rough.max()) * (1 - 1e-9) - 1e-14)
+        # If all are near 0 a few are compared; each is a true divergence.
+        chosen = sorted(close.tolist(), key=lambda row: -rough[row])[:6]
+        grown, scale = factor.numerator, factor.denominator
+        most = max(sum(max(p * scale - q * grown, 0) for p, q in self._exact[row]) for row in chosen)
+        return Fraction(most, self._whole * scale)
+
+
+def _numerators(first: View, second: View, whole: int) -> list[tuple[int, int]]:
+    def of(mass: Fraction) -> int:
+        return mass.numerator * (whole // mass.denominator)
+
+    nothing = Fraction(0)
+    return [(of(mass), of(second.get(at, nothing))) for at, mass in first.items()]
+
+
+class Losses:
+    """A grid's δ by its formula, over the losses that have mass."""
+
+    def __init__(self, grid: LossGrid) -> None:
+        kept = grid.masses > 0
+        self._losses, self._masses, self._infinite = grid.losses[kept], grid.masses[kept], grid.infinite
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ at `epsilon`."""
+        return float(self._masses @ -np.expm1(np.minimum(epsilon - self._losses, 0.0))) + self._infinite
+
+
+def epsilons(draw: random.Random, local: float, count: int) -> Iterator[float]:
+    """Yield 0, tiny and common values, those near the local ε, and beyond."""
+    yield from (0.0, min(local, 100.0), min(local * 1.0000001, 100.0), 20.0)
+    for _ in range(count - 4):
+        share = draw.choice((draw.random(), draw.random() ** 4, 1 - draw.random() ** 6, 10 ** (-12 * draw.random())))
+        yield min(share * local, 100.0)
+
+
+class Run:
+    """Asks one case after the other."""
+
+    def __init__(self, seed: int, found: Found) -> None:
+        self._seed, self.found = seed, found
+
+    def ask(self, kind: str, number: int) -> None:
+        """Draw the case with this number and ask it everything."""
+        draw = random.Random(f"{self._seed}:{kind}:{number}")
+        asked = case(kind, draw)
+        truth, local = Truth(asked), sum(part.mechanism.epsilon_local * part.rounds for part in asked.parts)
+
+        def report(words: str) -> None:
+            again = f"python tests/loop/million.py --seed {self._seed} --kind {kind} --only {number}"
+            self.found.violations.append(f"{again}: {asked.parts}: {words}")
+
+        if len(asked.parts) == 1:
+            self._ask_grids(kind, asked, truth, draw, report)
+        for epsilon in epsilons(draw, local, BOUND_QUESTIONS):
+            self._ask_delta(kind, asked, truth, epsilon, report)
+        for delta in draw.sample(DELTAS, 3):
+            self._ask_epsilon(kind, asked, truth, delta, report)
+
+    def _ask_grids(
+        self, kind: str, asked: Case, truth: Truth, draw: random.Random, report: Callable[[str], None]
+    ) -> None:
+        part = asked.parts[0]
+        upper, attack = Losses(dominating_grid(part, 60.0)), attack_grid(part, 60.0)
+        lower = Losses(attack) if attack is not None and asked.attacked else None
+        for epsilon in epsilons(draw, part.mechanism.epsilon_local, GRID_QUESTIONS):
+            exact = truth.delta(epsilon)
+            # As `one_round_delta` charges it.
+            high = min(1.0, upper.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
+            if not self.found.above(f"{kind}, losses", high, exact):
+                report(f"the losses' delta({epsilon!r}) is {high!r}, in truth {float(exact)!r}")
+            if lower is not None:
+                low = Fraction(max(lower.delta(epsilon * (1 + 1e-14)), 0.0)) * (1 - Fraction(PAIR_ERROR))
+                if low > exact * (1 + TOLERANCE) + NOTHING:
+                    report(f"the attack's delta({epsilon!r}) is {float(low)!r}, in truth {float(exact)!r}")
+
+    def _ask_delta(self, kind: str, asked: Case, truth: Truth, epsilon: float, report: Callable[[str], None]) -> None:
+        exact, part = truth.delta(epsilon), asked.parts[0]
+        if len(asked.parts) == 1:
+            found = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies)
+        else:
+            found = compose_delta(asked.parts, epsilon)
+        if not self.found.above(f"{kind}, delta", found.delta_upper, exact):
+            report(f"delta({epsilon!r}) is {found.delta_upper!r}, in truth {float(exact)!r}")
+        if asked.attacked and found.delta_lower and Fraction(found.delta_lower) > exact * (1 + TOLERANCE) + NOTHING:
+            report(f"delta({epsilon!r}) is at least {found.delta_lower!r}, in truth {float(exact)!r}")
+
+    def _ask_epsilon(self, kind: str, asked: Case, truth: Truth, delta: float, report: Callable[[str], None]) -> None:
+        part = asked.parts[0]
+        try:
+            if len(asked.parts) == 1:
+                found = epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies)
+            else:
+                found = compose(asked.parts, delta)
+        except AccountingError:
+            if 1e-100 <= delta < 1:
+                raise
+            self.found.refused[kind] += 1
+            return
+        exact = truth.delta(min(found.epsilon_upper, 1e4))
+        if not self.found.above(f"{kind}, epsilon", delta, exact):
+            report(f"epsilon({delta!r}) is {found.epsilon_upper!r}, where delta is {float(exact)!r}")
+        lower = found.epsilon_lower
+        if asked.attacked and lower:
+            below = truth.delta(math.nextafter(lower, 0.0) * (1 - 1e-9))
+            if below * (1 + TOLERANCE) < Fraction(delta):
+                report(f"epsilon({delta!r}) is at least {lower!r}, where delta is {float(below)!r}")
+
+
+def run(seed: int, cases: int, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> Found:
+    """Ask one law of each kind after the other until there were so many cases, or the time is over."""
+    found, end, number = Found(), time.monotonic() + seconds, 0
+    asking = Run(seed, found)
+    while True:
+        for kind in kinds:
+            if kind != DEAR or number % DEAR_EVERY == 0 or len(kinds) == 1:
+                asking.ask(kind, number)
+            if sum(found.cases.values()) >= cases or time.monotonic() >= end:
+                return found
+        number += 1
+
+
+def told(found: Found) -> str:
+    """Return what a run found, as text."""
+    lines = [f"{'kind':<26}{'cases':>10}   least distance of an upper end from the truth"]
+    for kind, cases in sorted(found.cases.items()):
+        margin = found.margins.get(kind, math.inf)
+        lines.append(f"{kind:<26}{cases:>10,}   {margin:.3g}")
+    lines.append(f"{'all':<26}{sum(found.cases.values()):>10,}   {sum(found.refused.values())} refused")
+    lines += [f"{len(found.violations)} violations", *found.violations[:50]]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it from the command line."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("--cases", type=int, default=10**6, help="stop after so many")
+    options.add_argument("--seed", type=int, default=0, help="of the draws")
+    options.add_argument("--minutes", type=float, default=10.0, help="stop after so many")
+    options.add_argument("--kind", choices=list(KINDS), help="draw this kind alone")
+    options.add_argument("--only", type=int, help="ask the law with this number alone; needs --kind")
+    given = options.parse_args(arguments)
+    if given.only is not None:
+        if given.kind is None:
+            options.error("--only needs --kind")
+        found = Found()
+        Run(given.seed, found).ask(given.kind, given.only)
+    else:
+        kinds = (given.kind,) if given.kind else tuple(KINDS)
+        found = run(given.seed, given.cases, 60 * given.minutes, kinds)
+    print(told(found))
+    return 1 if found.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
