@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
+from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import checked_shuffler, named_proxy, trusted_authority
 from hubbub.client.submit import Retrying, ShufflerLink, submit_batch
@@ -61,6 +62,7 @@ class Gateway:
     def __init__(
         self, *, shuffler: str, authority: Path | bytes, proxy: str | None = None, retrying: Retrying | None = None
     ) -> None:
+        checked_host()
         self._retrying = (
             Retrying() if retrying is None else checked_type(retrying, Retrying, "retrying", "a Retrying(…), or None")
         )

@@ -14,6 +14,7 @@ from hubbub.client.limits import NO_LIMITS, PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss, read_certificate
 from hubbub.client.privacy.ledger import AnswerCost, day_of
 from hubbub.client.privacy.report import Budget, budget_of
+from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.client.session.trust import (
     certificate_shown,
@@ -73,6 +74,7 @@ class Session:
         shown: tuple[Path | None, Path | None] = (None, None),
     ) -> None:
         """See `Device` and `Fleet`."""
+        checked_host()
         self.task = trusted_task(task, operator_key, shuffler_key)
         self.state = State(checked_path(state, "state"))
         self.address = checked_shuffler(shuffler)
