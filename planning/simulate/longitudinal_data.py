@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,7 @@ from hubbub.planning.simulate.longitudinal import States
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.errors import shown
-
-WORDS: Mapping[str, int] = {"yes": 1, "no": 0, "true": 1, "false": 0, "1": 1, "0": 0, "1.0": 1, "0.0": 0, "": -1}
-"""The allowed values of a field, in any case, with their booleans; an empty field is no news (−1)."""
+from hubbub.queries.longitudinal.question import state_of
 
 
 def read_wide(path: Path, columns: Sequence[str]) -> States:
@@ -67,15 +65,19 @@ def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
 
 
 def _booleans(values: pa.ChunkedArray, column: str) -> States:
-    """Return a column's booleans as 1 and 0, and −1 for no news."""
-    texts = ["" if value is None else str(value).strip().lower() for value in values.to_pylist()]
-    for row, text in enumerate(texts, start=1):
-        if text not in WORDS:
+    """Return a column's booleans as 1 and 0, and −1 for no news, which an empty field is."""
+    found = np.full(len(values), -1, dtype=np.int8)
+    for row, value in enumerate(values.to_pylist()):
+        text = "" if value is None else str(value)
+        state = state_of(text)
+        if state is None and text.strip():
             raise HubbubError(
-                f"row {row} of column {column!r} is {shown(text)}; write yes or no, true or false, 1 or 0, or leave "
-                "it empty if there is no news"
+                f"row {row + 1} of column {column!r} is {shown(text)}; write yes or no, true or false, 1 or 0, or "
+                "leave it empty if there is no news"
             )
-    return np.array([WORDS[text] for text in texts], dtype=np.int8)
+        if state is not None:
+            found[row] = state
+    return found
 
 
 def _carried(states: States) -> States:
