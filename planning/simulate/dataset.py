@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.planning.simulate.notation import PLAIN, Notation, usually_missing
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.errors import AnswerError, FieldError, shown
@@ -39,6 +41,8 @@ class Dataset:
     """For each query, how many values of its column are infinite or NaN; these count as no answer."""
     candidates: tuple[str, ...] = ()
     """Texts to look up in the results of questions whose answers the task does not list."""
+    notes: tuple[str, ...] = ()
+    """What to know about the columns."""
     later: tuple[pa.Table, ...] = ()
     """Answers of the rounds after the first, if they change: the same devices in the same rows."""
 
@@ -87,7 +91,7 @@ class SumSpec:
             raise UsageError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
 
 
-def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
+def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], notation: Notation = PLAIN) -> Dataset:
     """Return the columns of a file as queries with their names: text columns as histograms, numbers as sums.
 
     A histogram's categories are the column's values, sorted. A column with empty fields becomes an optional query.
@@ -101,26 +105,29 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
             "name at least one column of the file to ask about: --column COLUMN (`demo`: --histogram COLUMN) or "
             "--sum COLUMN:LOWER:UPPER"
         )
-    table = read_table(path, histograms)
+    table = read_table(path, [*histograms, *(spec.column for spec in sums)])
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
-    unusable = {}
+    unusable, notes = {}, []
     for column in histograms:
-        values = _texts(_column(table, str(path), column), column)
-        questions.append(_histogram(column, values))
-        columns[questions[-1].name] = values
+        values = notation.texts(_column(table, str(path), column), column)
+        questions.append(histogram := _histogram(column, values))
+        notes += _missing_notes(column, histogram.categories, notation)
+        columns[histogram.name] = values
     for spec in sums:
-        values, unusable[query_name(spec.column)] = _numbers(_column(table, str(path), spec.column), spec.column)
+        values, odd = notation.numbers(_column(table, str(path), spec.column), spec.column)
         questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
-        columns[questions[-1].name] = values
+        columns[questions[-1].name], unusable[questions[-1].name] = values, odd
     if len(columns) != len(questions):
         raise UsageError("two queries have the same name; ask about each column once")
     if table.num_rows < 2:
         raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
-    return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable))
+    return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable), notes=tuple(notes))
 
 
-def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
+def read_answers(
+    name: str, questions: Sequence[Question], path: Path, words: Sequence[str], notation: Notation = PLAIN
+) -> Dataset:
     """Return a file's columns as answers to a task's questions.
 
     `words` are texts QUERY=COLUMN for columns whose name is not the query's. A question of several parts has a column
@@ -142,16 +149,20 @@ def read_answers(name: str, questions: Sequence[Question], path: Path, words: Se
             raise UsageError(f"--column {word!r} names the query {query} a second time; give each query one column")
         named[query] = column
     columns = {part.name: named.get(part.name, part.name) for part in parts}
-    texts = [columns[part.name] for part in parts if part.column is str]
-    table = read_table(path, texts)
+    table = read_table(path, list(columns.values()))
     for part in parts:
         hint = "" if part.name in named else f"; name the query's column with --column {part.name}=COLUMN"
         _column(table, str(path), columns[part.name], hint)
-    return from_table(table, str(path), name, questions, columns)
+    return from_table(table, str(path), name, questions, columns, notation)
 
 
 def from_table(
-    table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
+    table: pa.Table,
+    where: str,
+    name: str,
+    questions: Sequence[Question],
+    columns: Mapping[str, str],
+    notation: Notation = PLAIN,
 ) -> Dataset:
     """Return a table's columns as answers to a task's questions.
 
@@ -164,7 +175,7 @@ def from_table(
     """
     answers, unusable = {}, {}
     for question in questions:
-        parts, unusable[question.name] = _read_parts(table, where, question, columns)
+        parts, unusable[question.name] = _read_parts(table, where, question, columns, notation)
         values = parts[question.name] if len(parts) == 1 else _records(question, parts)
         if values.null_count and not question.optional:
             odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
@@ -178,17 +189,20 @@ def from_table(
 
 
 def _read_parts(
-    table: pa.Table, where: str, question: Question, columns: Mapping[str, str]
+    table: pa.Table, where: str, question: Question, columns: Mapping[str, str], notation: Notation
 ) -> tuple[dict[str, pa.ChunkedArray], Counter[str]]:
     """Return the checked column of each part of a question, and how many values no device can answer with, by kind."""
     found: dict[str, pa.ChunkedArray] = {}
     unusable: Counter[str] = Counter()
     for part in question.parts:
         column = columns[part.name]
-        found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
-        unusable.update(odd)
+        values = _column(table, where, column)
         if part.column is str:
+            found[part.name] = notation.texts(values, column)
             _check_texts(part, found[part.name], f"of {where}, column {column!r}")
+        else:
+            found[part.name], odd = notation.numbers(values, column)
+            unusable.update(odd)
     return found, unusable
 
 
@@ -213,7 +227,8 @@ def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> Non
                 question.encode(text, os.urandom)
         except AnswerError as error:
             row = pc.index(values, text).as_py() + 1
-            raise HubbubError(f"row {row} {where}, is {shown(text)}: {error}") from error
+            hint = "; or, if it means no answer, add --missing" if usually_missing([text]) else ""
+            raise HubbubError(f"row {row} {where}, is {shown(text)}: {error}{hint}") from error
 
 
 def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
@@ -235,12 +250,25 @@ def _check_devices(dataset: Dataset, devices: int) -> None:
         )
 
 
-def unusable_words(dataset: Dataset) -> list[str]:
-    """Return a sentence for each query whose column has values that no device can answer with."""
+def notes_of(dataset: Dataset) -> list[str]:
+    """Return its notes, and a sentence for each query whose column has values that no device can answer with."""
     return [
-        f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, counted as no answer"
-        for name, counts in dataset.unusable.items()
+        *dataset.notes,
+        *(
+            f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, counted as no "
+            "answer"
+            for name, counts in dataset.unusable.items()
+        ),
     ]
+
+
+def _missing_notes(column: str, categories: Sequence[str], notation: Notation) -> list[str]:
+    """Return a sentence about categories that often mean "no answer", as there is a rule for it: an empty field."""
+    found = usually_missing(categories)
+    words = ",".join([*notation.missing, *found])
+    named = " and ".join(map(repr, found))
+    remedy = f"if that means no answer, add --missing {shlex.quote(words)}"
+    return [f"column {column!r} has {named}, counted as a category; {remedy}"] if found else []
 
 
 def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
@@ -264,43 +292,6 @@ def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
             f"column {column!r} has {len(categories)} distinct values; name a column with at most {MOST_CATEGORIES}"
         )
     return Histogram(query_name(column), categories, values.null_count > 0)
-
-
-def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-    try:
-        texts = values.cast(pa.string())
-    except pa.ArrowException as error:
-        raise HubbubError(
-            f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts"
-        ) from error
-    # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-
-
-def _numbers(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
-    """Return a column's numbers, with null for each missing one, and how many values are infinite or NaN."""
-    try:
-        numbers = values.cast(pa.float64())
-    except pa.ArrowException as error:
-        comma = any(_DECIMAL_COMMA.fullmatch(str(value)) for value in values.slice(0, 1000).to_pylist())
-        remedy = "; write its numbers with a point, such as 12.5" if comma else ""
-        raise HubbubError(f"column {column!r} does not contain numbers: {error!s:.200}{remedy}") from error
-    unusable = {"infinite": pc.sum(pc.is_inf(numbers)).as_py() or 0, "NaN": pc.sum(pc.is_nan(numbers)).as_py() or 0}
-    # A device cannot answer with NaN or an infinity, so they mean "no answer" too.
-    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64())), unusable
-
-
-def _read_texts(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
-    return _texts(values, column), {}
-
-
-_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
-
-_READERS: Mapping[type, Callable[[pa.ChunkedArray, str], tuple[pa.ChunkedArray, dict[str, int]]]] = {
-    str: _read_texts,
-    float: _numbers,
-}
-"""The function that reads a column, by the type of a question's answers."""
 
 
 def query_name(column: str) -> str:

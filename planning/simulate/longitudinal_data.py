@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.planning.simulate.longitudinal import States
+from hubbub.planning.simulate.notation import PLAIN, Notation
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.errors import shown
 from hubbub.queries.longitudinal.question import state_of
 
 
-def read_wide(path: Path, columns: Sequence[str]) -> States:
+def read_wide(path: Path, columns: Sequence[str], notation: Notation = PLAIN) -> States:
     """Return the booleans of a table with a row per device and a column per period; periods are in the given order.
 
     Raises:
@@ -25,10 +26,11 @@ def read_wide(path: Path, columns: Sequence[str]) -> States:
         OSError: if the file cannot be opened.
     """
     table = read_table(path, columns)
-    return _carried(np.stack([_booleans(_column(table, path, column), column) for column in columns], axis=1))
+    fields = [_booleans(_column(table, path, column), column, notation) for column in columns]
+    return _carried(np.stack(fields, axis=1))
 
 
-def read_long(path: Path, device: str, period: str, column: str) -> States:
+def read_long(path: Path, device: str, period: str, column: str, notation: Notation = PLAIN) -> States:
     """Return the booleans of a table with a row per device and period; periods are in the order of their values.
 
     A device without a row for a period keeps its last boolean. Numbers are ordered as numbers, texts as texts.
@@ -37,13 +39,15 @@ def read_long(path: Path, device: str, period: str, column: str) -> States:
         HubbubError: as `read_wide`, and if a device has two rows for one period.
         OSError: if the file cannot be opened.
     """
-    table = read_table(path, [column])
-    devices, periods = (_places(_column(table, path, each), each) for each in (device, period))
+    table = read_table(path, [device, period, column])
+    names = notation.texts(_column(table, path, device), device)
+    times = notation.numbers_or_texts(_column(table, path, period), period)
+    devices, periods = _places(names, device), _places(times, period)
     states = np.full((int(devices.max()) + 1, int(periods.max()) + 1), -1, dtype=np.int8)
     cells = devices * states.shape[1] + periods
     if len(np.unique(cells)) != len(cells):
         raise HubbubError(f"{path}: a {device!r} has two rows for one {period!r}; keep one of them")
-    states[devices, periods] = _booleans(_column(table, path, column), column)
+    states[devices, periods] = _booleans(_column(table, path, column), column, notation)
     return _carried(states)
 
 
@@ -64,13 +68,12 @@ def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
     return table[column]
 
 
-def _booleans(values: pa.ChunkedArray, column: str) -> States:
+def _booleans(values: pa.ChunkedArray, column: str, notation: Notation) -> States:
     """Return a column's booleans as 1 and 0, and −1 for no news, which an empty field is."""
     found = np.full(len(values), -1, dtype=np.int8)
-    for row, value in enumerate(values.to_pylist()):
-        text = "" if value is None else str(value)
-        state = state_of(text)
-        if state is None and text.strip():
+    for row, text in enumerate(notation.texts(values, column).to_pylist()):
+        state = None if text is None else state_of(text)
+        if state is None and text is not None:
             raise HubbubError(
                 f"row {row + 1} of column {column!r} is {shown(text)}; write yes or no, true or false, 1 or 0, or "
                 "leave it empty if there is no news"

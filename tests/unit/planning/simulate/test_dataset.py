@@ -14,13 +14,14 @@ from hubbub.planning.simulate.dataset import (
     SumSpec,
     first_rows,
     from_file,
+    notes_of,
     query_name,
     read_answers,
     sample,
     task_name,
     truth_of,
-    unusable_words,
 )
+from hubbub.planning.simulate.notation import Notation
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.questions.grouped import Grouped
 from hubbub.queries.questions.histogram import Histogram
@@ -131,7 +132,7 @@ def test_infinite_values_and_nan_are_counted(tmp_path: Path) -> None:
     path.write_text("number,other\n1,1\ninf,2\n-inf,3\nnan,4\n,5\n")
     dataset = from_file(path, [], [SumSpec("number", 0.0, 9.0), SumSpec("other", 0.0, 9.0)])
     assert dataset.unusable == {"number": {"infinite": 2, "NaN": 1}}
-    assert unusable_words(dataset) == ["number: 2 infinite and 1 NaN in the file, counted as no answer"]
+    assert notes_of(dataset) == ["number: 2 infinite and 1 NaN in the file, counted as no answer"]
     assert dataset.answers["number"].null_count == 4
 
 
@@ -165,11 +166,45 @@ def test_categories_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert histogram == Histogram("zip", ("01234", "1234", "1e3", "NA", "null", "true"))
 
 
-def test_a_decimal_comma_is_named(tmp_path: Path) -> None:
+def test_a_decimal_comma_is_read_if_it_is_stated(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
-    path.write_text("price;n\n12,5;1\n13,5;2\n")
-    with pytest.raises(HubbubError, match="write its numbers with a point"):
-        from_file(path, [], [SumSpec("price", 0.0, 9.0)])
+    path.write_text("price;n\n8,350;1\n13,5;NA\n;?\n")
+    spec = [SumSpec("price", 0.0, 9.0)]
+    with pytest.raises(HubbubError, match=r"row 1 is '8,350', which is 8\.35 with --decimal ,;"):
+        from_file(path, [], spec)
+    values = from_file(path, [], spec, Notation(decimal=",")).answers["price"].to_pylist()
+    assert values == [8.35, 13.5, None]
+
+
+def test_one_rule_says_what_no_answer_is(tmp_path: Path) -> None:
+    path = tmp_path / "lands.csv"
+    path.write_text("land,n\nNA,1\nDE,NA\n ,2\nDE,\n")
+    n = SumSpec("n", 0.0, 9.0)
+    with pytest.raises(HubbubError, match=r"row 2 is 'NA'; name another column, .* add --missing NA$"):
+        from_file(path, ["land"], [n])
+    lands = from_file(path, ["land"], [])
+    assert lands.answers["land"].to_pylist() == ["NA", "DE", None, "DE"]
+    assert notes_of(lands) == [
+        "column 'land' has 'NA', counted as a category; if that means no answer, add --missing NA"
+    ]
+    both = from_file(path, ["land"], [n], Notation(missing=("NA",)))
+    assert both.answers.to_pylist()[:3] == [
+        {"land": None, "n": 1.0},
+        {"land": "DE", "n": None},
+        {"land": None, "n": 2.0},
+    ]
+    assert notes_of(both) == []
+
+
+def test_a_task_s_columns_are_read_in_the_stated_notation(tmp_path: Path) -> None:
+    path = tmp_path / "lands.csv"
+    path.write_text("land;n\nDE;1.234,5\nNA;?\nFR;2\n")
+    questions = [Histogram("land", ("DE", "FR"), optional=True), Number("n", 0.0, 9.0, optional=True)]
+    with pytest.raises(HubbubError, match=r"is 'NA': .*; or, if it means no answer, add --missing"):
+        read_answers("usage", questions, path, [])
+    found = read_answers("usage", questions, path, [], Notation(",", ".", ("NA", "?")))
+    assert found.answers["n"].to_pylist() == [1234.5, None, 2.0]
+    assert found.answers["land"].to_pylist() == ["DE", None, "FR"]
 
 
 def test_first_rows_are_taken_and_no_more_than_there_are(table: Path) -> None:
