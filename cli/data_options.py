@@ -31,6 +31,10 @@ Missing = Annotated[
     ),
 ]
 
+Every = Annotated[
+    bool, typer.Option("--all", help="Print every count; of more than 20 categories only the largest 20 are printed.")
+]
+
 
 def notation(decimal: str | None, thousands: str | None, missing: str | None, given: bool = True) -> Notation:
     """Return the notation of a file.

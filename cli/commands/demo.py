@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.data_options import Decimal, Missing, Thousands, notation, print_notes
+from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ def command(
     out: Out = None,
     plot: PlotOption = None,
     explain: Explain = False,
+    every: Every = False,
     listed: ListOption = False,
     cluster: ClusterOption = False,
     postgres: Postgres = "",
@@ -211,7 +212,7 @@ def command(
         if as_json:
             print_json(document)
         else:
-            _print(document, out, explain, _given(context))
+            _print(document, out, explain, every, _given(context))
 
 
 def _list(as_json: bool) -> None:
@@ -314,7 +315,7 @@ def _forget_paths(document: dict[str, Any]) -> None:
         each["certificate"] = each["results"] = None
 
 
-def _print(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> None:
+def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
     from hubbub.cli.tables.privacy import print_privacy, promise
     from hubbub.cli.tables.truth import print_query
 
@@ -325,7 +326,7 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, given: lis
         if len(document["rounds"]) > 1:
             printer.rule(f"round {each['round']}")
         for query in each["queries"]:
-            print_query(printer, query)
+            print_query(printer, query, every)
         if explain:
             print_privacy(printer, each["privacy"])
     for line in _explained(document) if explain else ():
@@ -398,7 +399,7 @@ def _looser_cap(queries: list[dict[str, Any]], epsilon_local: float, expected_st
     )
 
 
-_NOT_REPEATED = frozenset({"out", "plot", "explain", "as_json", "listed"})
+_NOT_REPEATED = frozenset({"out", "plot", "explain", "every", "as_json", "listed"})
 """Options that do not change what the demo asks, and of whom."""
 
 

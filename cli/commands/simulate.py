@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.data_options import Decimal, Missing, Thousands, notation, print_notes
+from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.output import Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
 from hubbub.protos.errors import UsageError
@@ -103,6 +103,7 @@ def command(
     decimal: Decimal = None,
     thousands: Thousands = None,
     missing: Missing = None,
+    every: Every = False,
     as_json: Json = False,
 ) -> None:
     """Run a task on a file's columns, without any network.
@@ -127,7 +128,7 @@ def command(
             _refuse_given({"--steady-share": steady_share})
             if task is None:
                 raise UsageError("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
-            _simulate(task, data, words, written, as_json)
+            _simulate(task, data, words, written, every, as_json)
             return
         _check_plot(plot)
         if changes is None and steady_share is not None:
@@ -152,7 +153,7 @@ def _refuse_given(options: dict[str, object]) -> None:
             raise UsageError(f"{name} needs --compare; name randomizers to compare, or leave {name} out")
 
 
-def _simulate(task: Path, data: Path, words: Sequence[str], written: Notation, as_json: bool) -> None:
+def _simulate(task: Path, data: Path, words: Sequence[str], written: Notation, every: bool, as_json: bool) -> None:
     from hubbub.deploy.files import draft_in
     from hubbub.deploy.pki.trusted_keys import shufflers_in
     from hubbub.planning.plan import plan
@@ -185,7 +186,7 @@ def _simulate(task: Path, data: Path, words: Sequence[str], written: Notation, a
 
     # The digits of a sum have no truth to compare with: what a number is rounded to is drawn.
     for each in (*document.get("sums", ()), *(query for query in document["queries"] if query["kind"] != Bit.kind)):
-        print_query(console(), each)
+        print_query(console(), each, every)
     print_privacy(console(), document["privacy"])
 
 

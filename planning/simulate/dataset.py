@@ -18,16 +18,21 @@ import pyarrow.compute as pc
 
 from hubbub.planning.simulate.notation import PLAIN, Notation, usually_missing
 from hubbub.planning.simulate.table_files import read_table
+from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.estimation.estimates import Truth
-from hubbub.queries.fields import check_query_name
+from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, check_query_name, is_printable
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, Value
 
 MOST_CATEGORIES = 10_000
 """The most distinct values of a histogram's column; a column with more contains identifiers, not categories."""
+
+
+FEW_ROWS = 20
+"""If categories have fewer rows on average, noise is larger than nearly every count, at any usual ε."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,8 @@ class SumSpec:
 def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], notation: Notation = PLAIN) -> Dataset:
     """Return the columns of a file as queries with their names: text columns as histograms, numbers as sums.
 
-    A histogram's categories are the column's values, sorted. A column with empty fields becomes an optional query.
+    A histogram's categories are the column's values, sorted, as numbers if all of them are. A column with empty fields
+    becomes an optional query.
 
     Raises:
         HubbubError: if the file cannot be read, or a column is missing or of another kind.
@@ -106,12 +112,17 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
             "--sum COLUMN:LOWER:UPPER"
         )
     table = read_table(path, [*histograms, *(spec.column for spec in sums)])
+    for column in (*histograms, *(spec.column for spec in sums)):
+        _column(table, str(path), column)
+    if table.num_rows < 2:
+        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
     unusable, notes = {}, []
     for column in histograms:
         values = notation.texts(_column(table, str(path), column), column)
-        questions.append(histogram := _histogram(column, values))
+        questions.append(histogram := _histogram(column, values, notation))
+        notes += _crowd_notes(column, len(histogram.categories), table.num_rows)
         notes += _missing_notes(column, histogram.categories, notation)
         columns[histogram.name] = values
     for spec in sums:
@@ -120,8 +131,6 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
         columns[questions[-1].name], unusable[questions[-1].name] = values, odd
     if len(columns) != len(questions):
         raise UsageError("two queries have the same name; ask about each column once")
-    if table.num_rows < 2:
-        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
     return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable), notes=tuple(notes))
 
 
@@ -285,13 +294,42 @@ def _column(table: pa.Table, where: str, column: str, hint: str = "") -> pa.Chun
     return table[column]
 
 
-def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
-    categories = tuple(sorted(value for value in pc.unique(values).to_pylist() if value is not None))
-    if len(categories) > MOST_CATEGORIES:
-        raise HubbubError(
-            f"column {column!r} has {len(categories)} distinct values; name a column with at most {MOST_CATEGORIES}"
-        )
+def _histogram(column: str, values: pa.ChunkedArray, notation: Notation) -> Histogram:
+    known = pc.unique(values).drop_null()
+    _check_categories(column, values, known.to_pylist())
+    # Numbers are sorted as numbers: 9 before 10.
+    keys = notation.numbers_or_texts(pa.chunked_array([known]), column).to_pylist()
+    categories = tuple(text for _, text in sorted(zip(keys, known.to_pylist(), strict=True)))
     return Histogram(query_name(column), categories, values.null_count > 0)
+
+
+def _check_categories(column: str, values: pa.ChunkedArray, known: Sequence[str]) -> None:
+    """Check that a histogram can have a column's values as categories; the error speaks of the column."""
+    if not known:
+        raise HubbubError(f"column {column!r} has no value in any row; name another column")
+    if len(known) == 1 and not values.null_count:
+        raise HubbubError(f"column {column!r} is {shown(known[0])} in every row; name a column with two values or more")
+    if len(known) > MOST_CATEGORIES:
+        raise HubbubError(
+            f"column {column!r} has {len(known)} distinct values; name a column with at most {MOST_CATEGORIES}"
+        )
+    for text in known:
+        if len(text) > MAXIMUM_LABEL_LENGTH or not is_printable(text):
+            what = f"is longer than {MAXIMUM_LABEL_LENGTH}" if len(text) > MAXIMUM_LABEL_LENGTH else "has unprintable"
+            row = pc.index(values, text).as_py() + 1
+            raise HubbubError(
+                f"row {row} of column {column!r} {what} characters, so it is no category: {shown(text)}; replace such "
+                "values, or name another column"
+            )
+
+
+def _crowd_notes(column: str, categories: int, rows: int) -> list[str]:
+    """Return a sentence about a column of so many categories that few rows have each of them."""
+    if categories <= SHOWN_COUNTS or rows >= FEW_ROWS * categories:
+        return []
+    each = "a different value in each row" if categories == rows else f"{rows / categories:.3g} rows each on average"
+    noise = "at a usual ε noise exceeds nearly every count"
+    return [f"column {column!r} has {categories:,} categories, {each}: {noise}; {FEWER_CATEGORIES}"]
 
 
 def query_name(column: str) -> str:

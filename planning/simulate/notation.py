@@ -85,13 +85,14 @@ class Notation:
         return pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64())), unusable
 
     def numbers_or_texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-        """Return a column's texts, or its numbers if all of it is numbers; values of other types stay."""
+        """Return a column's texts, or its numbers if all are finite numbers; values of other types stay."""
         if not _are_texts(values):
             return values
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
         # Beyond 15 digits two whole numbers may be one float.
         numbers = pc.all(self._are_numbers(texts)).as_py() and (pc.max(pc.utf8_length(texts)).as_py() or 0) <= 15
-        return self._plain(texts).cast(pa.float64()) if numbers else texts
+        found = self._plain(texts).cast(pa.float64()) if numbers else texts
+        return found if numbers and pc.all(pc.is_finite(found)).as_py() else texts
 
     def _read(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         if not _are_texts(values):

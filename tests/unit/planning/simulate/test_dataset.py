@@ -176,6 +176,64 @@ def test_a_decimal_comma_is_read_if_it_is_stated(tmp_path: Path) -> None:
     assert values == [8.35, 13.5, None]
 
 
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (["", " "], "column 'city' has no value in any row; name another column"),
+        (["A", "A"], "column 'city' is 'A' in every row; name a column with two values or more"),
+        (
+            ["A", '"two\nlines"'],
+            r"row 2 of column 'city' has unprintable characters, so it is no category: 'two\\nlines'",
+        ),
+        (["A", "x" * 201], "row 2 of column 'city' is longer than 200 characters"),
+    ],
+)
+def test_a_column_that_is_no_histogram_is_named(rows: list[str], says: str, tmp_path: Path) -> None:
+    path = tmp_path / "cities.csv"
+    path.write_text("\n".join(["id,city", *(f"1,{row}" for row in rows)]) + "\n")
+    with pytest.raises(HubbubError, match=says):
+        from_file(path, ["city"], [])
+
+
+def test_categories_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.csv"
+    path.write_text("size,other\n10,10\n9,9\n-1,x\n9.5,y\n09,1\n")
+    sizes, others = from_file(path, ["size", "other"], []).questions
+    assert sizes == Histogram("size", ("-1", "09", "9", "9.5", "10"))
+    assert others == Histogram("other", ("1", "10", "9", "x", "y"))
+    path.write_text("size\n10\nnan\n9\n")
+    assert from_file(path, ["size"], []).questions == (Histogram("size", ("10", "9", "nan")),)
+
+
+def test_a_row_alone_is_no_data(tmp_path: Path) -> None:
+    path = tmp_path / "cities.csv"
+    path.write_text("city\nA\n")
+    with pytest.raises(HubbubError, match="has 1 rows; every row is a device"):
+        from_file(path, ["city"], [])
+
+
+@pytest.mark.parametrize(
+    ("categories", "rows", "says"),
+    [
+        (
+            30,
+            30,
+            "column 'id' has 30 categories, a different value in each row: at a usual ε noise exceeds",
+        ),
+        (1000, 5000, "column 'id' has 1,000 categories, 5 rows each on average: at a usual ε noise"),
+        (30, 600, ""),
+        (20, 20, ""),
+    ],
+)
+def test_more_categories_than_noise_allows_are_pointed_out(
+    categories: int, rows: int, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ids.csv"
+    path.write_text("id\n" + "".join(f"{row % categories}\n" for row in range(rows)))
+    notes = notes_of(from_file(path, ["id"], []))
+    assert [note.startswith(says) for note in notes] == [True] * bool(says)
+
+
 def test_one_rule_says_what_no_answer_is(tmp_path: Path) -> None:
     path = tmp_path / "lands.csv"
     path.write_text("land,n\nNA,1\nDE,NA\n ,2\nDE,\n")
