@@ -65,13 +65,13 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
     endings = f"give a .csv, .tsv, .jsonl or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
     if path.is_dir():
         raise HubbubError(f"{path} is a folder; {endings}")
+    path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
     if inner not in READ_ENDINGS:
         names = {"path": str(path), "lines": f"{path.stem}.jsonl", "commas": f"{path.stem}.csv"}
         quoted = {key: shlex.quote(name) for key, name in names.items()}
         known = CONVERTED.get(path.suffix.lower(), "").format(**quoted)
         raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {known or endings}")
-    path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
     try:
         table = _read(path, inner, columns)
         table.validate(full=True)
