@@ -11,10 +11,13 @@ from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
     from hubbub.planning.simulate.longitudinal import Streams
+    from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.task.task import Privacy
 
 
-def columns_of(data: Path, columns: Sequence[str], device: str | None, period: str | None, changes: int) -> Streams:
+def columns_of(
+    data: Path, columns: Sequence[str], notation: Notation, device: str | None, period: str | None, changes: int
+) -> Streams:
     """Return the streams of a file: from one column with columns of devices and periods, or from one for each period.
 
     Raises:
@@ -25,12 +28,12 @@ def columns_of(data: Path, columns: Sequence[str], device: str | None, period: s
     from hubbub.planning.simulate.longitudinal_data import read_long, read_wide
 
     if device is not None and period is not None and len(columns) == 1:
-        return Streams.of(read_long(data, device, period, columns[0]), changes)
+        return Streams.of(read_long(data, device, period, columns[0], notation), changes)
     if device is not None or period is not None or len(columns) < 2:
         raise UsageError(
             "with --changes, give one --column with --device and --period, or one --column for each period in order"
         )
-    return Streams.of(read_wide(data, columns), changes)
+    return Streams.of(read_wide(data, columns, notation), changes)
 
 
 def compare_over_time(

@@ -11,6 +11,9 @@ from typing import Any
 
 from hubbub.queries.errors import FieldError, shown
 
+REFUSED_FORMATS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+"""Characters that change the direction of the text around them, so that it can be taken for another."""
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 """Names of tasks. They become part of file names, so few characters are allowed."""
 
@@ -157,13 +160,26 @@ def check_name(table: str, name: Any) -> None:
         raise FieldError(table, "name", f"is {shown(name)}; use a letter, then up to 62 letters, digits, - or _")
 
 
+def is_printable(text: str) -> bool:
+    """Return whether a text has only characters of written language: Python's printable ones, all spaces, all formats.
+
+    Formats are such as the soft hyphen, the joiners of Persian and of emoji, and the tags of flags. Refused are those
+    of `REFUSED_FORMATS`, controls, line breaks, surrogates, private and unassigned characters.
+    """
+    # Nearly all texts pass the first check, which is in C.
+    return text.isprintable() or all(
+        mark.isprintable() or (unicodedata.category(mark) in ("Zs", "Cf") and mark not in REFUSED_FORMATS)
+        for mark in text
+    )
+
+
 def check_query_name(table: str, name: Any) -> None:
     """Return only if `name` is one that a query may have: a text of any script, in its only form.
 
     Raises:
         FieldError: otherwise.
     """
-    if not isinstance(name, str) or not 0 < len(name) <= MAXIMUM_NAME_LENGTH or not name.isprintable():
+    if not isinstance(name, str) or not 0 < len(name) <= MAXIMUM_NAME_LENGTH or not is_printable(name):
         raise FieldError(table, "name", f"is {shown(name)}; use 1 to {MAXIMUM_NAME_LENGTH} printable characters")
     # Answers are written NAME=VALUE, and two names that look the same must be the same.
     if "=" in name or name != name.strip() or not unicodedata.is_normalized("NFC", name):

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
     from hubbub.deploy.demo.demo import DemoOptions
     from hubbub.deploy.demo.scenarios.scenario import Scenario
     from hubbub.planning.simulate.dataset import Dataset
+    from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.task.admission import Mode
 
 TaskOption = Annotated[
@@ -28,7 +30,8 @@ DevicesOption = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed that draws the sample of devices.")]
 Data = Annotated[
-    Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead of a task's data; a row is a device.")
+    Path | None,
+    typer.Option("--data", help="A CSV, TSV, JSON Lines or Parquet file instead of a task's data; a row is a device."),
 ]
 Histograms = Annotated[
     list[str] | None,
@@ -145,6 +148,9 @@ def command(
     data: Data = None,
     histogram: Histograms = None,
     total: Sums = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: Missing = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = None,
     epsilon_local: LocalEpsilon = 8.0,
@@ -158,6 +164,7 @@ def command(
     out: Out = None,
     plot: PlotOption = None,
     explain: Explain = False,
+    every: Every = False,
     listed: ListOption = False,
     cluster: ClusterOption = False,
     postgres: Postgres = "",
@@ -178,7 +185,6 @@ def command(
             _list(as_json)
             return
         from hubbub.deploy.demo.demo import DemoOptions, check_options
-        from hubbub.planning.simulate.dataset import unusable_words
         from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519
         from hubbub.protos.task.admission import Mode
 
@@ -186,13 +192,14 @@ def command(
             from hubbub.cli.plots.draw import check_drawable
 
             check_drawable(plot, "--plot")
-        shown = _scenario(task, data, histogram or [], total or [])
+        shown = _scenario(
+            task, data, histogram or [], total or [], notation(decimal, thousands, missing, data is not None)
+        )
         share = _honest_share(admission, honest_share)
         in_rounds = shown.rounds if rounds is None else rounds
         most = MTLS_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
         dataset = _dataset(shown, devices, seed, min(most, shown.devices))
-        for sentence in unusable_words(dataset):
-            progress_console().print(sentence, soft_wrap=True)
+        print_notes(dataset)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
         privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
@@ -205,7 +212,7 @@ def command(
         if as_json:
             print_json(document)
         else:
-            _print(document, out, explain, _given(context))
+            _print(document, out, explain, every, _given(context))
 
 
 def _list(as_json: bool) -> None:
@@ -218,7 +225,9 @@ def _list(as_json: bool) -> None:
         console().print(f"{each.name}: {each.about}", soft_wrap=True)
 
 
-def _scenario(task: str | None, data: Path | None, histograms: list[str], sums: list[str]) -> Scenario:
+def _scenario(
+    task: str | None, data: Path | None, histograms: list[str], sums: list[str], written: Notation
+) -> Scenario:
     from hubbub.deploy.demo.scenarios.registry import scenario_named
     from hubbub.deploy.demo.scenarios.scenario import Scenario
     from hubbub.planning.simulate.dataset import SumSpec, from_file
@@ -231,7 +240,8 @@ def _scenario(task: str | None, data: Path | None, histograms: list[str], sums: 
     if task is not None:
         raise UsageError(f"--task {task} has its own data; give --task or --data, not both")
     specs = [SumSpec.parse(text) for text in sums]
-    return Scenario(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
+    about = f"each row of {data.name} is a device"
+    return Scenario(data.stem, about, lambda: from_file(data, histograms, specs, written))
 
 
 def _honest_share(admission: AdmissionMode, given: float | None) -> float:
@@ -305,7 +315,7 @@ def _forget_paths(document: dict[str, Any]) -> None:
         each["certificate"] = each["results"] = None
 
 
-def _print(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> None:
+def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
     from hubbub.cli.tables.privacy import print_privacy, promise
     from hubbub.cli.tables.truth import print_query
 
@@ -316,7 +326,7 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, given: lis
         if len(document["rounds"]) > 1:
             printer.rule(f"round {each['round']}")
         for query in each["queries"]:
-            print_query(printer, query)
+            print_query(printer, query, every)
         if explain:
             print_privacy(printer, each["privacy"])
     for line in _explained(document) if explain else ():
@@ -389,7 +399,7 @@ def _looser_cap(queries: list[dict[str, Any]], epsilon_local: float, expected_st
     )
 
 
-_NOT_REPEATED = frozenset({"out", "plot", "explain", "as_json", "listed"})
+_NOT_REPEATED = frozenset({"out", "plot", "explain", "every", "as_json", "listed"})
 """Options that do not change what the demo asks, and of whom."""
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
+from hubbub.cli.data_options import Decimal, Missing, Thousands, notation, print_notes
+from hubbub.cli.output import Json, console, fail, failures, print_json
 from hubbub.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from hubbub.client import Summary
     from hubbub.deploy.load.rehearse import Answers, CertificateFiles
+    from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.task.task import Task
 
 
@@ -34,7 +36,8 @@ def command(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Take answers from this CSV, TSV or Parquet file, one row per device.")
+        Path | None,
+        typer.Option("--data", help="Take answers from this CSV, TSV, JSON Lines or Parquet file, a row per device."),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -42,6 +45,9 @@ def command(
             "--column", metavar="QUERY=COLUMN", help="The column of a query that has another name; repeatable."
         ),
     ] = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: Missing = None,
     tickets: Annotated[
         Path | None,
         typer.Option(
@@ -82,7 +88,8 @@ def command(
 
         files = load(settings, ClientSettings, "client")
         task = signed_task_in(files.task).task
-        count, answers = _answers(task, devices, answer or [], data, column or [])
+        written = notation(decimal, thousands, missing, data is not None)
+        count, answers = _answers(task, devices, answer or [], data, column or [], written)
         enrolled, certified = _tickets(task, tickets, count), _certificates(task, certificates, count)
         with progress_bars() as bars:
             bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
@@ -126,7 +133,7 @@ def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certifi
 
 
 def _answers(
-    task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str]
+    task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str], written: Notation
 ) -> tuple[int, Iterable[Answers]]:
     """Return the number of devices and their answers: the first rows of a file, or the answers given."""
     from hubbub.deploy.load.rehearse import answers_in_turn
@@ -138,11 +145,10 @@ def _answers(
         return devices, answers_in_turn(task, words, devices)
     if words:
         raise UsageError("--answer and --data exclude each other; give one of them")
-    from hubbub.planning.simulate.dataset import first_rows, read_answers, unusable_words
+    from hubbub.planning.simulate.dataset import first_rows, read_answers
 
-    dataset = read_answers(task.name, [asked.question for asked in task.asked], data, columns)
-    for sentence in unusable_words(dataset):
-        progress_console().print(sentence, soft_wrap=True)
+    dataset = read_answers(task.name, [asked.question for asked in task.asked], data, columns, written)
+    print_notes(dataset)
     chosen = first_rows(dataset, devices)
     return chosen.devices, chosen.rows()
 

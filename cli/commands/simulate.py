@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
+from hubbub.cli.output import Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
 from hubbub.cli.whole_numbers import digits
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
     from hubbub.planning.simulate.dataset import Dataset
+    from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.task.task import Privacy
     from hubbub.queries.questions.question import Question
 
@@ -24,7 +26,7 @@ SIZES = (1000, 10_000, 100_000)
 
 
 def command(
-    data: Annotated[Path, typer.Option("--data", help="A CSV, TSV or Parquet file, one row per device.")],
+    data: Annotated[Path, typer.Option("--data", help="A CSV, TSV, JSON Lines or Parquet file, one row per device.")],
     task: Annotated[
         Path | None,
         typer.Argument(metavar="[TASK.toml]", help="The task as written by hand; optional with --compare."),
@@ -99,6 +101,10 @@ def command(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="With --compare: draw into this .svg or .png; needs hubbub[plots].")
     ] = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: Missing = None,
+    every: Every = False,
     as_json: Json = False,
 ) -> None:
     """Run a task on a file's columns, without any network.
@@ -116,26 +122,26 @@ def command(
     hubbub simulate --data sessions.csv --column theme --compare krr,unary --plot errors.svg
     """
     with failures(as_json):
-        words = column or []
+        words, written = column or [], notation(decimal, thousands, missing)
         if compare is None:
             _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--local-epsilon": epsilon_local})
             _refuse_given({"--reports": reports, "--repeat": repeat, "--plot": plot, "--changes": changes})
             _refuse_given({"--steady-share": steady_share})
             if task is None:
                 raise UsageError("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
-            _simulate(task, data, words, as_json)
+            _simulate(task, data, words, written, every, as_json)
             return
         _check_plot(plot)
         if changes is None and steady_share is not None:
             raise UsageError("--steady-share needs --changes; add --changes, or leave --steady-share out")
         if changes is None:
-            dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta, epsilon_local))
+            dataset, privacy = _asked(task, data, words, written, total or [], (epsilon, delta, epsilon_local))
             documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
         else:
             from hubbub.cli.compare_strategies import columns_of, compare_over_time
 
             _refuse_over_time(task, total)
-            streams = columns_of(data, words, device, period, changes)
+            streams = columns_of(data, words, written, device, period, changes)
             privacy = _privacy(epsilon, delta, epsilon_local)
             sizes = _sizes(reports, len(streams.states))
             documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20, steady_share)]
@@ -148,7 +154,7 @@ def _refuse_given(options: dict[str, object]) -> None:
             raise UsageError(f"{name} needs --compare; name randomizers to compare, or leave {name} out")
 
 
-def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> None:
+def _simulate(task: Path, data: Path, words: Sequence[str], written: Notation, every: bool, as_json: bool) -> None:
     from hubbub.deploy.files import draft_in
     from hubbub.deploy.pki.trusted_keys import shufflers_in
     from hubbub.planning.plan import plan
@@ -157,8 +163,8 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
 
     # Every shuffler of the chain adds noise, if there is any.
     draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
-    dataset = read_answers(draft.name, draft.questions, data, words)
-    _say_unusable(dataset)
+    dataset = read_answers(draft.name, draft.questions, data, words, written)
+    print_notes(dataset)
     planned = plan(draft)
     reports = reports_drawn(planned, dataset.devices)
     with progress_bars() as bars:
@@ -181,15 +187,8 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
 
     # The digits of a sum have no truth to compare with: what a number is rounded to is drawn.
     for each in (*document.get("sums", ()), *(query for query in document["queries"] if query["kind"] != Bit.kind)):
-        print_query(console(), each)
+        print_query(console(), each, every)
     print_privacy(console(), document["privacy"])
-
-
-def _say_unusable(dataset: Dataset) -> None:
-    from hubbub.planning.simulate.dataset import unusable_words
-
-    for sentence in unusable_words(dataset):
-        progress_console().print(sentence, soft_wrap=True)
 
 
 # Comparing
@@ -199,6 +198,7 @@ def _asked(
     task: Path | None,
     data: Path,
     words: Sequence[str],
+    written: Notation,
     sums: Sequence[str],
     stated: tuple[float | None, float | None, float | None],
 ) -> tuple[Dataset, Privacy]:
@@ -207,13 +207,13 @@ def _asked(
     from hubbub.planning.simulate.dataset import SumSpec, from_file, read_answers
 
     if task is None:
-        return from_file(data, words, [SumSpec.parse(text) for text in sums]), _privacy(*stated)
+        return from_file(data, words, [SumSpec.parse(text) for text in sums], written), _privacy(*stated)
     if sums or any(each is not None for each in stated):
         raise UsageError(
             "the task has its own questions, ε and δ; leave out --sum, --epsilon, --delta and --local-epsilon"
         )
     draft = draft_in(task)
-    return read_answers(draft.name, draft.questions, data, words), draft.privacy
+    return read_answers(draft.name, draft.questions, data, words, written), draft.privacy
 
 
 def _privacy(epsilon: float | None, delta: float | None, cap: float | None) -> Privacy:
@@ -264,7 +264,7 @@ def _sizes(text: str | None, devices: int) -> list[int]:
 def _compare(
     dataset: Dataset, privacy: Privacy, kinds: Sequence[str], sizes: Sequence[int], repeat: int
 ) -> list[dict[str, Any]]:
-    _say_unusable(dataset)
+    print_notes(dataset)
     return [_compared(dataset, place, privacy, kinds, sizes, repeat) for place in range(len(dataset.questions))]
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from hubbub.cli.tables.results import fineness
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
+from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.records.results_document import row_label
 from hubbub.queries.estimation.estimates import BEGINNING
 
@@ -21,8 +22,8 @@ BARS = " "
 """Header of the column of bars, which is left out if the table is too wide; that of the names is empty."""
 
 
-def print_query(console: Console, document: Mapping[str, Any]) -> None:
-    """Print a query's document as a table; several counts get bars."""
+def print_query(console: Console, document: Mapping[str, Any], every: bool = False) -> None:
+    """Print a query's document as a table; several counts get bars. Of many counts the largest are printed, or all."""
     if document["state"] == "withheld":
         console.print(
             f"{document['name']}: withheld, {document['valid']} valid reports are fewer than the minimum", markup=False
@@ -42,17 +43,53 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
     if bars:
         table.add_column(BARS)
     longest = max((row["estimate"] for row in document["estimates"] if row["statistic"] in _PEOPLE), default=0.0)
-    for row in document["estimates"]:
+    for row in document["estimates"] if every else _largest(document):
         cells = _cells(row)
         bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
         table.add_row(*cells, *bar)
     print_table(console, table, spare=[BARS])
-    for note in document.get("notes", ()):
+    for note in (*_about_many(document, every), *document.get("notes", ())):
         console.print(note, markup=False, soft_wrap=True)
     if document.get("raw_mean") is not None:
         lower, upper = document["clipped_to"]
         note = f"truth and estimates are for values clipped to [{lower:g}, {upper:g}]"
         console.print(f"{note}; the raw mean is {document['raw_mean']:.4g}", markup=False)
+
+
+def _categories(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the rows of categories that have no order or groups of their own."""
+    return [row for row in document["estimates"] if document.get("kind") in _UNORDERED and row["statistic"] == "count"]
+
+
+_UNORDERED = frozenset({"histogram", "text", "top"})
+"""Kinds of questions whose smaller counts may be left out of a table."""
+
+
+def _largest(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a query's rows, with the largest counts of many; these are sorted."""
+    counts = _categories(document)
+    if len(counts) <= SHOWN_COUNTS:
+        return list(document["estimates"])
+    others = [row for row in document["estimates"] if row["statistic"] != "count"]
+    return sorted(counts, key=lambda row: -row["estimate"])[:SHOWN_COUNTS] + others
+
+
+def _about_many(document: Mapping[str, Any], every: bool) -> list[str]:
+    """Return what is left out of a table of many counts, and whether noise hides nearly all of them."""
+    counts, words = _categories(document), []
+    if len(counts) <= SHOWN_COUNTS:
+        return []
+    if not every:
+        words.append(f"the largest {SHOWN_COUNTS} of {len(counts):,} counts; --all prints the others too")
+    hidden = sum(row["standard_error"] is not None and row["truth"] < 2 * row["standard_error"] for row in counts)
+    if hidden >= HIDDEN_SHARE * len(counts):
+        noise = f"{hidden:,} of the {len(counts):,} true counts are below two standard errors"
+        words.append(f"{noise}: noise hides them; {FEWER_CATEGORIES}")
+    return words
+
+
+HIDDEN_SHARE = 0.9
+"""If noise hides this share of the counts, there are too many categories."""
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

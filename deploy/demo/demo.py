@@ -198,7 +198,7 @@ def check_options(dataset: Dataset, options: DemoOptions) -> None:
 
     Raises:
         UsageError: if the value of an option is out of its limits.
-        TaskError: if the data itself cannot be asked about, such as a column with one category.
+        TaskError: if the data itself cannot be asked about, such as a name that two columns have.
     """
     try:
         check_draft(draft_for(dataset, options))

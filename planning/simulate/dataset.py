@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,17 +16,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.planning.simulate.notation import PLAIN, Notation, usually_missing
 from hubbub.planning.simulate.table_files import read_table, row_place
+from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.estimation.estimates import Truth
-from hubbub.queries.fields import check_query_name
+from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, check_query_name, is_printable
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, Value
 
 MOST_CATEGORIES = 10_000
 """The most distinct values of a histogram's column; a column with more contains identifiers, not categories."""
+
+
+FEW_ROWS = 20
+"""If categories have fewer rows on average, noise is larger than nearly every count, at any usual ε."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Dataset:
     """For each query, how many values of its column are infinite or NaN; these count as no answer."""
     candidates: tuple[str, ...] = ()
     """Texts to look up in the results of questions whose answers the task does not list."""
+    notes: tuple[str, ...] = ()
+    """What to know about the columns."""
     later: tuple[pa.Table, ...] = ()
     """Answers of the rounds after the first, if they change: the same devices in the same rows."""
 
@@ -87,10 +96,11 @@ class SumSpec:
             raise UsageError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
 
 
-def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
+def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], notation: Notation = PLAIN) -> Dataset:
     """Return the columns of a file as queries with their names: text columns as histograms, numbers as sums.
 
-    A histogram's categories are the column's values, sorted. A column with empty fields becomes an optional query.
+    A histogram's categories are the column's values, sorted, as numbers if all of them are. A column with empty fields
+    becomes an optional query.
 
     Raises:
         HubbubError: if the file cannot be read, or a column is missing or of another kind.
@@ -101,26 +111,32 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
             "name at least one column of the file to ask about: --column COLUMN (`demo`: --histogram COLUMN) or "
             "--sum COLUMN:LOWER:UPPER"
         )
-    table = read_table(path, histograms)
-    columns: dict[str, pa.ChunkedArray] = {}
-    questions: list[Question] = []
-    unusable = {}
-    for column in histograms:
-        values = _texts(_column(table, str(path), column), column)
-        questions.append(_histogram(column, values))
-        columns[questions[-1].name] = values
-    for spec in sums:
-        values, unusable[query_name(spec.column)] = _numbers(_column(table, str(path), spec.column), spec.column)
-        questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
-        columns[questions[-1].name] = values
-    if len(columns) != len(questions):
-        raise UsageError("two queries have the same name; ask about each column once")
+    table = read_table(path, [*histograms, *(spec.column for spec in sums)])
+    for column in (*histograms, *(spec.column for spec in sums)):
+        _column(table, str(path), column)
     if table.num_rows < 2:
         raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
-    return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable))
+    columns: dict[str, pa.ChunkedArray] = {}
+    questions: list[Question] = []
+    unusable, notes = {}, []
+    for column in histograms:
+        values = notation.texts(_column(table, str(path), column), column)
+        questions.append(histogram := _histogram(column, values, notation, path))
+        notes += _crowd_notes(column, len(histogram.categories), table.num_rows)
+        notes += _missing_notes(column, histogram.categories, notation)
+        columns[histogram.name] = values
+    for spec in sums:
+        values, odd = notation.numbers(_column(table, str(path), spec.column), spec.column, path)
+        questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
+        columns[questions[-1].name], unusable[questions[-1].name] = values, odd
+    if len(columns) != len(questions):
+        raise UsageError("two queries have the same name; ask about each column once")
+    return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable), notes=tuple(notes))
 
 
-def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
+def read_answers(
+    name: str, questions: Sequence[Question], path: Path, words: Sequence[str], notation: Notation = PLAIN
+) -> Dataset:
     """Return a file's columns as answers to a task's questions.
 
     `words` are texts QUERY=COLUMN for columns whose name is not the query's. A question of several parts has a column
@@ -142,16 +158,20 @@ def read_answers(name: str, questions: Sequence[Question], path: Path, words: Se
             raise UsageError(f"--column {word!r} names the query {query} a second time; give each query one column")
         named[query] = column
     columns = {part.name: named.get(part.name, part.name) for part in parts}
-    texts = [columns[part.name] for part in parts if part.column is str]
-    table = read_table(path, texts)
+    table = read_table(path, list(columns.values()))
     for part in parts:
         hint = "" if part.name in named else f"; name the query's column with --column {part.name}=COLUMN"
         _column(table, str(path), columns[part.name], hint)
-    return from_table(table, str(path), name, questions, columns)
+    return from_table(table, str(path), name, questions, columns, notation)
 
 
 def from_table(
-    table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
+    table: pa.Table,
+    where: str,
+    name: str,
+    questions: Sequence[Question],
+    columns: Mapping[str, str],
+    notation: Notation = PLAIN,
 ) -> Dataset:
     """Return a table's columns as answers to a task's questions.
 
@@ -164,7 +184,7 @@ def from_table(
     """
     answers, unusable = {}, {}
     for question in questions:
-        parts, unusable[question.name] = _read_parts(table, where, question, columns)
+        parts, unusable[question.name] = _read_parts(table, where, question, columns, notation)
         values = parts[question.name] if len(parts) == 1 else _records(question, parts)
         if values.null_count and not question.optional:
             odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
@@ -178,17 +198,20 @@ def from_table(
 
 
 def _read_parts(
-    table: pa.Table, where: str, question: Question, columns: Mapping[str, str]
+    table: pa.Table, where: str, question: Question, columns: Mapping[str, str], notation: Notation
 ) -> tuple[dict[str, pa.ChunkedArray], Counter[str]]:
     """Return the checked column of each part of a question, and how many values no device can answer with, by kind."""
     found: dict[str, pa.ChunkedArray] = {}
     unusable: Counter[str] = Counter()
     for part in question.parts:
         column = columns[part.name]
-        found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
-        unusable.update(odd)
+        values = _column(table, where, column)
         if part.column is str:
+            found[part.name] = notation.texts(values, column)
             _check_texts(part, found[part.name], where, column)
+        else:
+            found[part.name], odd = notation.numbers(values, column, Path(where))
+            unusable.update(odd)
     return found, unusable
 
 
@@ -213,7 +236,8 @@ def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column
                 question.encode(text, os.urandom)
         except AnswerError as error:
             place = row_place(where, pc.index(values, text).as_py())
-            raise HubbubError(f"{place} of {where}, column {column!r}, is {shown(text)}: {error}") from error
+            hint = "; or, if it means no answer, add --missing" if usually_missing([text]) else ""
+            raise HubbubError(f"{place} of {where}, column {column!r}, is {shown(text)}: {error}{hint}") from error
 
 
 def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
@@ -235,12 +259,25 @@ def _check_devices(dataset: Dataset, devices: int) -> None:
         )
 
 
-def unusable_words(dataset: Dataset) -> list[str]:
-    """Return a sentence for each query whose column has values that no device can answer with."""
+def notes_of(dataset: Dataset) -> list[str]:
+    """Return its notes, and a sentence for each query whose column has values that no device can answer with."""
     return [
-        f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, counted as no answer"
-        for name, counts in dataset.unusable.items()
+        *dataset.notes,
+        *(
+            f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, counted as no "
+            "answer"
+            for name, counts in dataset.unusable.items()
+        ),
     ]
+
+
+def _missing_notes(column: str, categories: Sequence[str], notation: Notation) -> list[str]:
+    """Return a sentence about categories that often mean "no answer", as there is a rule for it: an empty field."""
+    found = usually_missing(categories)
+    words = ",".join([*notation.missing, *found])
+    named = " and ".join(map(repr, found))
+    remedy = f"if that means no answer, add --missing {shlex.quote(words)}"
+    return [f"column {column!r} has {named}, counted as a category; {remedy}"] if found else []
 
 
 def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
@@ -257,50 +294,42 @@ def _column(table: pa.Table, where: str, column: str, hint: str = "") -> pa.Chun
     return table[column]
 
 
-def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
-    categories = tuple(sorted(value for value in pc.unique(values).to_pylist() if value is not None))
-    if len(categories) > MOST_CATEGORIES:
-        raise HubbubError(
-            f"column {column!r} has {len(categories)} distinct values; name a column with at most {MOST_CATEGORIES}"
-        )
+def _histogram(column: str, values: pa.ChunkedArray, notation: Notation, where: Path) -> Histogram:
+    known = pc.unique(values).drop_null()
+    _check_categories(column, values, known.to_pylist(), where)
+    # Numbers are sorted as numbers: 9 before 10.
+    keys = notation.numbers_or_texts(pa.chunked_array([known]), column).to_pylist()
+    categories = tuple(text for _, text in sorted(zip(keys, known.to_pylist(), strict=True)))
     return Histogram(query_name(column), categories, values.null_count > 0)
 
 
-def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-    try:
-        texts = values.cast(pa.string())
-    except pa.ArrowException as error:
+def _check_categories(column: str, values: pa.ChunkedArray, known: Sequence[str], where: Path) -> None:
+    """Check that a histogram can have a column's values as categories; the error speaks of the column."""
+    if not known:
+        raise HubbubError(f"column {column!r} has no value in any row; name another column")
+    if len(known) == 1 and not values.null_count:
+        raise HubbubError(f"column {column!r} is {shown(known[0])} in every row; name a column with two values or more")
+    if len(known) > MOST_CATEGORIES:
         raise HubbubError(
-            f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts"
-        ) from error
-    # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+            f"column {column!r} has {len(known)} distinct values; name a column with at most {MOST_CATEGORIES}"
+        )
+    for text in known:
+        if len(text) > MAXIMUM_LABEL_LENGTH or not is_printable(text):
+            what = f"is longer than {MAXIMUM_LABEL_LENGTH}" if len(text) > MAXIMUM_LABEL_LENGTH else "has unprintable"
+            place = row_place(where, pc.index(values, text).as_py())
+            raise HubbubError(
+                f"{place} of {where}, column {column!r}, {what} characters, so it is no category: {shown(text)}; "
+                "replace such values, or name another column"
+            )
 
 
-def _numbers(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
-    """Return a column's numbers, with null for each missing one, and how many values are infinite or NaN."""
-    try:
-        numbers = values.cast(pa.float64())
-    except pa.ArrowException as error:
-        comma = any(_DECIMAL_COMMA.fullmatch(str(value)) for value in values.slice(0, 1000).to_pylist())
-        remedy = "; write its numbers with a point, such as 12.5" if comma else ""
-        raise HubbubError(f"column {column!r} does not contain numbers: {error!s:.200}{remedy}") from error
-    unusable = {"infinite": pc.sum(pc.is_inf(numbers)).as_py() or 0, "NaN": pc.sum(pc.is_nan(numbers)).as_py() or 0}
-    # A device cannot answer with NaN or an infinity, so they mean "no answer" too.
-    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64())), unusable
-
-
-def _read_texts(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
-    return _texts(values, column), {}
-
-
-_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
-
-_READERS: Mapping[type, Callable[[pa.ChunkedArray, str], tuple[pa.ChunkedArray, dict[str, int]]]] = {
-    str: _read_texts,
-    float: _numbers,
-}
-"""The function that reads a column, by the type of a question's answers."""
+def _crowd_notes(column: str, categories: int, rows: int) -> list[str]:
+    """Return a sentence about a column of so many categories that few rows have each of them."""
+    if categories <= SHOWN_COUNTS or rows >= FEW_ROWS * categories:
+        return []
+    each = "a different value in each row" if categories == rows else f"{rows / categories:.3g} rows each on average"
+    noise = "at a usual ε noise exceeds nearly every count"
+    return [f"column {column!r} has {categories:,} categories, {each}: {noise}; {FEWER_CATEGORIES}"]
 
 
 def query_name(column: str) -> str:

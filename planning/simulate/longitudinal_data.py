@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.planning.simulate.longitudinal import States
+from hubbub.planning.simulate.notation import PLAIN, Notation
 from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.errors import shown
-
-WORDS: Mapping[str, int] = {"yes": 1, "no": 0, "true": 1, "false": 0, "1": 1, "0": 0, "1.0": 1, "0.0": 0, "": -1}
-"""The allowed values of a field, in any case, with their booleans; an empty field is no news (−1)."""
+from hubbub.queries.longitudinal.question import state_of
 
 
-def read_wide(path: Path, columns: Sequence[str]) -> States:
+def read_wide(path: Path, columns: Sequence[str], notation: Notation = PLAIN) -> States:
     """Return the booleans of a table with a row per device and a column per period; periods are in the given order.
 
     Raises:
@@ -27,10 +26,11 @@ def read_wide(path: Path, columns: Sequence[str]) -> States:
         OSError: if the file cannot be opened.
     """
     table = read_table(path, columns)
-    return _carried(np.stack([_booleans(table, path, column) for column in columns], axis=1))
+    fields = [_booleans(table, path, column, notation) for column in columns]
+    return _carried(np.stack(fields, axis=1))
 
 
-def read_long(path: Path, device: str, period: str, column: str) -> States:
+def read_long(path: Path, device: str, period: str, column: str, notation: Notation = PLAIN) -> States:
     """Return the booleans of a table with a row per device and period; periods are in the order of their values.
 
     A device without a row for a period keeps its last boolean. Numbers are ordered as numbers, texts as texts.
@@ -39,13 +39,15 @@ def read_long(path: Path, device: str, period: str, column: str) -> States:
         HubbubError: as `read_wide`, and if a device has two rows for one period.
         OSError: if the file cannot be opened.
     """
-    table = read_table(path, [column])
-    devices, periods = (_places(_column(table, path, each), each) for each in (device, period))
+    table = read_table(path, [device, period, column])
+    names = notation.texts(_column(table, path, device), device)
+    times = notation.numbers_or_texts(_column(table, path, period), period)
+    devices, periods = _places(names, device), _places(times, period)
     states = np.full((int(devices.max()) + 1, int(periods.max()) + 1), -1, dtype=np.int8)
     cells = devices * states.shape[1] + periods
     if len(np.unique(cells)) != len(cells):
         raise HubbubError(f"{path}: a {device!r} has two rows for one {period!r}; keep one of them")
-    states[devices, periods] = _booleans(table, path, column)
+    states[devices, periods] = _booleans(table, path, column, notation)
     return _carried(states)
 
 
@@ -66,17 +68,21 @@ def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
     return table[column]
 
 
-def _booleans(table: pa.Table, path: Path, column: str) -> States:
-    """Return a column's booleans as 1 and 0, and −1 for no news."""
-    texts = ["" if value is None else str(value).strip().lower() for value in _column(table, path, column).to_pylist()]
-    for row, text in enumerate(texts):
-        if text not in WORDS:
+def _booleans(table: pa.Table, path: Path, column: str, notation: Notation) -> States:
+    """Return a column's booleans as 1 and 0, and −1 for no news, which an empty field is."""
+    values = _column(table, path, column)
+    found = np.full(len(values), -1, dtype=np.int8)
+    for row, text in enumerate(notation.texts(values, column).to_pylist()):
+        state = None if text is None else state_of(text)
+        if state is None and text is not None:
             place = row_place(path, row)
             raise HubbubError(
-                f"{place} of {path}, column {column!r}, is {shown(text)}; write yes or no, true or "
-                "false, 1 or 0, or leave it empty if there is no news"
+                f"{place} of {path}, column {column!r}, is {shown(text)}; write yes or no, true or false, 1 or 0, or "
+                "leave it empty if there is no news"
             )
-    return np.array([WORDS[text] for text in texts], dtype=np.int8)
+        if state is not None:
+            found[row] = state
+    return found
 
 
 def _carried(states: States) -> States:

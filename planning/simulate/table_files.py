@@ -1,11 +1,13 @@
-"""Reads tables from CSV, TSV and Parquet files, compressed or not, with any usual separator of columns."""
+"""Reads tables from CSV, TSV, JSON Lines and Parquet files, compressed or not, with any usual separator of columns."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -20,33 +22,60 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SEPARATORS = {".csv": ",;\t|", ".tsv": "\t"}
 """The possible separators of a text file, by its ending; the one that occurs most in the first line is used."""
 
-HEADER_BYTES = 2**16
+LINES_OF_JSON = (".jsonl", ".ndjson")
+"""Endings of files with one JSON object a line."""
+
+READ_ENDINGS = (*SEPARATORS, *LINES_OF_JSON, ".parquet")
+"""The endings of files that are read."""
+
+CONVERTED = {
+    **dict.fromkeys(
+        (".xlsx", ".xls", ".ods"), "it is a workbook; save its sheet as CSV, or run: soffice --convert-to csv {path}"
+    ),
+    ".zip": "run: unzip {path}, and give the file that was in it",
+    ".json": "run: jq -c '.[]' {path} > {lines}, if it is a list of objects, and give that",
+    ".txt": "if it has a row a line, run: cp {path} {commas} (.tsv if tabs separate its columns), and give that",
+}
+"""What to do with a file of another ending."""
+
+HEADER_BYTES = 2**22
 """Bytes of a file in which the first line is searched."""
+
+BLOCKS = (2**20, 2**24, 2**28, 2**30)
+"""Bytes that are read at once; the next one is tried if a record is longer."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The first bytes of a text in UTF-16."""
 
 _QUOTED = re.compile(r'"[^"]*"')
+_EXCEL = re.compile(r'"?sep=(.)"?(?:\r\n?|\n)', re.IGNORECASE)
+_EXPECTED = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
+_TOO_LONG = "straddling object"
+_NO_END = "the last field begins with a quote and does not end with one"
 
 
-def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
-    """Read a file whose name ends in .csv, .tsv or .parquet, or in one of these and .gz, .bz2, .zst or .lz4.
+def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
+    """Read a file whose name ends in one of `READ_ENDINGS`, or in one of these and .gz, .bz2, .zst or .lz4.
 
-    The columns named in `texts` are read as they are written: 01234 stays 01234.
+    Of a CSV or TSV file the named columns are read as texts, as they are written: 01234 stays 01234. The other columns
+    are empty. If no columns are named, or another kind of file is read, all columns have the type of their values.
 
     Raises:
         HubbubError: if it is another kind of file, a folder, or malformed; the message states what to do.
         OSError: if it cannot be opened.
     """
-    endings = f"give a .csv, .tsv or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
+    endings = f"give a .csv, .tsv, .jsonl or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
     if path.is_dir():
         raise HubbubError(f"{path} is a folder; {endings}")
-    inner = _inner(path)
-    if inner not in (*SEPARATORS, ".parquet"):
-        raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {endings}")
     path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
+    inner = _inner(path)
+    if inner not in READ_ENDINGS:
+        names = {"path": str(path), "lines": f"{path.stem}.jsonl", "commas": f"{path.stem}.csv"}
+        quoted = {key: shlex.quote(name) for key, name in names.items()}
+        known = CONVERTED.get(path.suffix.lower(), "").format(**quoted)
+        raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {known or endings}")
     try:
-        table = _parquet(path) if inner == ".parquet" else _text(path, SEPARATORS[inner], texts)
+        table = _read(path, inner, columns)
         table.validate(full=True)
         table.column_names  # noqa: B018 - names that are not UTF-8 raise only here
         return table
@@ -54,7 +83,7 @@ def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
         if error.errno is not None:
             raise
         raise _unreadable(path, error) from error
-    except (pa.ArrowException, UnicodeError) as error:
+    except (pa.ArrowException, UnicodeError, csv.Error) as error:
         raise _unreadable(path, error) from error
 
 
@@ -71,13 +100,14 @@ def row_place(where: Path | str, row: int) -> str:
 
 def _line(path: Path, row: int) -> int | None:
     """Return the line where a row of a text file begins; None if the file cannot be read as lines."""
-    separator = _separator(_header(path), SEPARATORS[_inner(path)])
+    begin = _beginning(path, SEPARATORS[_inner(path)])
     try:
         with (
             _opened(path) as file,
             io.TextIOWrapper(cast(io.BytesIO, file), "utf-8-sig", "replace", newline="") as text,
         ):
-            return next(islice(_beginnings(text, separator), row + 1, None), None)
+            lines = (line for line in _beginnings(text, begin.separator) if line > begin.lines)
+            return next(islice(lines, row, None), None)
     except csv.Error:  # a field of more than 128 KiB
         return None
 
@@ -96,6 +126,12 @@ def _inner(path: Path) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
 
 
+def _read(path: Path, inner: str, columns: Sequence[str]) -> pa.Table:
+    if inner == ".parquet":
+        return _parquet(path)
+    return _json(path, columns) if inner in LINES_OF_JSON else _text(path, SEPARATORS[inner], columns)
+
+
 def _unreadable(path: Path, error: Exception) -> HubbubError:
     said = f"{error!s:.200}".strip()
     return HubbubError(f"{path} cannot be read: {said}; {_remedy(path, error, said)}")
@@ -104,8 +140,15 @@ def _unreadable(path: Path, error: Exception) -> HubbubError:
 def _remedy(path: Path, error: Exception, said: str) -> str:
     if isinstance(error, UnicodeError) or "UTF8" in said:
         return "save it as UTF-8"
-    if "Expected" in said and "columns" in said:
-        return "give every row as many fields as the first line has names, and fields with separators in quotes"
+    if (counts := _EXPECTED.search(said)) is not None:
+        # Taken for a column, R's names of rows could as well be halves of numbers with a comma.
+        names = "; R leaves out a name for its rows: write with row.names = FALSE"
+        more = names if int(counts[2]) == int(counts[1]) + 1 else ""
+        return f"give every row as many fields as the first line has names, and fields with separators in quotes{more}"
+    if _TOO_LONG in said or _NO_END in said:
+        return "end every field that begins with a quote with one too"
+    if "JSON" in said:
+        return "write one JSON object a line, and in each column values of one kind"
     if "Empty CSV" in said:
         return "give a first line with the columns' names, and a row per device"
     if path.suffix.lower() in COMPRESSED:
@@ -123,31 +166,124 @@ def _parquet(path: Path) -> pa.Table:
         return parquet.read_table(pa.BufferReader(file.read()))
 
 
-def _text(path: Path, separators: str, texts: Iterable[str]) -> pa.Table:
-    from pyarrow.csv import ConvertOptions, ParseOptions, read_csv
+def _json(path: Path, columns: Sequence[str]) -> pa.Table:
+    from pyarrow import json
 
-    parse = ParseOptions(delimiter=_separator(_header(path), separators))
-    # NaN is read as NaN, not as an empty field, so that it can be counted.
-    empty = [word for word in ConvertOptions().null_values if word.lower().strip("-") != "nan"]
-    convert = ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=empty)
+    def read(texts: Sequence[str], size: int) -> pa.Table:
+        schema = pa.schema([(name, pa.string()) for name in texts])
+        options = json.ParseOptions(explicit_schema=schema, newlines_in_values=True)
+        with _opened(path) as file:
+            return json.read_json(file, json.ReadOptions(block_size=size), options)
+
+    table = _in_blocks(lambda size: read((), size))
+    # Texts that look like dates are read as dates, unless they are asked for as texts.
+    dates = [field.name for field in table.schema if field.name in columns and pa.types.is_temporal(field.type)]
+    return _in_blocks(lambda size: read(dates, size)) if dates else table
+
+
+def _in_blocks(read: Callable[[int], pa.Table]) -> pa.Table:
+    """Return what is read with the smallest blocks that contain every record."""
+    for size in BLOCKS[:-1]:
+        try:
+            return read(size)
+        except pa.ArrowInvalid as error:
+            if _TOO_LONG not in str(error):
+                raise
+    return read(BLOCKS[-1])
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """How a text file begins: the separator, the columns' names, and how many lines are before the rows."""
+
+    separator: str
+    names: tuple[str, ...]
+    lines: int
+    spaced: bool
+    """Whether a space follows each separator; it is then no part of a field."""
+
+
+def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
+    from pyarrow import csv as arrow
+
+    begin = _beginning(path, separators)
+    asked = [name for name in dict.fromkeys(columns) if begin.names.count(name) == 1]
+    if columns and not asked:
+        return pa.Table.from_arrays([pa.nulls(0)] * len(begin.names), list(begin.names))
+    last = begin.names[-1]
+    # A line break in a quoted field may be at a block's edge.
+    parse = arrow.ParseOptions(delimiter=begin.separator, newlines_in_values=True)
+    # An empty field is read as an empty text, and NaN as NaN, so that both can be counted.
+    empty = [word for word in arrow.ConvertOptions().null_values if word.lower().strip("-") != "nan"]
+    convert = arrow.ConvertOptions(
+        column_types={last: pa.binary(), **dict.fromkeys(asked, pa.string())} if asked else {},
+        null_values=empty,
+        # The last one is for `_check_end`.
+        include_columns=[*(name for name in asked if name != last), last] if asked else (),
+    )
+
+    def read(size: int) -> pa.Table:
+        lines = arrow.ReadOptions(column_names=begin.names, skip_rows=begin.lines, block_size=size)
+        with _opened(path) as file:
+            return arrow.read_csv(file, lines, parse, convert)
+
+    table = _in_blocks(read)
+    _check_end(path, table)
+    return _with_all_names(table.select(asked), begin) if asked else table
+
+
+def _check_end(path: Path, table: pa.Table) -> None:
+    """Refuse a file whose last field has all further rows in it, because the quote that it begins with has no end."""
+    last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
+    if not isinstance(last, bytes | str) or len(last.splitlines()) < 2:
+        return
+    end = b""
     with _opened(path) as file:
-        return read_csv(file, parse_options=parse, convert_options=convert)
+        while more := file.read(HEADER_BYTES):
+            end = (end + more)[-HEADER_BYTES:]
+    if not end.rstrip(b"\r\n ").endswith(b'"'):
+        raise pa.ArrowInvalid(_NO_END)
 
 
-def _header(path: Path) -> str:
-    """Return the first line of a text file; UnicodeError if the text is in UTF-16."""
+def _with_all_names(table: pa.Table, begin: _Beginning) -> pa.Table:
+    """Return the table with an empty column for each name that was not read."""
+    import pyarrow.compute as pc
+
+    read = {name: pc.utf8_ltrim_whitespace(table[name]) if begin.spaced else table[name] for name in table.column_names}
+    empty = pa.nulls(table.num_rows)
+    return pa.Table.from_arrays([read.get(name, empty) for name in begin.names], list(begin.names))
+
+
+def _beginning(path: Path, separators: str) -> _Beginning:
+    """Read how a text file begins.
+
+    Excel's line that names the separator is passed over. Spaces around a column's name are no part of it.
+    """
     with _opened(path) as file:
         start = file.read(HEADER_BYTES)
     if start.startswith(UTF_16):
         raise UnicodeError("it is a text in UTF-16")
-    return str(start.decode("utf-8-sig", errors="replace").partition("\n")[0])
+    text = start.decode("utf-8-sig", errors="replace")
+    excel = _EXCEL.match(text)
+    body = text[excel.end() :] if excel else text
+    separator = excel[1] if excel else _separator(body.lstrip("\r\n"), separators)
+    lines = csv.reader(io.StringIO(body, newline=""), delimiter=separator)
+    header = next((record for record in lines if record), [])
+    if not header:
+        raise pa.ArrowInvalid("Empty CSV file")
+    before = lines.line_num + bool(excel)
+    names = [name.strip() for name in header]
+    if any("\ufffd" in name for name in names):
+        raise UnicodeError("a column's name is not UTF-8")
+    spaced = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
+    return _Beginning(separator, tuple(names), before, spaced)
 
 
 def _opened(path: Path) -> pa.NativeFile:
     return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
 
 
-def _separator(header: str, separators: str) -> str:
+def _separator(text: str, separators: str) -> str:
     """Return the separator that occurs most in a first line; if none occurs, the usual one, which is the first."""
-    bare = _QUOTED.sub("", header)
+    bare = _QUOTED.sub("", re.split(r"[\r\n]", text, maxsplit=1)[0])
     return max(separators, key=bare.count)

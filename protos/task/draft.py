@@ -23,7 +23,7 @@ from hubbub.protos.task.task import (
     largest_delta,
 )
 from hubbub.queries.errors import FieldError, shown
-from hubbub.queries.fields import as_float, check_count, check_keys, check_name, is_finite_number
+from hubbub.queries.fields import as_float, check_count, check_keys, check_name, is_finite_number, is_printable
 from hubbub.queries.longitudinal.over_rounds import OfRounds, Repeated
 from hubbub.queries.query import read_question
 from hubbub.queries.questions.bit import names_made, queries_made
@@ -273,7 +273,7 @@ def _check_large_delta(privacy: Privacy, reports: int) -> None:
             'person\'s answers. Lower it, or give the reason for more in words: large_delta = "…"',
         )
     if reason is not None and not (
-        isinstance(reason, str) and reason.strip() and reason.isprintable() and len(reason) <= LONGEST_REASON
+        isinstance(reason, str) and reason.strip() and is_printable(reason) and len(reason) <= LONGEST_REASON
     ):
         problem = (
             f"is {shown(reason)}; give the reason in at most {LONGEST_REASON} printable characters, or leave it out"

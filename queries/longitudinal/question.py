@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The strategy of a draft that leaves the choice to planning."""
 
-WORDS: Mapping[str, bool] = {"yes": True, "no": False, "true": True, "false": False}
-"""The words for a state, typed or in a table."""
+_YES, _NO = ("yes", "true", "y", "t", "on", "1", "1.0"), ("no", "false", "n", "f", "off", "0", "0.0")
+
+WORDS: Mapping[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
+"""The words for a state, typed or in a table; 1.0 is how a table writes 1 if some of its fields are empty."""
+
+
+def state_of(text: str) -> bool | None:
+    """Return the state that a word is for, in any case and with spaces around it; None if it is for none."""
+    return WORDS.get(text.strip().lower())
 
 
 @dataclass(frozen=True)
@@ -192,17 +199,17 @@ class Longitudinal:
 
     def parse(self, text: str) -> Value:
         """Return the state that a person typed: yes or no."""
-        if text.strip().lower() not in WORDS:
+        state = state_of(text)
+        if state is None:
             raise AnswerError(f"the answer to {self.name} must be a state; type yes or no")
-        return WORDS[text.strip().lower()]
+        return state
 
     def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it
         """Return 1 for yes and 0 for no: true and false, or the words."""
-        if isinstance(answer, str) and answer.strip().lower() in WORDS:
-            return int(WORDS[answer.strip().lower()])
-        if not isinstance(answer, bool):
+        state = state_of(answer) if isinstance(answer, str) else answer
+        if not isinstance(state, bool):
             raise AnswerError(f"the answer to {self.name} is not a state; give true or false, or the words yes and no")
-        return int(answer)
+        return int(state)
 
     def distinct_answers(self) -> tuple[Value, ...]:
         """Return both states."""
@@ -253,7 +260,7 @@ class Longitudinal:
 
     def truth(self, answers: Iterable[Value]) -> Truth:
         """Count the states of one round; None means "no answer"."""
-        states = [WORDS.get(answer, False) if isinstance(answer, str) else bool(answer) for answer in answers]
+        states = [bool(state_of(answer) if isinstance(answer, str) else answer) for answer in answers]
         return {("count", None): float(sum(states)), ("answered", None): float(len(states))}
 
 

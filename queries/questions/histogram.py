@@ -19,6 +19,7 @@ from hubbub.queries.fields import (
     Fields,
     check_share,
     check_shared,
+    is_printable,
 )
 from hubbub.queries.questions.question import Value, listed, symbols_of
 from hubbub.queries.randomizers.hashed import HashedResponse
@@ -167,7 +168,7 @@ class Histogram:
 
 
 def _check_label(table: str, category: Any) -> None:
-    if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not category.isprintable():
+    if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not is_printable(category):
         limit = f"a text of 1 to {MAXIMUM_LABEL_LENGTH} printable characters"
         raise FieldError(table, "categories", f"has {shown(category)}; each name must be {limit}")
 

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from hubbub.queries.errors import AnswerError, FieldError, shown
-from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH
+from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, is_printable
 
 if TYPE_CHECKING:
     from hubbub.queries.questions.question import Value
@@ -58,5 +58,5 @@ def check_unit(table: str, unit: Any) -> None:
     Raises:
         FieldError: otherwise.
     """
-    if not isinstance(unit, str) or len(unit) > MAXIMUM_LABEL_LENGTH or not (unit == "" or unit.isprintable()):
+    if not isinstance(unit, str) or len(unit) > MAXIMUM_LABEL_LENGTH or not is_printable(unit):
         raise FieldError(table, "unit", f"is {shown(unit)}; it must be a short text, such as 'minutes'")

@@ -319,7 +319,7 @@ def _processes_with(mark: str) -> list[str]:
         (("--devices", "400000"), "336776"),
         (("--histogram", "city"), "--data"),
         (("--data", "nothing.csv", "--histogram", "city"), "nothing.csv"),
-        (("--data", "nothing.txt", "--histogram", "city"), ".parquet"),
+        (("--data", "nothing.txt", "--histogram", "city"), "No such file"),
         (("--devices", "100", "--epsilon", "0"), "--epsilon is 0.0"),
         (("--devices", "100", "--delta", "0"), "--delta is 0.0"),
         (("--devices", "100", "--local-epsilon", "0"), "--local-epsilon is 0.0"),
@@ -328,7 +328,7 @@ def _processes_with(mark: str) -> list[str]:
 )
 def test_bad_use_of_the_demo_says_what_to_do(words: tuple[str, ...], says: str) -> None:
     ran = hubbub_here("demo", *words)
-    assert ran.status == (1 if says in ("nothing.csv", ".parquet") else 2)
+    assert ran.status == (1 if says in ("nothing.csv", "No such file") else 2)
     assert says in ran.err
     assert "Traceback" not in ran.err
     assert "start shuffler" not in ran.err

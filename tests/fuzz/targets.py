@@ -653,7 +653,13 @@ def read_csv(data: bytes) -> None:
     with in_file(data, "data.csv") as path:
         dataset = from_file(path, ["carrier"], [SumSpec("delay", -30.0, 180.0)])
         same(dataset.answers.num_rows, dataset.devices)
-        from_table(read_table(path), str(path), "fuzzed", _draft().questions, {"theme": "carrier", "session": "delay"})
+        from_table(
+            read_table(path, ["carrier", "delay"]),
+            str(path),
+            "fuzzed",
+            _draft().questions,
+            {"theme": "carrier", "session": "delay"},
+        )
 
 
 def read_parquet(data: bytes) -> None:

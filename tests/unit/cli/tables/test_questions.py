@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -175,3 +176,18 @@ def test_labels_say_the_group_then_what_is_counted() -> None:
     assert row_label((("region", "north"),), "dark", "count", None) == "region=north: dark"
     assert row_label((("region", "north"),), None, "mean", None, "minutes") == "region=north: mean, minutes"
     assert row_label((), None, "cdf", 2.5) == "cdf at 2.5"
+
+
+def test_of_many_counts_the_largest_are_shown_unless_all_are_asked_for() -> None:
+    ids = Histogram("id", tuple(f"c{place:03}" for place in range(100)))
+    counts = [10 * place for place in range(98)] + [90_000, 80_000]
+    truth = ids.truth([*["c098"] * 5000, *["c099"] * 4000, *ids.categories])
+    document = query_document(result(ids, counts), "histogram", truth, False)
+    shown_rows = [row["category"] for row in sorted(document["estimates"], key=lambda row: -row["estimate"])][:20]
+    for every, names in ((False, shown_rows), (True, list(ids.categories))):
+        printer = Console(width=300, file=io.StringIO())
+        print_query(printer, document, every)
+        text = printer.file.getvalue()  # type: ignore[attr-defined]
+        assert re.findall("c[0-9]{3}", text) == names
+        assert ("the largest 20 of 100 counts; --all prints the others too" in text) is not every
+        assert "98 of the 100 true counts are below two standard errors: noise hides them; merge categories" in text

@@ -14,13 +14,14 @@ from hubbub.planning.simulate.dataset import (
     SumSpec,
     first_rows,
     from_file,
+    notes_of,
     query_name,
     read_answers,
     sample,
     task_name,
     truth_of,
-    unusable_words,
 )
+from hubbub.planning.simulate.notation import Notation
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.questions.grouped import Grouped
 from hubbub.queries.questions.histogram import Histogram
@@ -131,7 +132,7 @@ def test_infinite_values_and_nan_are_counted(tmp_path: Path) -> None:
     path.write_text("number,other\n1,1\ninf,2\n-inf,3\nnan,4\n,5\n")
     dataset = from_file(path, [], [SumSpec("number", 0.0, 9.0), SumSpec("other", 0.0, 9.0)])
     assert dataset.unusable == {"number": {"infinite": 2, "NaN": 1}}
-    assert unusable_words(dataset) == ["number: 2 infinite and 1 NaN in the file, counted as no answer"]
+    assert notes_of(dataset) == ["number: 2 infinite and 1 NaN in the file, counted as no answer"]
     assert dataset.answers["number"].null_count == 4
 
 
@@ -165,11 +166,103 @@ def test_categories_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert histogram == Histogram("zip", ("01234", "1234", "1e3", "NA", "null", "true"))
 
 
-def test_a_decimal_comma_is_named(tmp_path: Path) -> None:
+def test_a_decimal_comma_is_read_if_it_is_stated(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
-    path.write_text("price;n\n12,5;1\n13,5;2\n")
-    with pytest.raises(HubbubError, match="write its numbers with a point"):
-        from_file(path, [], [SumSpec("price", 0.0, 9.0)])
+    path.write_text("price;n\n8,350;1\n13,5;NA\n;?\n")
+    spec = [SumSpec("price", 0.0, 9.0)]
+    with pytest.raises(HubbubError, match=r"line 2 is '8,350', which is 8\.35 with --decimal ,;"):
+        from_file(path, [], spec)
+    values = from_file(path, [], spec, Notation(decimal=",")).answers["price"].to_pylist()
+    assert values == [8.35, 13.5, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (["", " "], "column 'city' has no value in any row; name another column"),
+        (["A", "A"], "column 'city' is 'A' in every row; name a column with two values or more"),
+        (
+            ["A", '"two\nlines"'],
+            r"line 3 of .*, column 'city', has unprintable characters, so it is no category: 'two\\nlines'",
+        ),
+        (["A", "x" * 201], "line 3 of .*, column 'city', is longer than 200 characters"),
+    ],
+)
+def test_a_column_that_is_no_histogram_is_named(rows: list[str], says: str, tmp_path: Path) -> None:
+    path = tmp_path / "cities.csv"
+    path.write_text("\n".join(["id,city", *(f"1,{row}" for row in rows)]) + "\n")
+    with pytest.raises(HubbubError, match=says):
+        from_file(path, ["city"], [])
+
+
+def test_categories_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.csv"
+    path.write_text("size,other\n10,10\n9,9\n-1,x\n9.5,y\n09,1\n")
+    sizes, others = from_file(path, ["size", "other"], []).questions
+    assert sizes == Histogram("size", ("-1", "09", "9", "9.5", "10"))
+    assert others == Histogram("other", ("1", "10", "9", "x", "y"))
+    path.write_text("size\n10\nnan\n9\n")
+    assert from_file(path, ["size"], []).questions == (Histogram("size", ("10", "9", "nan")),)
+
+
+def test_a_row_alone_is_no_data(tmp_path: Path) -> None:
+    path = tmp_path / "cities.csv"
+    path.write_text("city\nA\n")
+    with pytest.raises(HubbubError, match="has 1 rows; every row is a device"):
+        from_file(path, ["city"], [])
+
+
+@pytest.mark.parametrize(
+    ("categories", "rows", "says"),
+    [
+        (
+            30,
+            30,
+            "column 'id' has 30 categories, a different value in each row: at a usual ε noise exceeds",
+        ),
+        (1000, 5000, "column 'id' has 1,000 categories, 5 rows each on average: at a usual ε noise"),
+        (30, 600, ""),
+        (20, 20, ""),
+    ],
+)
+def test_more_categories_than_noise_allows_are_pointed_out(
+    categories: int, rows: int, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ids.csv"
+    path.write_text("id\n" + "".join(f"{row % categories}\n" for row in range(rows)))
+    notes = notes_of(from_file(path, ["id"], []))
+    assert [note.startswith(says) for note in notes] == [True] * bool(says)
+
+
+def test_one_rule_says_what_no_answer_is(tmp_path: Path) -> None:
+    path = tmp_path / "lands.csv"
+    path.write_text("land,n\nNA,1\nDE,NA\n ,2\nDE,\n")
+    n = SumSpec("n", 0.0, 9.0)
+    with pytest.raises(HubbubError, match=r"line 3 is 'NA'; name another column, .* add --missing NA$"):
+        from_file(path, ["land"], [n])
+    lands = from_file(path, ["land"], [])
+    assert lands.answers["land"].to_pylist() == ["NA", "DE", None, "DE"]
+    assert notes_of(lands) == [
+        "column 'land' has 'NA', counted as a category; if that means no answer, add --missing NA"
+    ]
+    both = from_file(path, ["land"], [n], Notation(missing=("NA",)))
+    assert both.answers.to_pylist()[:3] == [
+        {"land": None, "n": 1.0},
+        {"land": "DE", "n": None},
+        {"land": None, "n": 2.0},
+    ]
+    assert notes_of(both) == []
+
+
+def test_a_task_s_columns_are_read_in_the_stated_notation(tmp_path: Path) -> None:
+    path = tmp_path / "lands.csv"
+    path.write_text("land;n\nDE;1.234,5\nNA;?\nFR;2\n")
+    questions = [Histogram("land", ("DE", "FR"), optional=True), Number("n", 0.0, 9.0, optional=True)]
+    with pytest.raises(HubbubError, match=r"is 'NA': .*; or, if it means no answer, add --missing"):
+        read_answers("usage", questions, path, [])
+    found = read_answers("usage", questions, path, [], Notation(",", ".", ("NA", "?")))
+    assert found.answers["n"].to_pylist() == [1234.5, None, 2.0]
+    assert found.answers["land"].to_pylist() == ["DE", None, "FR"]
 
 
 def test_first_rows_are_taken_and_no_more_than_there_are(table: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError
 
 ROWS = [{"日本": "01", "a b": 1.5}, {"日本": "2", "a b": None}]
+TEXTS = [{"日本": "01", "a b": "1.5"}, {"日本": "2", "a b": ""}]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
@@ -21,7 +23,7 @@ ROWS = [{"日本": "01", "a b": 1.5}, {"日本": "2", "a b": None}]
 def test_columns_may_be_separated_by_what_the_first_line_says(separator: str, ending: str, tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text(f'{ending}日本{separator}"a b"\n01{separator}1.5\n2{separator}\n'.replace("\n", "\r\n"))
-    assert read_table(path, ["日本"]).to_pylist() == ROWS
+    assert read_table(path, ["日本", "a b"]).to_pylist() == TEXTS
 
 
 def test_separators_in_quotes_do_not_count(tmp_path: Path) -> None:
@@ -58,13 +60,25 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         text = (tmp_path / "plain").read_bytes()
     packed = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix.lower(), bytes)(text)
     path.write_bytes(packed)
-    assert read_table(path, ["日本"]).to_pylist() == ROWS
+    assert read_table(path, ["日本", "a b"]).to_pylist() == (ROWS if "parquet" in name else TEXTS)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("data.xlsx", b"", "give a .csv, .tsv or .parquet file"),
+        (
+            "data.xlsx",
+            b"",
+            r"it is a workbook; save its sheet as CSV, or run: soffice --convert-to csv /.*/data\.xlsx$",
+        ),
+        ("data.csv.zip", b"", r"run: unzip /.*/data\.csv\.zip, and give the file that was in it$"),
+        ("my data.json", b"", r"run: jq -c '\.\[\]' '/.*/my data\.json' > 'my data\.jsonl'"),
+        ("data.txt", b"", r"run: cp /.*/data\.txt data\.csv"),
+        ("data.pdf", b"", "give a .csv, .tsv, .jsonl or .parquet file"),
+        ("data.jsonl", b'{"a": 1}\n{"a": "x"}\n', "one JSON object a line, and in each column values of one kind"),
+        ("data.csv", b'"a","b"\n"1",1,2\n"2",3,4\n', "write with row.names = FALSE"),
+        ("data.csv", b'a,b\n"1,2\n3,4\n', "Expected 2 columns, got 1: (?s:.*); give every row as many fields"),
+        ("data.csv", b'a,b\n1,"2\n3,4\n5,6\n', "begins with a quote and does not end with one; end every field"),
         ("data", b"", "has no ending; give a .csv"),
         ("data.csv.gz", b"a,b\n1,2\n", "unpack it first"),
         ("data.csv.gz", gzip.compress(b"a,b\n1,2\n" * 999, mtime=0)[:-20], "check that it is complete"),
@@ -80,6 +94,65 @@ def test_what_cannot_be_read_says_what_to_do(name: str, content: bytes, says: st
     (tmp_path / name).write_bytes(content)
     with pytest.raises(HubbubError, match=says):
         read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_line_breaks_in_quoted_fields_are_read_wherever_blocks_end(place: int, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    note = '"first\n\nsecond, ""x"""'
+    rows = 5_000_000 // len(note)
+    path.write_text(f"id,note,city\n{place * 'x'}0,{note},A\n" + "".join(f"{row},{note},B\n" for row in range(rows)))
+    table = read_table(path, ["city"])
+    assert table.num_rows == rows + 1
+    assert table["city"].value_counts().to_pylist() == [{"values": "A", "counts": 1}, {"values": "B", "counts": rows}]
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.jsonl"])
+def test_a_field_may_be_longer_than_what_is_read_at_once(name: str, tmp_path: Path) -> None:
+    path, long = tmp_path / name, "line\n" * 800_000
+    lines = [json.dumps({"city": "A", "note": long}), json.dumps({"city": "B"})]
+    path.write_text("\n".join(lines) if name == "data.jsonl" else f'city,note\nA,"{long}"\nB,\n')
+    assert read_table(path, ["city"])["city"].to_pylist() == ["A", "B"]
+
+
+def test_what_nobody_asks_about_is_not_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"city,note\n" + b"A,1\n" * 400_000 + b"B,gr\xf6\xdfer\n")
+    assert read_table(path, ["city"]).num_rows == 400_001
+
+
+def test_columns_of_one_name_are_left_alone_if_nobody_asks_about_them(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("n,a,n\n1,2,3\n")
+    table = read_table(path, ["a", "n"])
+    assert (table.column_names, table["a"].to_pylist()) == (["n", "a", "n"], ["2"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    "header",
+    ["city;a b", '\ufeffsep=;|city;"a b"', "|city; a b ", '"city";"a b"', "SEP=;|city;a b"],
+)
+def test_headers_are_read_as_programs_write_them(header: str, end: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"{header}|A;1|B;2|".replace("|", end), newline="")
+    table = read_table(path, ["city", "a b"])
+    assert table.to_pylist() == [{"city": "A", "a b": "1"}, {"city": "B", "a b": "2"}]
+
+
+def test_a_space_after_each_separator_is_no_part_of_a_field(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("id, city\n1, A\n2, B\n")
+    assert read_table(path, ["city"])["city"].to_pylist() == ["A", "B"]
+
+
+def test_json_lines_keep_texts_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl.gz"
+    path.write_bytes(
+        gzip.compress(b'{"zip": "01234", "day": "2020-01-02", "n": 1}\n{"zip": "2", "day": "2020-01-03"}\n')
+    )
+    rows = read_table(path, ["zip", "day"]).to_pylist()
+    assert rows == [{"zip": "01234", "day": "2020-01-02", "n": 1}, {"zip": "2", "day": "2020-01-03", "n": None}]
 
 
 def test_a_folder_is_called_one(tmp_path: Path) -> None:

@@ -212,7 +212,15 @@ def test_states_are_typed_as_words() -> None:
     question = asked("direct").question
     assert [question.parse(word) for word in ("yes", "NO", " true ", "false")] == [True, False, True, False]
     with pytest.raises(AnswerError, match="type yes or no"):
-        question.parse("on")
+        question.parse("often")
+
+
+def test_a_truth_is_read_as_a_device_reads_it() -> None:
+    question = asked("direct").question
+    yes = ["True", "TRUE", "Yes", "y", "T", "On", "1", "1.0", " yes"]
+    no = ["False", "No", "N", "f", "off", "0", "0.0"]
+    assert [question.encode(word, os.urandom) for word in yes + no] == [1] * len(yes) + [0] * len(no)
+    assert question.truth([*yes, *no, True, False, None])["count", None] == len(yes) + 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,176 @@
+"""How a file writes its numbers and missing answers, and reads of a column as texts or as numbers by it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.planning.simulate.table_files import row_place
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.queries.errors import shown
+
+_SPACES = "[ \u00a0\u2009\u202f]"
+
+GROUPS = {",": ",", ".": "[.]", " ": _SPACES, "'": "['’]"}
+"""Characters that may separate thousands, each with the pattern of what is written for it."""
+
+USUALLY_MISSING = frozenset({"NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "?", "-"})
+"""Words that often mean "no answer". They may be names too: NA is Namibia."""
+
+
+@dataclass(frozen=True)
+class Notation:
+    """The mark before the decimals, the mark between thousands ("" for none), and words for "no answer".
+
+    A field that is empty, or has nothing but spaces, is no answer in every notation.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def stated(cls, decimal: str | None, thousands: str | None, missing: str | None) -> Notation:
+        """Return the notation of a command's options; `missing` is a list with commas.
+
+        Raises:
+            UsageError: if a mark is not one that numbers are written with, or both are the same.
+        """
+        if decimal not in (None, ".", ","):
+            raise UsageError(f"--decimal is {decimal!r}; give . or ,")
+        if thousands not in (None, *GROUPS):
+            raise UsageError(f"--thousands is {thousands!r}; give one of {' '.join(map(repr, GROUPS))}")
+        found = cls(decimal or ".", thousands or "", _words(missing or ""))
+        if found.decimal == found.thousands:
+            other = "," if found.decimal == "." else "."
+            raise UsageError(f"--decimal and --thousands are both {found.decimal!r}; add --decimal {other}")
+        return found
+
+    @property
+    def words(self) -> str:
+        """The options of a command that state the marks, where they are not the usual ones."""
+        decimal = [f"--decimal {self.decimal}"] if self.decimal != "." else []
+        thousands = [f"--thousands {shlex.quote(self.thousands)}"] if self.thousands else []
+        return f"with {' '.join(decimal + thousands)}" if decimal or thousands else "without --decimal and --thousands"
+
+    def texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+        """Return a column's texts, with null for each missing one.
+
+        Raises:
+            HubbubError: if it contains something else, such as lists.
+        """
+        try:
+            texts = values.cast(pa.string())
+        except pa.ArrowException as error:
+            raise HubbubError(
+                f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts"
+            ) from error
+        words = pa.array(["", *self.missing], pa.string())
+        missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=words)
+        return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+
+    def numbers(
+        self, values: pa.ChunkedArray, column: str, where: Path | None = None
+    ) -> tuple[pa.ChunkedArray, dict[str, int]]:
+        """Return a column's numbers, with null for each missing one, and how many values are infinite or NaN.
+
+        Errors name lines of the file `where`, or rows counted from 1 if there is none.
+
+        Raises:
+            HubbubError: if a value is not a number in this notation; it names the value, its row and the remedy.
+        """
+        found = self._read(values, column, where)
+        unusable = {"infinite": pc.sum(pc.is_inf(found)).as_py() or 0, "NaN": pc.sum(pc.is_nan(found)).as_py() or 0}
+        # A device cannot answer with NaN or an infinity, so they mean "no answer" too.
+        return pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64())), unusable
+
+    def numbers_or_texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+        """Return a column's texts, or its numbers if all are finite numbers; values of other types stay."""
+        if not _are_texts(values):
+            return values
+        texts = pc.utf8_trim_whitespace(self.texts(values, column))
+        # Beyond 15 digits two whole numbers may be one float.
+        numbers = pc.all(self._are_numbers(texts)).as_py() and (pc.max(pc.utf8_length(texts)).as_py() or 0) <= 15
+        found = self._plain(texts).cast(pa.float64()) if numbers else texts
+        return found if numbers and pc.all(pc.is_finite(found)).as_py() else texts
+
+    def _read(self, values: pa.ChunkedArray, column: str, where: Path | None) -> pa.ChunkedArray:
+        if not _are_texts(values):
+            try:
+                return values.cast(pa.float64())
+            except pa.ArrowException as error:
+                raise HubbubError(f"column {column!r} does not contain numbers: {error!s:.200}") from error
+        texts = pc.utf8_trim_whitespace(self.texts(values, column))
+        if pc.all(_are_booleans(texts)).as_py():
+            return texts.cast(pa.bool_()).cast(pa.float64())
+        wrong = pc.invert(self._are_numbers(texts))
+        if pc.any(wrong).as_py():
+            row = pc.index(wrong, True).as_py()
+            place = f"row {row + 1}" if where is None else row_place(where, row)
+            raise HubbubError(self._problem(texts, row, column, place))
+        return self._plain(texts).cast(pa.float64())
+
+    def _are_numbers(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return for each text whether it is a number in this notation, with three digits in each group."""
+        decimal = re.escape(self.decimal)
+        grouped = rf"[0-9]{{1,3}}(?:{GROUPS[self.thousands]}[0-9]{{3}})+|" if self.thousands else ""
+        digits = rf"(?:(?:{grouped}[0-9]+)(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE][-+]?[0-9]+)?"
+        return pc.match_substring_regex(texts, rf"^[-+]?(?:{digits}|(?i:inf|infinity|nan))$")
+
+    def _plain(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return numbers of this notation as they are written with a point and without groups."""
+        if self.thousands:
+            texts = pc.replace_substring_regex(texts, GROUPS[self.thousands], "")
+        return pc.replace_substring(texts, self.decimal, ".")
+
+    def _problem(self, texts: pa.ChunkedArray, row: int, column: str, place: str) -> str:
+        """Return what is wrong with a text that is no number, with the notations in which it is one."""
+        text = texts[row].as_py()
+        what = f"column {column!r} does not contain numbers: {place} is {shown(text)}"
+        readings = self._readings(texts, texts.slice(row, 1))
+        if not readings:
+            missing = ",".join([*self.missing, text])
+            return f"{what}; name another column, or, if it means no answer, add --missing {shlex.quote(missing):.80}"
+        if len(readings) == 1:
+            ((value, found),) = readings.items()
+            return f"{what}, which is {value} {found.words}; run it so, or write it with a point and no other mark"
+        named = " or ".join(f"{value} {found.words}" for value, found in readings.items())
+        return f"{what}, which is {named}; say which is meant"
+
+    def _readings(self, texts: pa.ChunkedArray, one: pa.ChunkedArray) -> dict[str, Notation]:
+        """Return what one text may be read as, by the other notations that read most of the column's texts."""
+        marks = [(",", ""), (".", ""), *((mark, group) for mark in ".," for group in GROUPS if group != mark)]
+        able = [each for mark in marks if pc.all((each := Notation(*mark))._are_numbers(one)).as_py()]
+        reads = [pc.sum(each._are_numbers(texts)).as_py() for each in able]
+        best = [each for each, count in zip(able, reads, strict=True) if count == max(reads)]
+        found: dict[str, Notation] = {}
+        for each in best:
+            found.setdefault(f"{each._plain(one).cast(pa.float64())[0].as_py():.12g}", each)
+        return found
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in map(str.strip, text.split(",")) if word)
+
+
+def _are_texts(values: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+
+
+def _are_booleans(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.is_in(pc.utf8_lower(texts), value_set=pa.array(["true", "false", None], pa.string()))
+
+
+PLAIN = Notation()
+"""Numbers with a point and no marks between thousands; only an empty field is no answer."""
+
+
+def usually_missing(names: Sequence[str]) -> list[str]:
+    """Return those names that often mean "no answer"."""
+    return [name for name in names if name.strip() in USUALLY_MISSING]

@@ -1,0 +1,85 @@
+"""Numbers are read as their notation says, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from hubbub.planning.simulate.notation import PLAIN, Notation
+from hubbub.protos.errors import HubbubError, UsageError
+
+
+def read(notation: Notation, *texts: str | None) -> list[float | None]:
+    found: list[float | None] = notation.numbers(pa.chunked_array([list(texts)], pa.string()), "n")[0].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("notation", "texts", "numbers"),
+    [
+        (PLAIN, (" 8.350", "+5", "-.5", "1e3", "5.", "", "  ", None), [8.35, 5.0, -0.5, 1000.0, 5.0, None, None, None]),
+        (PLAIN, ("True", "false", ""), [1.0, 0.0, None]),
+        (PLAIN, ("inf", "-Infinity", "NaN", "1"), [None, None, None, 1.0]),
+        (PLAIN, ("", None), [None, None]),
+        (Notation(","), ("8,350", "1", "-0,5"), [8.35, 1.0, -0.5]),
+        (Notation(".", ","), ("8,350", "1,234,567.5", "12"), [8350.0, 1234567.5, 12.0]),
+        (Notation(",", "."), ("8.350", "1.234.567,5", "12,25"), [8350.0, 1234567.5, 12.25]),
+        (Notation(",", " "), ("8 350", "8\u202f350,5", "1\xa0234\xa0567"), [8350.0, 8350.5, 1234567.0]),
+        (Notation(".", "'"), ("8'350", "8’350.5"), [8350.0, 8350.5]),
+        (Notation(missing=("NA", "-")), ("NA", " - ", "1"), [None, None, 1.0]),
+    ],
+)
+def test_numbers_are_read_as_they_are_written(
+    notation: Notation, texts: tuple[str, ...], numbers: list[float | None]
+) -> None:
+    assert read(notation, *texts) == numbers
+
+
+@pytest.mark.parametrize(
+    ("notation", "texts", "says"),
+    [
+        (
+            PLAIN,
+            ("1", "8,350"),
+            "row 2 is '8,350', which is 8.35 with --decimal , or 8350 with --thousands ,; say which",
+        ),
+        (PLAIN, ("8,350", "n/a"), "which is 8.35 with --decimal , or 8350 with --thousands ,"),
+        (PLAIN, ("8,350", "1,234,567"), "which is 8350 with --thousands ,; run it so"),
+        (PLAIN, ("8,350", "8,35"), "which is 8.35 with --decimal ,; run it so"),
+        (PLAIN, ("1.234,5",), "which is 1234.5 with --decimal , --thousands .; run it so"),
+        (PLAIN, ("8 350",), "which is 8350 with --thousands ' '; run it so"),
+        (
+            Notation(","),
+            ("8.350",),
+            "which is 8.35 without --decimal and --thousands or 8350 with --decimal , --thousa",
+        ),
+        (Notation(".", ","), ("1,23",), "which is 1.23 with --decimal ,"),
+        (Notation(missing=("NA",)), ("n/a",), "name another column, or, if it means no answer, add --missing NA,n/a"),
+        (PLAIN, ("1_0",), "row 1 is '1_0'; name another column"),
+        (PLAIN, ("true", "2"), "row 1 is 'true'"),
+        (PLAIN, (".",), "row 1 is '.'"),
+    ],
+)
+def test_what_is_no_number_is_named_with_its_readings(notation: Notation, texts: tuple[str, ...], says: str) -> None:
+    with pytest.raises(HubbubError) as raised:
+        read(notation, *texts)
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((";", None, None), "--decimal is ';'; give . or ,"),
+        ((None, "x", None), "--thousands is 'x'"),
+        ((None, ".", None), "both '.'; add --decimal ,"),
+        ((",", ",", None), "both ','; add --decimal ."),
+    ],
+)
+def test_marks_that_numbers_are_not_written_with_are_bad_use(options: tuple[str | None, ...], says: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        Notation.stated(*options)
+    assert says in str(raised.value)
+
+
+def test_words_for_no_answer_are_a_list() -> None:
+    assert Notation.stated(",", None, "NA, ?,-,").missing == ("NA", "?", "-")
