@@ -123,8 +123,8 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
                 "Whether each shuffler adds noise: a random number of reports of each symbol. Noise hides each person "
                 "even if everybody else lies. `auto`: each query that can have noise has it, if no query's expected "
                 f"standard error is then more than {100 * (NOISE_WORTH - 1):.0f} % above that without noise, and if "
-                "as many rounds fit `epsilon_total`. `always`: its law is chosen so that all rounds fit "
-                "`epsilon_total`.",
+                "as many rounds fit `epsilon_total`; if need be, by a law for all rounds. `always`: its law is chosen "
+                "so that all rounds fit `epsilon_total`.",
                 '`"none"`',
             ),
             "large_delta": DraftKey(

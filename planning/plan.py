@@ -11,6 +11,7 @@ from typing import Any
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
 from hubbub.accountant.calibration.digits import DigitsTarget
+from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
@@ -204,21 +205,36 @@ def forecast_of(plan: Plan) -> BudgetForecast:
 
 
 def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tuple[PlannedQuery, ...], float | None]:
-    """Return the plan, or that without noise if more rounds then fit epsilon_total, and the total that noise needs.
+    """Return the plan, or one of which more rounds fit epsilon_total, and the total that noise needs if it is left out.
 
-    Noise composes to more over rounds than people do: its law is the best for one round.
+    Noise composes to more over rounds than people do, if its law is the best for one round. So laws for all rounds
+    together are tried too, and taken if as many rounds fit as without noise and no error is much above that without.
     """
-    if draft.noise != "auto" or draft.privacy.epsilon_total is None or draft.schedule.rounds == 1:
-        return planned, None
-    if all(each.query.noise is None for each in planned):
+    once = draft.privacy.epsilon_total is None or draft.schedule.rounds == 1
+    if draft.noise != "auto" or once or all(each.query.noise is None for each in planned):
         return planned, None
     noisy = forecast_of(Plan(draft, planned))
     if noisy.within == noisy.rounds:
         return planned, None
     plain = _plan_at(replace(draft, noise="none"), draft.minimum_reports)
-    if forecast_of(Plan(draft, plain)).within <= noisy.within:
-        return planned, None
-    return plain, noisy.epsilon_of_all
+    fit = forecast_of(Plan(draft, plain)).within
+    lasting = _noise_for_all_rounds(draft, plain, max(fit, noisy.within))
+    if lasting is not None:
+        return lasting, None
+    return (planned, None) if fit <= noisy.within else (plain, noisy.epsilon_of_all)
+
+
+def _noise_for_all_rounds(draft: Draft, plain: tuple[PlannedQuery, ...], fit: int) -> tuple[PlannedQuery, ...] | None:
+    """Return the plan with laws for all rounds together; None if fewer than `fit` rounds fit, or an error is larger."""
+    try:
+        lasting = _plan_at(replace(draft, noise="always"), draft.minimum_reports)
+    except TaskError:  # a question that takes no noise, or too little left of epsilon_total
+        return None
+    if forecast_of(Plan(draft, lasting)).within < fit:
+        return None
+    errors = {each.name: each.expected_error for each in asked_of(plain)}
+    small = all(each.expected_error <= NOISE_WORTH * errors[each.name] for each in asked_of(lasting))
+    return lasting if small else None
 
 
 @lru_cache(maxsize=32)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
+from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
@@ -320,24 +321,35 @@ def names(count: int) -> tuple[str, ...]:
 # Noise of the shuffler
 
 
-def over_rounds(total: float | None, noise: Literal["none", "auto"]) -> Draft:
-    privacy = Privacy(1.0, 1e-6, 6.0, epsilon_total=total)
-    return replace(alone(THEME, 2_000, privacy), noise=noise)
+def over_rounds(total: float | None, noise: Literal["none", "auto", "always"], rounds: int = 3) -> Draft:
+    drafted = alone(THEME, 2_000, Privacy(1.0, 1e-6, 6.0, epsilon_total=total))
+    return replace(drafted, noise=noise, schedule=replace(drafted.schedule, rounds=rounds))
 
 
-def test_noise_is_left_out_if_fewer_rounds_would_fit_the_total() -> None:
-    """Three rounds with noise compose to nearly three times the ε of one, and without to less than two."""
+def test_noise_for_one_round_gives_way_to_noise_for_all_rounds_if_these_would_not_fit_the_total() -> None:
+    """Three rounds with noise for one compose to nearly three times its ε, and without noise to less than two."""
     free, capped = plan(over_rounds(None, "auto")), plan(over_rounds(2.0, "auto"))
     assert free.queries[0].query.noise is not None
-    assert free.noise_needs is None
-    assert capped.queries == plan(over_rounds(2.0, "none")).queries
-    assert forecast_of(capped).within == 3
-    assert 2.5 < forecast_of(free).epsilon_of_all == capped.noise_needs <= 3.0
-    wide = plan(over_rounds(capped.noise_needs, "auto"))
+    assert 2.5 < forecast_of(free).epsilon_of_all <= 3.0
+    assert capped.queries == plan(over_rounds(2.0, "always")).queries
+    assert (forecast_of(capped).within, capped.noise_needs) == (3, None)
+    plain = plan(over_rounds(2.0, "none"))
+    assert forecast_of(plain).within == 3
+    assert capped.queries[0].expected_error < 0.6 * plain.queries[0].expected_error
+
+
+def test_noise_is_left_out_if_fewer_rounds_would_fit_and_noise_for_all_of_them_is_too_wide() -> None:
+    free, capped = plan(over_rounds(None, "auto", 40)), plan(over_rounds(2.0, "auto", 40))
+    plain, always = plan(over_rounds(2.0, "none", 40)), plan(over_rounds(2.0, "always", 40))
+    assert capped.queries == plain.queries
+    assert always.queries[0].expected_error > NOISE_WORTH * plain.queries[0].expected_error
+    assert forecast_of(capped).within > forecast_of(replace(free, draft=capped.draft)).within
+    assert forecast_of(free).epsilon_of_all == capped.noise_needs
+    wide = plan(over_rounds(capped.noise_needs, "auto", 40))
     assert (wide.queries, wide.noise_needs) == (free.queries, None)
     # Not even one round fits, with noise or without: the refusal says so.
     with pytest.raises(TaskError, match="not even the first would be released"):
-        plan(over_rounds(0.9, "auto"))
+        plan(over_rounds(0.5, "auto"))
 
 
 def test_a_plan_for_a_chain_has_the_noise_of_every_shuffler() -> None:
