@@ -267,6 +267,7 @@ class ShufflerLink:
 
     def __init__(self, address: str, tls: transport.TLS) -> None:
         self._addresses = address.split(",")
+        self._called = [f"the shuffler at {way_to(each, tls.proxy)}" for each in self._addresses]
         self._at = secrets.randbelow(len(self._addresses))
         self._tls = tls
         self._channels: dict[str, grpc.aio.Channel | HTTPSChannel] = {}
@@ -278,9 +279,7 @@ class ShufflerLink:
 
     def opened(self) -> tuple[int, SubmissionCaller]:
         """Return the index of the address in use, and the shuffler there."""
-        return self._at, SubmissionCaller(
-            self._opened(), f"the shuffler at {way_to(self._addresses[self._at], self._tls.proxy)}"
-        )
+        return self._at, SubmissionCaller(self._opened(), self._called[self._at])
 
     def turn(self, at: int) -> None:
         """Use the next address from now on, if `at` is the one in use."""

@@ -173,7 +173,7 @@ def _check_kind(certificate: bytes) -> None:
     found = instead_of_json(certificate) or other_document(certificate)
     if found:
         raise NotACertificate(
-            f"not a certificate of a round but {found}; `hubbub results --certificate FILE` saves a certificate"
+            f"not a certificate of a round: it is {found}; `hubbub results --certificate FILE` saves a certificate"
         )
 
 

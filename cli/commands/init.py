@@ -258,7 +258,7 @@ def _on_hosts(directory: Path, placement: Placement) -> str:
     moves = _lines(f"{' '.join(folders)}   # to {place}" for place, folders in places.items())
     databases = _databases(shuffler, analyzer) if _others(placement) else ""
     return f"""
-next: move each folder to its host, where that party's identity.pem joins it{moves}
+next: copy each folder to its host, where that party's identity.pem joins it{moves}
 plan the task, and sign it as operator
   hubbub plan {operator}/task.toml --out {operator}/task.json
   hubbub sign {operator}/task.json --key {operator}/identity.pem

@@ -145,7 +145,7 @@ def command(
             print_capacity(console(), asked.of(planned), asked.costs, planned.draft.suite)
         if picture is not None:
             console().print(f"wrote {picture}", markup=False, soft_wrap=True)
-        console().print(_next(task, out, explain), markup=False, soft_wrap=True)
+        console().print(_next(task, out, explain, error or ()), markup=False, soft_wrap=True)
 
 
 def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
@@ -318,11 +318,12 @@ def _budget_document(planned: Plan, budget: BudgetForecast) -> dict[str, object]
     }
 
 
-def _next(task: Path, out: Path | None, explain: bool) -> str:
-    """Return the last line: what to run next."""
+def _next(task: Path, out: Path | None, explain: bool, errors: Sequence[str]) -> str:
+    """Return the last line: what to run next; with the stated errors, as they change the task."""
     more = "" if explain else "; --explain shows what these numbers rest on"
     if out is not None:
         signed = f"wrote {out}; next, operator and shuffler sign it: {program()} sign {shlex.quote(str(out))} --key …"
         return signed + more
-    written = shlex.quote(str(task.with_suffix(".json")))
-    return f"next: {program()} plan {shlex.quote(str(task))} --out {written} writes the task, to be signed{more}"
+    stated = [word for each in errors for word in ("--error", each)]
+    again = shlex.join([str(task), *stated, "--out", str(task.with_suffix(".json"))])
+    return f"next: {program()} plan {again} writes the task, to be signed{more}"

@@ -90,12 +90,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
 def row_place(where: Path | str, row: int) -> str:
     """Return where a person finds a row of the file `where`, such as `line 3`; `row` counts from 0 after the header.
 
-    A text file has lines, and its header counts as one. Without lines, it is such as
-    `row 2 (counted from 1 after any header)`.
+    A text file has lines, and its header counts as one. Without lines, it is such as `row 2 (counted from 1)`.
     """
     path = Path(where)
     line = _line(path, row) if _inner(path) in SEPARATORS else None
-    return f"row {row + 1} (counted from 1 after any header)" if line is None else f"line {line}"
+    return f"row {row + 1} (counted from 1)" if line is None else f"line {line}"
 
 
 def _line(path: Path, row: int) -> int | None:

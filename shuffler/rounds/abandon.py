@@ -50,7 +50,7 @@ async def abandon_round(
                 "this shuffler began"
             )
         if round_.state in FINAL or round_.state is RoundState.RELEASED:
-            raise HubbubError(f"round {round_.number} is {round_.state.name} already; nothing was changed")
+            raise HubbubError(f"round {round_.number} is {round_.state.shown} already; nothing was changed")
         if not though_whole and not await _is_damaged(store, tasks.get(round_.task_id), round_):
             # An open round's submissions are not counted before the cut.
             answers = round_.submissions or await store.submissions(round_)

@@ -214,7 +214,9 @@ def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
 def test_what_to_run_next_has_the_options_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked of whom stays; what only shows or saves it is not repeated."""
     monkeypatch.setattr(demo, "_run", lambda *_: {})
-    monkeypatch.setattr(demo, "_print", lambda _, out, explain, given: print(demo._next({}, out, explain, given)))
+    monkeypatch.setattr(
+        demo, "_print", lambda _, out, explain, _every, given: print(demo._next({}, out, explain, given))
+    )
     ran = hubbub_here("demo", "--task", "text", "--devices", "300", "--noise", "none", "--post-quantum")
     assert ran.status == 0, ran.err
     again = "--devices 300 --noise none --post-quantum --task text"

@@ -292,7 +292,7 @@ def test_another_file_than_a_certificate_is_said_to_be_one(document: bytes, foun
     with pytest.raises(NotACertificate) as refused:
         verify(document, PINS)
     remedy = "`hubbub results --certificate FILE` saves a certificate"
-    assert str(refused.value) == f"not a certificate of a round but {found}; {remedy}"
+    assert str(refused.value) == f"not a certificate of a round: it is {found}; {remedy}"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_row_is_named_by_the_line_where_it_begins(name: str, end: str, tmp_pat
 def test_a_row_without_a_line_says_how_it_is_counted(name: str, content: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(content)
-    assert row_place(path, 0) == "row 1 (counted from 1 after any header)"
+    assert row_place(path, 0) == "row 1 (counted from 1)"
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "data.csv.gz", "data.TSV.BZ2", "data.parquet", "data.parquet.gz"])
