@@ -290,7 +290,7 @@ async def test_a_service_that_ends_by_itself_is_named_with_its_log(tmp_path: Pat
         waiting = asyncio.ensure_future(pipeline.results(0))
         await asyncio.sleep(0)
         await pipeline.kill(Role.ANALYZER)
-        with pytest.raises(ServiceError, match="analyzer ended"):
+        with pytest.raises(ServiceError, match="analyzer was ended by SIGKILL"):
             await waiting
 
 
