@@ -92,7 +92,7 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
         ticket=files.ticket,
         certificate=files.certificate,
         key=files.key,
-        proxy=files.proxy,
+        proxy=files.proxy or None,
         limits=limits_from(files.limits, limits),
         retrying=Retrying(progress=RetryProgress(files.shuffler, _say, terminal=sys.stderr.isatty())),
     )

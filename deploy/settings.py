@@ -6,7 +6,7 @@ import math
 
 from pydantic import Field
 
-from hubbub.service.settings import Address, Addresses, File, Proxy, SettingsTable, Target, TLSSettings
+from hubbub.service.settings import Address, Addresses, File, OptionalProxy, SettingsTable, Target, TLSSettings
 
 
 class PrivacyLimitSettings(SettingsTable):
@@ -53,10 +53,10 @@ class ClientSettings(SettingsTable):
         description="PEM TLS certificate of this device, presented only in tasks that admit by certificates (mtls)",
     )
     key: File | None = Field(default=None, description="PEM private key of that certificate")
-    proxy: Proxy | None = Field(
-        default=None,
-        description="http://host:port of a proxy that takes CONNECT, to call another machine through; variables of the "
-        "environment never name one",
+    proxy: OptionalProxy = Field(
+        default="",
+        description="http://host:port of a proxy that takes CONNECT, to call another machine through; empty for "
+        "none, whatever variables of the environment name",
     )
     limits: PrivacyLimitSettings = PrivacyLimitSettings()
 

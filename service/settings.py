@@ -52,8 +52,8 @@ def _listened_if_any(address: str) -> str:
     return address and _listened(address)
 
 
-def _proxied(proxy: str) -> str:
-    return _host(lambda: checked_proxy(proxy))
+def _proxied_if_any(proxy: str) -> str:
+    return proxy and _host(lambda: checked_proxy(proxy))
 
 
 def _host(check: Callable[[], str]) -> str:
@@ -72,8 +72,8 @@ Addresses = Annotated[str, AfterValidator(_several)]
 Target = Annotated[str, AfterValidator(_target)]
 """The address to which devices submit: host:port, or https://host:port."""
 
-Proxy = Annotated[str, AfterValidator(_proxied)]
-"""http://host:port of a proxy through which others are called."""
+OptionalProxy = Annotated[str, AfterValidator(_proxied_if_any)]
+"""http://host:port of a proxy through which others are called, or empty for none."""
 
 Listen = Annotated[str, AfterValidator(_listened)]
 """host:port to listen at; port 0 is any free one."""
@@ -157,15 +157,15 @@ class TLSSettings(SettingsTable):
         description="this party's PEM certificate, for the names or addresses by which it is called"
     )
     key: File = Field(description="PEM private key of that certificate")
-    proxy: Proxy | None = Field(
-        default=None,
-        description="http://host:port of a proxy that takes CONNECT, to call other machines through; variables of the "
-        "environment never name one",
+    proxy: OptionalProxy = Field(
+        default="",
+        description="http://host:port of a proxy that takes CONNECT, to call other machines through; empty for "
+        "none, whatever variables of the environment name",
     )
 
     def paths(self) -> TLS:
         """The files as `protos.transport.channels` expects them."""
-        return TLS(self.authority, self.certificate, self.key, self.proxy)
+        return TLS(self.authority, self.certificate, self.key, self.proxy or None)
 
 
 class LogSettings(SettingsTable):
