@@ -64,7 +64,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     for name in ("pgpass", "hubbub-shuffler.pgpass", "hubbub-frontend.pgpass", "hubbub-analyzer.pgpass"):
         (made.root / name).touch(0o600)
     # Where the next TLS certificate waits.
-    (made.of("shuffler") / "tls" / "next").mkdir()
+    for name in (Role.SHUFFLER.value, STANDBY, *FRONTENDS, *HOPS):
+        (made.of(name) / "tls" / "next").mkdir()
     return made
 
 
