@@ -6,8 +6,7 @@ RUN := $(VENV)/bin/python
 SETUP := pyproject.toml setup.py Makefile
 SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
-# Slow tests wait for services and for clocks: one more process than there are cores keeps these busy.
-WORKERS ?= $(if $(ALL),$(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)"),auto)
+WORKERS ?= auto
 # Who has finished takes tests from who has not.
 SPREAD = -n $(WORKERS) --dist worksteal
 

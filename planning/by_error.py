@@ -145,8 +145,7 @@ def _unreached(draft: Draft, errors_of: ErrorsOf) -> str:
     except TaskError as error:
         reached = str(error)
     changes = _changes(draft, errors_of)
-    which = "each of these alone reaches it" if len(changes) > 1 else "this reaches it"
-    alone = f"{which}: {', '.join(changes)}; or state a larger error"
+    alone = f"each of these alone reaches it: {', '.join(changes)}; or state a larger error"
     remedy = alone if changes else "no single change reaches it: change several, or state a larger error"
     return (
         f"epsilon = {privacy.epsilon:g}, the most that the task allows, does not reach the stated error at "

@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 
 
 def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> None:
-    found = asyncio.run(asyncio.wait_for(withstand.withstand("resets", tmp_path, 3.0, True), 100))
+    found = asyncio.run(asyncio.wait_for(withstand.withstand("resets", tmp_path, 8.0, True), 100))
     assert found.counts["resets"] > 1000
     assert found.counts["connections refused"] > 0
     assert found.served > 0.9
