@@ -31,7 +31,10 @@ def checked_proxy(proxy: object) -> str:
     wanted = "give http://host:port of a proxy that takes CONNECT"
     if not isinstance(proxy, str):
         raise ProxyError(f"proxy is {proxy!r:.80}; {wanted}, or None")
-    parts = urlsplit(proxy)
+    try:
+        parts = urlsplit(proxy)
+    except ValueError as error:  # brackets that hold no IPv6 address
+        raise ProxyError(f"proxy is {proxy!r:.80}: {error}; {wanted}") from error
     if parts.scheme != "http" or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ProxyError(f"proxy is {proxy!r:.80}; {wanted}")
     if "@" in parts.netloc:

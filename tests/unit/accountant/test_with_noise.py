@@ -406,3 +406,18 @@ def test_the_least_noise_is_found_where_a_table_has_no_mass_a_step_away(
     """A narrow Gaussian law has no mass at the ends that its formula gives; its search once ended there."""
     randomizer = KRR.from_local_epsilon(categories, local)
     assert epsilon_upper(WithNoise(randomizer, least_noise(randomizer, epsilon, delta)), 1, delta) <= epsilon
+
+
+@pytest.mark.parametrize("categories", [2, 16])
+@pytest.mark.parametrize("local", [0.3, 4.0, 12.0])
+def test_a_bound_that_is_not_searched_would_not_have_been_the_smallest(categories: int, local: float) -> None:
+    """One batch: the bracket is the least of all bounds, each searched by itself, whichever that is."""
+    alone = KRR.from_local_epsilon(categories, local)
+    beside = WithNoise(alone, LAW)
+    for reports in (1, 300, 10**5):
+        for delta in (1e-12, 1e-6, 0.3):
+            searched = [BOUNDS[name].epsilon(alone, reports, delta).upper for name in pairs_of(alone).upper_bounds()]
+            least = min(*searched, BOUNDS["noise"].epsilon(beside, reports, delta).upper)
+            found = epsilon_bracket(beside, reports, delta)
+            # A gain below 0.01 % of the local epsilon is not stated.
+            assert found.epsilon_upper == (least if least < found.epsilon_local * (1 - 1e-4) else found.epsilon_local)

@@ -85,9 +85,11 @@ async def test_variables_of_the_environment_decide_nothing(
 
 
 async def test_another_machine_is_called_through_the_named_proxy_and_this_one_directly(
-    shuffler: tuple[str, int], tls: TLS
+    shuffler: tuple[str, int], tls: TLS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, port = shuffler
+    for name in VARIABLES:
+        monkeypatch.setenv(name, NOBODY)
     async with opened_proxy({f"{NAME}:{port}": port}) as proxy:
         assert (await called(f"{begin}{NAME}:{port}", tls, proxy.address)).reason is Reason.UNKNOWN_TASK
         assert proxy.asked == [f"{NAME}:{port}"]
@@ -114,6 +116,8 @@ async def test_an_error_names_the_proxy(shuffler: tuple[str, int], tls: TLS) -> 
         ("http://proxy.example.org:3128/path", "give http://host:port"),
         ("http://who:secret@proxy.example.org:3128", "a name and a password"),
         (3128, "give http://host:port"),
+        ("http://[2001:db8::7:3128", "give http://host:port"),
+        ("http://[proxy]:3128", "give http://host:port"),
     ],
 )
 def test_what_is_no_proxy_is_refused_and_no_password_is_shown(proxy: object, said: str, tls: TLS) -> None:
