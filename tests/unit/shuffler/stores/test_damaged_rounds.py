@@ -138,7 +138,7 @@ async def test_such_a_round_is_given_up_by_its_operator(world: World) -> None:
             await abandon_round(lambda: ShufflerSqliteStore(world.folder), named, world.tasks)
     ended = await abandon_round(lambda: ShufflerSqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
     assert (ended.state, ended.reason) == (RoundState.EXPIRED, REASON)
-    with pytest.raises(HubbubError, match="is EXPIRED already"):
+    with pytest.raises(HubbubError, match="is expired already"):
         await abandon_round(lambda: ShufflerSqliteStore(world.folder), f"{world.task.id.hex()}:0", world.tasks)
     await world.start(ready=False)
     round_ = world.found()
