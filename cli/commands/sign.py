@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
 
@@ -22,12 +19,13 @@ def command(
         Path, typer.Argument(metavar="TASK.json", help="A task from `hubbub plan`, or a succession from `hubbub keys`.")
     ],
     key: Annotated[Path, typer.Option("--key", help="PEM file of the signer's private key.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Also print every member that is signed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Sign a planned task as its operator or its shuffler.
 
-    The key decides as which of them you sign. The signature is added to the file. The command prints the whole task as
-    it is signed. Read it: if it is not what was agreed, do not pass the file on.
+    The key decides as which of them you sign. The signature is added to the file. The command prints what you sign:
+    the promise, rounds, devices, questions and parties. Read it: if it is not what was agreed, do not pass the file on.
 
     A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
     ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
@@ -37,6 +35,7 @@ def command(
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
+        from hubbub.cli.tables.signed_task import every_member, print_task
         from hubbub.deploy.files import save, signed_task_in, succession_in
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
@@ -56,7 +55,8 @@ def command(
         save(task, signed.encode())
         # After it is saved: whoever reads only the first lines, as `head` does, has signed all the same.
         if not as_json:
-            for line in _content_lines(task_content(found.task)):
+            print_task(console(), found.task)
+            for line in every_member(task_content(found.task)) if explain else ():
                 console().print(line, markup=False, soft_wrap=True)
         warning = delta_warning(signed.task)
         if warning is not None:
@@ -72,22 +72,6 @@ def command(
 
 def _still(missing: list[str]) -> str:
     return f"still to sign: {' and '.join(missing)}" if missing else "all have signed"
-
-
-def _content_lines(content: Mapping[str, Any], within: str = "") -> Iterator[str]:
-    """Yield a line for each value of a task, with its full name; nothing that is signed is left out."""
-    from hubbub.protos.identity.documents import fingerprint
-
-    for name, value in content.items():
-        if isinstance(value, dict):
-            yield from _content_lines(value, f"{within}{name}.")
-        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            for number, each in enumerate(value):
-                yield from _content_lines(each, f"{within}{name}.{number}.")
-        elif within == "identities." and isinstance(value, str):
-            yield f"{within}{name} = {fingerprint(bytes.fromhex(value))}"
-        else:
-            yield f"{within}{name} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def _sign_succession(path: Path, succession: Succession, identity: Identity, as_json: bool) -> None:

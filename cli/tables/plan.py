@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.accountant.calibration.noise import NOISE_WORTH
-from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
+from hubbub.accountant.certificate.ladder import ALONE, ladder_words
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.numbers import round_up_significant
@@ -26,6 +26,7 @@ from hubbub.cli.tables.planned_errors import (
 )
 from hubbub.cli.tables.prefixes import print_steps, steps_words
 from hubbub.cli.tables.randomizers import meanings, print_candidates
+from hubbub.cli.tables.signed_task import promise_sentence
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.alternatives import Alternative
@@ -67,7 +68,7 @@ class Compared:
 def print_plan(printer: Console, planned: Plan, budget: BudgetForecast, more: Compared, explain: bool = False) -> None:
     """Print what everyone keeps, then the tables to decide by, and what limits them; with `explain` all the rest."""
     draft, privacy = planned.draft, planned.draft.privacy
-    _say(printer, _promise_text(planned))
+    _say(printer, promise_sentence(planned.draft, [each.query for each in planned.queries]))
     _print_queries(printer, planned)
     costs = _COSTS_BY_NOISE if hides_everyone(planned) else _COSTS
     _say(printer, _ERRORS, costs, stated_text(planned), unstated_text(planned))
@@ -116,19 +117,6 @@ def _print_explained(printer: Console, planned: Plan, more: Compared) -> None:
     _say(printer, *(steps_words(name) for name in steps_of(planned)))
     print_flood(printer, planned)
     _say(printer, _sealing_text(planned), _most_text(planned), delta_text(privacy, draft.minimum_reports))
-
-
-def _promise_text(planned: Plan) -> str:
-    """Return in one sentence what everyone keeps, and who must be honest for it."""
-    draft, privacy = planned.draft, planned.draft.privacy
-    queries = {each.query.name: each.query.mechanism for each in planned.queries}
-    words = ladder_words(Terms.of(draft), queries, 1)
-    # The shuffler's noise is explained elsewhere: here only who must be honest.
-    who = words[ALONE].partition(": ")[0] if hides_everyone(planned) else words[IF_MINIMUM_VALID]
-    return (
-        f"task {draft.name}: everyone keeps ε ≤ {privacy.epsilon:g} at δ = {privacy.delta:g}, for all that they send "
-        f"in a round of at least {draft.minimum_reports:,} reports, {who}"
-    )
 
 
 def _chosen_texts(planned: Plan) -> Iterator[str]:

@@ -78,12 +78,17 @@ class AdmissionPolicy:
         """The needs of an attacker who makes up reports, in words."""
         return _FAKES[self.mode]
 
+    @property
+    def who_submits(self) -> str:
+        """Who submits, and who vouches for it, in words."""
+        return _WORDS[self.mode]
+
     def statement(self, *, noise: bool) -> dict[str, str]:
         """Return a certificate's member `admission`: the mode, and what it means for privacy, in words.
 
         `noise` is True if the shuffler adds noise to every query.
         """
-        return {"mode": self.mode.value, "words": f"{_WORDS[self.mode]} {_ACCURACY if noise else _PRIVACY}"}
+        return {"mode": self.mode.value, "words": f"{self.who_submits} {_ACCURACY if noise else _PRIVACY}"}
 
 
 ENROLLED = AdmissionPolicy(Mode.ENROLLED)

@@ -101,9 +101,10 @@ def test_who_signs_sees_the_whole_task(tmp_path: Path) -> None:
     key, path = tmp_path / "key.pem", tmp_path / "task.json"
     PARTIES.shuffler.save(key)
     path.write_bytes(SignedTask(TASK).signed_by(PARTIES.operator).encode())
-    *shown, signed_line, last = hubbub_here("sign", path, "--key", key).out.splitlines()
+    *shown, signed_line, last = hubbub_here("sign", path, "--key", key, "--explain").out.splitlines()
     assert (signed_line, last) == (f"signed task {TASK.name} ({TASK.id.hex()})", "all have signed")
-    lines = dict(line.split(" = ", 1) for line in shown)
+    assert shown[0].startswith(f"task {TASK.name}: everyone keeps ε ≤ 10 at δ = 0.9")
+    lines = dict(line.split(" = ", 1) for line in shown if " = " in line and not line.startswith("task "))
     assert lines["privacy.delta"] == "0.9"
     assert lines["identities.shuffler"] == fingerprint(PARTIES.shuffler.public)
     assert lines["queries.0.name"] == f'"{TASK.queries[0].name}"'
