@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
 from hubbub.accountant.certificate.terms import Terms
@@ -44,12 +43,9 @@ def print_task(printer: Console, task: Task) -> None:
     """Print what a task promises, then a line for each thing that the parties agree on."""
     printer.print(promise_sentence(task, task.queries), markup=False, soft_wrap=True)
     lines = list(_lines(task))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    width = max(len(name) for name, _ in lines)
     for name, words in lines:
-        grid.add_row(name, words)
-    printer.print(grid, markup=False)
+        printer.print(f"  {name:<{width}}  {words}", markup=False, soft_wrap=True)
 
 
 def every_member(content: Mapping[str, Any], within: str = "") -> Iterator[str]:
@@ -69,13 +65,15 @@ def every_member(content: Mapping[str, Any], within: str = "") -> Iterator[str]:
 def _lines(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the name of each thing that is agreed on, and its words."""
     privacy, schedule = task.privacy, task.schedule
-    total = "no cap over" if privacy.epsilon_total is None else f"ε ≤ {privacy.epsilon_total:g} for"
-    yield "budget", f"{total} all rounds together; if all services collude, ε ≤ {privacy.epsilon_local:g} a round"
+    local = f"if all services collude, ε ≤ {privacy.epsilon_local:g} a round"
+    total = "no cap on" if privacy.epsilon_total is None else f"ε ≤ {privacy.epsilon_total:g} for"
+    together = f"{total} all rounds together; " if schedule.rounds > 1 or privacy.epsilon_total is not None else ""
+    yield "budget", together + local
     if privacy.large_delta is not None:
         yield "large δ", f"because {privacy.large_delta}"
     close = "; the operator may end one early" if schedule.close == "operator" else ""
-    late = f"each takes late submissions for {_duration(schedule.grace)}"
-    yield "rounds", f"{schedule.rounds} of {_duration(schedule.length)} from {at(schedule.start)}; {late}{close}"
+    each_lasts = f"of {_duration(schedule.length)}, and {_duration(schedule.grace)} more for late submissions"
+    yield "rounds", f"{schedule.rounds}, {each_lasts}, from {at(schedule.start)}{close}"
     yield "reports", f"{task.minimum_reports:,} to {task.maximum_reports:,} in a round{_others(task)}"
     yield "devices", _devices(task)
     for each in task.asked:
