@@ -105,17 +105,17 @@ def _line(path: Path, row: int) -> int | None:
             _opened(path) as file,
             io.TextIOWrapper(cast(io.BytesIO, file), "utf-8-sig", "replace", newline="") as text,
         ):
-            lines = (line for line in _beginnings(text, begin.separator) if line > begin.lines)
+            lines = (line for line in _beginnings(text, begin) if line > begin.lines)
             return next(islice(lines, row, None), None)
     except csv.Error:  # a field of more than 128 KiB
         return None
 
 
-def _beginnings(text: Iterable[str], separator: str) -> Iterator[int]:
-    """Yield the line where each row begins, the header's first: empty lines are no rows, and some rows have several."""
-    rows, ended = csv.reader(text, delimiter=separator), 0
+def _beginnings(text: Iterable[str], begin: _Beginning) -> Iterator[int]:
+    """Yield the line where each row begins, the header's first; some rows have several lines."""
+    rows, ended = csv.reader(text, delimiter=begin.separator), 0
     for fields in rows:
-        if fields:
+        if fields or begin.empty_lines_are_rows:
             yield ended + 1
         ended = rows.line_num
 
@@ -201,6 +201,11 @@ class _Beginning:
     spaced: bool
     """Whether a space follows each separator; it is then no part of a field."""
 
+    @property
+    def empty_lines_are_rows(self) -> bool:
+        """Whether an empty line is a row without an answer. Of a single column it is; else it is no row."""
+        return len(self.names) == 1
+
 
 def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
     from pyarrow import csv as arrow
@@ -211,7 +216,9 @@ def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
         return pa.Table.from_arrays([pa.nulls(0)] * len(begin.names), list(begin.names))
     last = begin.names[-1]
     # A line break in a quoted field may be at a block's edge.
-    parse = arrow.ParseOptions(delimiter=begin.separator, newlines_in_values=True)
+    parse = arrow.ParseOptions(
+        delimiter=begin.separator, newlines_in_values=True, ignore_empty_lines=not begin.empty_lines_are_rows
+    )
     # An empty field is read as an empty text, and NaN as NaN, so that both can be counted.
     empty = [word for word in arrow.ConvertOptions().null_values if word.lower().strip("-") != "nan"]
     convert = arrow.ConvertOptions(
@@ -228,6 +235,8 @@ def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
 
     table = _in_blocks(read)
     _check_end(path, table)
+    if begin.empty_lines_are_rows:
+        table = table.slice(0, max(0, table.num_rows - _empty_lines_at_end(path)))
     return _with_all_names(table.select(asked), begin) if asked else table
 
 
@@ -236,12 +245,24 @@ def _check_end(path: Path, table: pa.Table) -> None:
     last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
     if not isinstance(last, bytes | str) or len(last.splitlines()) < 2:
         return
+    if not _end(path).rstrip(b"\r\n ").endswith(b'"'):
+        raise pa.ArrowInvalid(_NO_END)
+
+
+def _end(path: Path) -> bytes:
+    """Return the last bytes of a file, unpacked."""
     end = b""
     with _opened(path) as file:
         while more := file.read(HEADER_BYTES):
             end = (end + more)[-HEADER_BYTES:]
-    if not end.rstrip(b"\r\n ").endswith(b'"'):
-        raise pa.ArrowInvalid(_NO_END)
+    return end
+
+
+def _empty_lines_at_end(path: Path) -> int:
+    """Return how many empty lines end the file. Editors leave them, so they are rows of no file."""
+    end = _end(path)
+    breaks = end[len(end.rstrip(b"\r\n")) :].replace(b"\r\n", b"\n")
+    return max(0, len(breaks) - 1)
 
 
 def _with_all_names(table: pa.Table, begin: _Beginning) -> pa.Table:

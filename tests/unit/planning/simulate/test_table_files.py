@@ -146,6 +146,25 @@ def test_a_space_after_each_separator_is_no_part_of_a_field(tmp_path: Path) -> N
     assert read_table(path, ["city"])["city"].to_pylist() == ["A", "B"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("columns", [(), ("theme",)])
+@pytest.mark.parametrize("last", ["light", "light\n", "light\n\n\n"])
+def test_an_empty_line_is_no_answer_in_a_single_column(
+    last: str, columns: tuple[str, ...], end: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"theme\ndark\n\n{last}".replace("\n", end).encode())
+    assert read_table(path, columns).to_pydict() == {"theme": ["dark", "", "light"]}
+    assert [row_place(path, row) for row in range(3)] == ["line 2", "line 3", "line 4"]
+
+
+def test_an_empty_line_is_no_row_among_several_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("theme,session\ndark,1\n\nlight,2\n")
+    assert read_table(path).to_pydict() == {"theme": ["dark", "light"], "session": [1, 2]}
+    assert row_place(path, 1) == "line 4"
+
+
 def test_json_lines_keep_texts_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl.gz"
     path.write_bytes(
