@@ -126,7 +126,9 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
         notes += _missing_notes(column, histogram.categories, notation)
         columns[histogram.name] = values
     for spec in sums:
-        values, odd = notation.numbers(_column(table, str(path), spec.column), spec.column, path)
+        written = _column(table, str(path), spec.column)
+        values, odd = notation.numbers(written, spec.column, path)
+        notes += notation.doubts(written, spec.column)
         questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
         columns[questions[-1].name], unusable[questions[-1].name] = values, odd
     if len(columns) != len(questions):
@@ -182,7 +184,7 @@ def from_table(
         HubbubError: if a column is missing or of another kind, contains a text that its question does not allow, or has
             rows without an answer to a question that needs one.
     """
-    answers, unusable = {}, {}
+    answers, unusable, notes = {}, {}, []
     for question in questions:
         parts, unusable[question.name] = _read_parts(table, where, question, columns, notation)
         values = parts[question.name] if len(parts) == 1 else _records(question, parts)
@@ -194,7 +196,9 @@ def from_table(
                 f"{question.name} needs one; fill or remove these rows, or set optional = true"
             )
         answers[question.name] = values
-    return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable))
+        numbers = [columns[part.name] for part in question.parts if part.column is not str]
+        notes += [doubt for column in numbers for doubt in notation.doubts(_column(table, where, column), column)]
+    return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable), notes=tuple(dict.fromkeys(notes)))
 
 
 def _read_parts(

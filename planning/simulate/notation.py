@@ -100,6 +100,24 @@ class Notation:
         found = self._plain(texts).cast(pa.float64()) if numbers else texts
         return found if numbers and pc.all(pc.is_finite(found)).as_py() else texts
 
+    def doubts(self, values: pa.ChunkedArray, column: str) -> list[str]:
+        """Return a sentence if every number has one point and three digits after it: then it may mean thousands."""
+        if self.thousands or not _are_texts(values):
+            return []
+        texts = pc.utf8_trim_whitespace(self.texts(values, column)).drop_null()
+        other = {".": ",", ",": "."}[self.decimal]
+        grouped = rf"^[-+]?[1-9][0-9]{{0,2}}{re.escape(self.decimal)}[0-9]{{3}}$"
+        if not len(texts) or not pc.all(pc.match_substring_regex(texts, grouped)).as_py():
+            return []
+        first, mark = texts[0].as_py(), "point" if self.decimal == "." else "comma"
+        return [
+            (
+                f"column {column!r}: every number has three digits after its {mark}, such as {first}, which is read as "
+                f"{float(first.replace(',', '.')):g}; if the {mark} is between thousands, add --thousands {self.decimal} "
+                f"--decimal {other}"
+            )
+        ]
+
     def _read(self, values: pa.ChunkedArray, column: str, where: Path | None) -> pa.ChunkedArray:
         if not _are_texts(values):
             try:

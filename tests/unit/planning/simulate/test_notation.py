@@ -83,3 +83,22 @@ def test_marks_that_numbers_are_not_written_with_are_bad_use(options: tuple[str 
 
 def test_words_for_no_answer_are_a_list() -> None:
     assert Notation.stated(",", None, "NA, ?,-,").missing == ("NA", "?", "-")
+
+
+@pytest.mark.parametrize(
+    ("notation", "texts", "says"),
+    [
+        (PLAIN, ("8.350", "-12.000", None), "such as 8.350, which is read as 8.35; if the point is between thousands"),
+        (Notation(","), ("8,350", "1,000"), "add --thousands , --decimal ."),
+        (PLAIN, ("8.350", "0.125"), ""),
+        (PLAIN, ("8.350", "12.25"), ""),
+        (PLAIN, ("8.350", "1250.125"), ""),
+        (PLAIN, (None, ""), ""),
+        (Notation(",", "."), ("8.350",), ""),
+    ],
+)
+def test_numbers_that_may_be_thousands_are_pointed_out(
+    notation: Notation, texts: tuple[str | None, ...], says: str
+) -> None:
+    found = notation.doubts(pa.chunked_array([list(texts)], pa.string()), "n")
+    assert [says in sentence for sentence in found] == [True] * bool(says)
