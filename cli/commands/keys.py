@@ -208,7 +208,7 @@ def revoke(
             print_json({"devices_given": len(set(devices)), **document})
             return
         many = "1 device" if len(set(devices)) == 1 else f"{len(set(devices))} devices"
-        told = f"revoked {many}; the shuffler now admits none of {found.revoked} revoked devices"
+        told = f"revoked {many}; {found.revoked:,} in all are revoked, and the shuffler takes nothing more of them"
         console().print(told, markup=False, soft_wrap=True)
 
 

@@ -110,13 +110,9 @@ class Notation:
         if not len(texts) or not pc.all(pc.match_substring_regex(texts, grouped)).as_py():
             return []
         first, mark = texts[0].as_py(), "point" if self.decimal == "." else "comma"
-        return [
-            (
-                f"column {column!r}: every number has three digits after its {mark}, such as {first}, which is read as "
-                f"{float(first.replace(',', '.')):g}; if the {mark} is between thousands, add --thousands {self.decimal} "
-                f"--decimal {other}"
-            )
-        ]
+        read = f"such as {first}, which is read as {float(first.replace(',', '.')):g}"
+        remedy = f"if the {mark} is between thousands, add --thousands {self.decimal} --decimal {other}"
+        return [f"column {column!r}: every number has three digits after its {mark}, {read}; {remedy}"]
 
     def _read(self, values: pa.ChunkedArray, column: str, where: Path | None) -> pa.ChunkedArray:
         if not _are_texts(values):
