@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import log
 
 import pytest
 
@@ -96,3 +97,25 @@ def test_noise_beside_krr_has_the_divergence_of_the_reference(
     assert exact <= found.delta_upper <= times_variation
     assert found.delta_lower is not None
     assert found.delta_lower <= exact * (1 + ROUNDED)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "reach"),
+    [("1/2", 5), ("1/2", 20), ("4/5", 5), ("4/5", 40), ("4/5", 90), ("19/20", 5), ("19/20", 40), ("19/20", 400)],
+)
+@pytest.mark.parametrize("categories", [3, 16])
+def test_geometric_noise_alone_has_the_closed_form_of_its_ends(categories: int, ratio: str, reach: int) -> None:
+    """From ε = 2·ln(1/q) on, only what the other answer cannot show counts: an empty symbol, or one that is too full.
+
+    That is the argument for the two-sided geometric law in arXiv 2504.07362, with all reports kept. There the law has
+    one end, so a symbol that is empty is all of δ, and δ is stated twice as large, as two counts compose.
+    """
+    law = NoiseLaw.of("geometric", Fraction(ratio), reach)
+    q = Fraction(law.parameter, 2**32)
+    end = q**reach * (1 - q) / (1 + q - 2 * q ** (reach + 1))
+    epsilon = -2 * log(q) * (1 + 1e-12)
+    exact = float(1 - (1 - end) ** 2)
+    found = delta_bracket(WithNoise(KRR(categories, NEARLY_PLAIN), law), 1, epsilon)
+    assert is_reached(exact, found.delta_upper, 1e-9)
+    one_end = q**reach * (1 - q) / (1 + q - q ** (reach + 1))
+    assert found.delta_upper <= 2 * float(one_end) * (1 + 2 * float(q) ** reach)
