@@ -73,9 +73,10 @@ def worst_weight(tilt: float) -> float:
 
 def log_moment(grid: LossGrid, tilt: float) -> float:
     """Return ln Σ P(ℓ) e^{θℓ} over the finite losses."""
-    exponents = tilt * grid.losses
+    losses, masses = grid.support
+    exponents = tilt * losses
     top = float(exponents.max())
-    total = float(grid.masses @ np.exp(exponents - top))
+    total = float(masses @ np.exp(exponents - top))
     return top + math.log(total)
 
 
@@ -106,10 +107,14 @@ def power(base: TiltedLaw, rounds: int, tolerance: float) -> TiltedLaw:
 
 def convolve(left: TiltedLaw, right: TiltedLaw, cut: float) -> TiltedLaw:
     """Return the law of the sum of the two; tails of tilted mass up to `cut` on each side are cut."""
-    left, right = trim(left, cut), trim(right, cut)
+    squared = left is right
+    left = trim(left, cut)
+    right = left if squared else trim(right, cut)
     # Steps are powers of two, so the finer law reaches the other's step by doubling its own.
     while left.step < right.step or len(left.masses) > MAX_POINTS:
         left = coarsen(left)
+    # A square takes two transforms instead of three.
+    right = left if squared else right
     while right.step < left.step or len(right.masses) > MAX_POINTS:
         right = coarsen(right)
     # The second loop may have made the right law coarser: start again.

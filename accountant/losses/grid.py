@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -48,10 +49,16 @@ class LossGrid:
         """The losses, in nats; exact."""
         return (self.first + np.arange(len(self.masses), dtype=float)) * self.step
 
+    @cached_property
+    def support(self) -> tuple[Array, Array]:
+        """The losses that have mass, and their masses: noise alone has a handful on thousands of points."""
+        massive = self.masses > 0
+        return self.losses[massive], self.masses[massive]
+
     def delta(self, epsilon: float) -> float:
         """Return δ at `epsilon` of one round."""
-        above = np.minimum(epsilon - self.losses, 0.0)
-        return float(self.masses @ -np.expm1(above)) + self.infinite
+        losses, masses = self.support
+        return float(masses @ -np.expm1(np.minimum(epsilon - losses, 0.0))) + self.infinite
 
 
 def grid_step(largest: float, points: int = HALF_POINTS) -> float:
