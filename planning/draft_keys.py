@@ -35,7 +35,7 @@ def _words(*values: str) -> str:
 
 _DURATION = "seconds, or a text such as `90s`, `10m`, `24h`, `7d`, `2w`"
 _CATEGORIES = DraftKey(
-    f"list of texts of 1 to {MAXIMUM_LABEL_LENGTH} printable characters, each once",
+    f"list of texts of 1 to {MAXIMUM_LABEL_LENGTH} printable characters in Unicode's composed form, each once",
     "The names that a person may choose.",
 )
 _SHARE = "number above 0, at most 1"

@@ -120,7 +120,7 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
     questions: list[Question] = []
     unusable, notes = {}, []
     for column in histograms:
-        values = notation.texts(_column(table, str(path), column), column)
+        values = notation.categories(_column(table, str(path), column), column)
         questions.append(histogram := _histogram(column, values, notation, path))
         notes += _crowd_notes(column, len(histogram.categories), table.num_rows)
         notes += _missing_notes(column, histogram.categories, notation)
@@ -129,6 +129,8 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
         written = _column(table, str(path), spec.column)
         values, odd = notation.numbers(written, spec.column, path)
         notes += notation.doubts(written, spec.column)
+        if values.null_count == len(values):
+            raise HubbubError(f"column {spec.column!r} has no number in any row; name another column")
         questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
         columns[questions[-1].name], unusable[questions[-1].name] = values, odd
     if len(columns) != len(questions):
@@ -211,7 +213,8 @@ def _read_parts(
         column = columns[part.name]
         values = _column(table, where, column)
         if part.column is str:
-            found[part.name] = notation.texts(values, column)
+            read = notation.categories if hasattr(part, "categories") else notation.texts
+            found[part.name] = read(values, column)
             _check_texts(part, found[part.name], where, column)
         else:
             found[part.name], odd = notation.numbers(values, column, Path(where))

@@ -60,20 +60,35 @@ class Notation:
         return f"with {' '.join(decimal + thousands)}" if decimal or thousands else "without --decimal and --thousands"
 
     def texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-        """Return a column's texts, with null for each missing one.
+        """Return a column's texts in Unicode's composed form (NFC), with null for each missing one.
+
+        Two texts that look the same are then the same. NaN, of a column of numbers, is missing.
 
         Raises:
             HubbubError: if it contains something else, such as lists.
         """
+        values = _plain_values(values)
         try:
-            texts = values.cast(pa.string())
+            if pa.types.is_duration(values.type):
+                raise pa.ArrowTypeError(f"it has type {values.type}")
+            if pa.types.is_floating(values.type):
+                values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+            texts = pc.utf8_normalize(values.cast(pa.string()), "NFC")
         except pa.ArrowException as error:
             raise HubbubError(
-                f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts"
+                f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts, or write it as one"
             ) from error
         words = pa.array(["", *self.missing], pa.string())
         missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=words)
         return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+
+    def categories(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+        """Return a column's texts as names of categories, which have no spaces at their ends.
+
+        Raises:
+            HubbubError: as `texts`.
+        """
+        return pc.utf8_trim_whitespace(self.texts(values, column))
 
     def numbers(
         self, values: pa.ChunkedArray, column: str, where: Path | None = None
@@ -92,6 +107,7 @@ class Notation:
 
     def numbers_or_texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         """Return a column's texts, or its numbers if all are finite numbers; values of other types stay."""
+        values = _plain_values(values)
         if not _are_texts(values):
             return values
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
@@ -102,6 +118,7 @@ class Notation:
 
     def doubts(self, values: pa.ChunkedArray, column: str) -> list[str]:
         """Return a sentence if every number has one point and three digits after it: then it may mean thousands."""
+        values = _plain_values(values)
         if self.thousands or not _are_texts(values):
             return []
         texts = pc.utf8_trim_whitespace(self.texts(values, column)).drop_null()
@@ -115,11 +132,13 @@ class Notation:
         return [f"column {column!r}: every number has three digits after its {mark}, {read}; {remedy}"]
 
     def _read(self, values: pa.ChunkedArray, column: str, where: Path | None) -> pa.ChunkedArray:
+        values = _plain_values(values)
         if not _are_texts(values):
             try:
                 return values.cast(pa.float64())
             except pa.ArrowException as error:
-                raise HubbubError(f"column {column!r} does not contain numbers: {error!s:.200}") from error
+                what = f"column {column!r} does not contain numbers: {error!s:.200}"
+                raise HubbubError(f"{what}; name another column, or write it as numbers below 2^53") from error
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
         if pc.all(_are_booleans(texts)).as_py():
             return texts.cast(pa.bool_()).cast(pa.float64())
@@ -173,8 +192,16 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in map(str.strip, text.split(",")) if word)
 
 
+def _plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without what only its storage has: texts as usual ones, and no dictionary."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    odd = pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type)
+    return values.cast(pa.string()) if odd else values
+
+
 def _are_texts(values: pa.ChunkedArray) -> bool:
-    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+    return bool(pa.types.is_string(values.type))
 
 
 def _are_booleans(texts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -102,8 +103,11 @@ class Histogram:
         return text
 
     def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it
-        """Return the category's index."""
-        place = _places(self.categories).get(answer) if isinstance(answer, str) else None
+        """Return the category's index; a text is compared in Unicode's composed form."""
+        places = _places(self.categories)
+        place = places.get(answer) if isinstance(answer, str) else None
+        if place is None and isinstance(answer, str):
+            place = places.get(unicodedata.normalize("NFC", answer))
         if place is None:
             known = f"it must be one of {listed(self.categories)}"
             raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")
@@ -171,6 +175,10 @@ def _check_label(table: str, category: Any) -> None:
     if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not is_printable(category):
         limit = f"a text of 1 to {MAXIMUM_LABEL_LENGTH} printable characters"
         raise FieldError(table, "categories", f"has {shown(category)}; each name must be {limit}")
+    # Two names that look the same must be the same.
+    if category != category.strip() or not unicodedata.is_normalized("NFC", category):
+        limit = "without spaces at its ends, and in Unicode's composed form (NFC)"
+        raise FieldError(table, "categories", f"has {category!a}; write each name {limit}")
 
 
 @lru_cache(maxsize=64)

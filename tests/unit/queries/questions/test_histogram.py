@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.queries.errors import AnswerError
+from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
@@ -40,6 +40,18 @@ def test_unknown_category_is_an_error_that_lists_the_known_but_not_the_answer(ca
     with pytest.raises(AnswerError, match="not one of its categories; it must be one of 'AA', 'B6', 'UA'") as caught:
         carrier.encode(answer, os.urandom)
     assert repr(answer) not in str(caught.value)
+
+
+def test_a_category_is_found_in_any_form_of_unicode() -> None:
+    question = Histogram("place", ("caf\u00e9", "bar"))
+    question.check("query[0]")
+    assert question.encode("cafe\u0301", os.urandom) == question.encode("caf\u00e9", os.urandom) == 0
+
+
+@pytest.mark.parametrize("name", ["cafe\u0301", "bar ", "\u00a0bar"])
+def test_two_categories_that_look_the_same_are_the_same(name: str) -> None:
+    with pytest.raises(FieldError, match="without spaces at its ends, and in Unicode's composed form"):
+        Histogram("place", ("bar", name)).check("query[0]")
 
 
 def test_a_long_list_of_categories_is_cut_short() -> None:

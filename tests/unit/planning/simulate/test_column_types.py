@@ -1,0 +1,97 @@
+"""Columns of every Arrow type are read as what they look like, or refused by name."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from hubbub.planning.simulate.dataset import SumSpec, from_file, notes_of
+from hubbub.queries.errors import HubbubError
+
+SECOND = datetime.timedelta(seconds=5)
+DAY = datetime.date(2026, 1, 1)
+
+TEXTS: list[tuple[pa.Array, list[str | None]]] = [
+    (pa.array(["a", "b", "a", None]), ["a", "b", "a", None]),
+    (pa.array(["a", "b", "a", None], pa.large_string()), ["a", "b", "a", None]),
+    (pa.array(["a", "b", "a", None], pa.string_view()), ["a", "b", "a", None]),
+    (pa.array(["a", "b", "a", None]).dictionary_encode(), ["a", "b", "a", None]),
+    (pa.array(["a ", " b", "a", " "]), ["a", "b", "a", None]),
+    (pa.array(["\u00e9", "e\u0301", "x", None]), ["\u00e9", "\u00e9", "x", None]),
+    (pa.array([2**53 + 1, 2**53, 3, None]), ["9007199254740993", "9007199254740992", "3", None]),
+    (pa.array([1.0, 2.5, float("nan"), None]), ["1", "2.5", None, None]),
+    (pa.array([True, False, True, None]), ["true", "false", "true", None]),
+    (pa.array([decimal.Decimal("1.10"), decimal.Decimal("2.20"), None, None]), ["1.10", "2.20", None, None]),
+    (pa.array([DAY, DAY + datetime.timedelta(1), DAY, None]), ["2026-01-01", "2026-01-02", "2026-01-01", None]),
+]
+
+NUMBERS: list[tuple[pa.Array, list[float | None]]] = [
+    (pa.array([1, 2, None]), [1.0, 2.0, None]),
+    (pa.array([1, 2, None], pa.uint8()), [1.0, 2.0, None]),
+    (pa.array([1.5, float("nan"), float("inf")]), [1.5, None, None]),
+    (pa.array([decimal.Decimal("1.10"), None]), [1.1, None]),
+    (pa.array(["1", "2.5", ""]).dictionary_encode(), [1.0, 2.5, None]),
+    (pa.array(["1", "2.5", ""], pa.string_view()), [1.0, 2.5, None]),
+    (pa.array([True, False, None]), [1.0, 0.0, None]),
+]
+
+NEITHER: list[pa.Array] = [
+    pa.array([SECOND, 2 * SECOND]),
+    pa.array([[1], [2]]),
+    pa.array([{"a": 1}, {"a": 2}]),
+    pa.nulls(2),
+]
+
+NO_NUMBERS: list[pa.Array] = [
+    pa.array([2**53 + 1, 1]),
+    pa.array([2**64 - 1, 1], pa.uint64()),
+    pa.array([DAY, DAY]),
+    pa.array([datetime.time(1), datetime.time(2)]),
+    pa.array([b"\xff", b"a"]),
+    pa.array(["1", "x"]).dictionary_encode(),
+]
+
+
+def written(folder: Path, values: pa.Array) -> Path:
+    path = folder / "data.parquet"
+    parquet.write_table(pa.table({"column": values}), path)
+    return path
+
+
+@pytest.mark.parametrize(("values", "read"), TEXTS, ids=map(str, range(len(TEXTS))))
+def test_texts_are_what_they_look_like(values: pa.Array, read: list[Any], tmp_path: Path) -> None:
+    found = from_file(written(tmp_path, values), ["column"], [])
+    assert found.answers["column"].to_pylist() == read
+    assert notes_of(found) == []
+    (question,) = found.questions
+    assert question.optional
+    assert {question.encode(each, lambda _: b"") for each in read if each is not None} == {
+        *range(len({*read} - {None}))
+    }
+
+
+@pytest.mark.parametrize(("values", "read"), NUMBERS, ids=map(str, range(len(NUMBERS))))
+def test_numbers_are_what_they_look_like(values: pa.Array, read: list[Any], tmp_path: Path) -> None:
+    found = from_file(written(tmp_path, values), [], [SumSpec("column", 0, 10)])
+    assert found.answers["column"].to_pylist() == read
+
+
+@pytest.mark.parametrize("values", NEITHER, ids=lambda each: str(each.type))
+def test_what_is_no_answer_is_refused_as_a_category_and_as_a_number(values: pa.Array, tmp_path: Path) -> None:
+    path = written(tmp_path, values)
+    with pytest.raises(HubbubError, match=r"column 'column' .*name another|name a column of texts"):
+        from_file(path, ["column"], [])
+    with pytest.raises(HubbubError, match=r"column .column. .*name another"):
+        from_file(path, [], [SumSpec("column", 0, 10)])
+
+
+@pytest.mark.parametrize("values", NO_NUMBERS, ids=lambda each: str(each.type))
+def test_what_is_no_number_is_refused_as_one(values: pa.Array, tmp_path: Path) -> None:
+    with pytest.raises(HubbubError, match=r"column .column. does not contain numbers: .*; name another column"):
+        from_file(written(tmp_path, values), [], [SumSpec("column", 0, 10)])
