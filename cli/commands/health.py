@@ -37,9 +37,9 @@ def command(
 
     It asks the ports for devices, for the operator and for the other services, but not the metrics port, nor a
     proxy in front: `HubbubProxyCutOff` watches that one. The exit status is 1 if a port does not serve, if the
-    store cannot be used (a full disk, for example), or if a step of a round fails. If the log cannot be written,
-    another service does not answer, or a standby is missing, it only reports that: this service still works. With
-    --live only a port that does not serve counts.
+    store cannot be used (a full disk, for example), if a step of a round fails, or if no ticket is redeemed because a
+    standby or the leader is missing. If the log cannot be written, or another service does not answer, it only
+    reports that: this service still works. With --live only a port that does not serve counts.
 
     It uses the standard gRPC health protocol, over TLS with the service's own certificate. Use it in containers and
     monitors. With a longer --wait, it returns as soon as a service that was just started serves.
@@ -66,7 +66,7 @@ def command(
             print_json({"service": service.value, **document})
             raise typer.Exit(1 if silent or failing else 0)
         for part in sorted(parts - STOPPING):
-            console().print(f"the {service.value} works, but {_said(part, settings)}", markup=False, soft_wrap=True)
+            console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
         if failing:
             raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
         console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
@@ -75,7 +75,7 @@ def command(
 WHY_SECONDS = 2.0
 """How long to ask a port that does not serve for the reason."""
 
-STOPPING = frozenset({"store", "rounds"})
+STOPPING = frozenset({"store", "rounds", "standbys", "tickets"})
 """Parts whose incidents stop the service's work."""
 
 
@@ -101,13 +101,13 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
     said = {
         "store": f"its store in {store} cannot be used ({why})",
         "rounds": "a step of a round fails",
+        "standbys": _standbys(settings) if "standbys" in failing else "",
+        "tickets": "it redeems no tickets, because no leader answers or the leader redeems none",
     }
     return f"{'; '.join(said[part] for part in failing)}; see its log and `hubbub status`"
 
 
-def _said(part: str, settings: Path) -> str:
-    if part == "standbys":
-        return f"{_standbys(settings)}, so no round begins and no device enrolls; see `hubbub status`"
+def _said(part: str) -> str:
     said = {
         "log": "lines of its log are lost",
         "peer": "the other service does not answer, or refuses",
@@ -121,4 +121,5 @@ def _standbys(settings: Path) -> str:
 
     asked = load(settings).standbys
     one = "1 standby is asked for, and none follows"
-    return one if asked == 1 else f"{asked} standbys are asked for, and fewer follow"
+    which = one if asked == 1 else f"{asked} standbys are asked for, and fewer follow"
+    return f"{which}, so no round begins and no device enrolls"

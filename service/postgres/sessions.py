@@ -22,7 +22,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from hubbub.service.errors import StoreAwayError, StoreError, StoreFault
+from hubbub.service.errors import StoreAwayError, StoreClosedError, StoreError, StoreFault
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.outage import Outage, may_be_away
@@ -67,7 +67,7 @@ def as_store_error(error: Exception, address: str, *, running: bool = True) -> S
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         what: object = f"no connection within {WAIT_SECONDS:g} seconds"
     elif isinstance(error, PoolClosed):
-        return StoreError("the store is closed; the service is stopping")
+        return StoreClosedError()
     else:
         what = " ".join(str(error).split()) or type(error).__name__
     return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error, address, running)}")
@@ -223,7 +223,7 @@ class Sessions:
 
     def _told(self, work: Callable[[], T]) -> T:
         if self._closed.is_set():
-            raise StoreError("the store is closed; the service is stopping")
+            raise StoreClosedError()
         self._outage.check()
         try:
             return work()
