@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hubbub.protos.errors import HubbubError
+    from hubbub.protos.transport.channels import TLS
 
 
 class ServiceKind(StrEnum):
@@ -27,7 +28,10 @@ class ServiceKind(StrEnum):
 def command(
     service: Annotated[ServiceKind, typer.Argument(help="The service to ask.")],
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait until it serves.")] = 5,
+    wait: Annotated[
+        float,
+        typer.Option("--wait", min=0, help="Seconds to wait until it serves, with a standby or leader."),
+    ] = 5,
     live: Annotated[
         bool, typer.Option("--live", help="Ask only whether its ports serve; use it if a failure means a restart.")
     ] = False,
@@ -49,7 +53,7 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.deploy.operator.health import ask, ask_parts, ask_why, ports_of
+        from hubbub.deploy.operator.health import ask, ask_why, ports_of
         from hubbub.protos.errors import HubbubError
 
         ports, tls = ports_of(service.value, settings)
@@ -58,7 +62,7 @@ def command(
         reasons = asyncio.run(ask_why(silent, tls, WHY_SECONDS))
         if silent and not as_json:
             raise HubbubError(f"the {service.value} does not serve {_silent(silent, reasons)}")
-        parts = frozenset() if silent or live else asyncio.run(ask_parts(ports, tls, wait))
+        parts = frozenset() if silent or live else asyncio.run(_parts(ports, tls, wait))
         failing = sorted(parts & STOPPING)
         if as_json:
             said = {name: str(why) for name, why in reasons.items()}
@@ -77,6 +81,25 @@ WHY_SECONDS = 2.0
 
 STOPPING = frozenset({"store", "rounds", "standbys", "tickets"})
 """Parts whose incidents stop the service's work."""
+
+
+PASSING = frozenset({"standbys", "tickets"})
+"""Parts that others have yet to join when a service has just started."""
+
+
+async def _parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:
+    """Return the parts with incidents, after up to `wait` seconds for those that others have yet to join."""
+    import asyncio
+    import time
+
+    from hubbub.deploy.operator.health import PAUSE_SECONDS, ask_parts
+
+    deadline = time.monotonic() + wait
+    while True:
+        parts = await ask_parts(ports, tls, wait)
+        if not parts & PASSING or parts & STOPPING - PASSING or time.monotonic() + PAUSE_SECONDS > deadline:
+            return parts
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import threading
 import time
@@ -82,11 +83,28 @@ def _remedy(error: Exception, address: str, running: bool) -> str:
             "itself"
         )
     if isinstance(error, (psycopg.OperationalError, PoolTimeout, TooManyRequests)):
+        if _ABSENT.search(str(error)):
+            return (
+                "run the file database.sql once, as an administrator of the server (`psql --file database.sql`): it "
+                "makes this account and this database. `hubbub init --cluster` wrote it, next to the shuffler's and "
+                "the analyzer's settings"
+            )
+        if _REFUSED.search(str(error)):
+            return (
+                "check the password file, and whether the account exists: database.sql makes it, which `hubbub init "
+                "--cluster` wrote next to the shuffler's and the analyzer's settings"
+            )
         if _UNNAMED in str(error):
             return _password_file(address)
         return f"{_SERVER}; a running service then continues by itself" if running else _SERVER
     return "see the server's log; the service continues by itself once the cause is gone"
 
+
+_ABSENT = re.compile(r'(role|database) ".*" does not exist')
+"""What the server says without the account or the database, if it speaks English; libpq gives no code for it."""
+
+_REFUSED = re.compile("(password|peer|ident) authentication failed for user|is not permitted to log in", re.I)
+"""What the server says if it does not know the caller as that account; without the account, it may say this as well."""
 
 _UNNAMED = "no password supplied"
 """What libpq says if the server asks for a password and no file has one."""
