@@ -15,20 +15,51 @@ from hubbub.protos.errors import HubbubError, SignatureError
 class StoreFault(StrEnum):
     """What a caller who is not the operator may know of a store's failure."""
 
+    STORE = "store"
+    """The store itself: its content is damaged, foreign or old, or it does what nobody foresaw."""
     DISK = "disk"
-    """The disk, or the store itself."""
+    """The disk refused to be read or written."""
     DATABASE = "database"
     """The database does not answer, or refuses."""
     STANDBYS = "standbys"
     """Fewer standbys follow than a change needs, or a standby has nothing to follow yet."""
+    LEADER = "leader"
+    """No process leads the rounds now, or another does."""
     PROCESS = "process"
-    """Another process of the service is gone."""
+    """A process of the service is gone, or stops."""
 
 
 class StoreError(HubbubError):
     """The store failed and changed nothing: its disk is full, its file is damaged or foreign, or it was closed."""
 
+    fault = StoreFault.STORE
+
+
+def with_fault(error: StoreError) -> str:
+    """Return an error's text with its fault in front, for another process of the service."""
+    return f"{error.fault} {error}"
+
+
+def parted(text: str) -> tuple[StoreFault | None, str]:
+    """Return the fault and the text of another process's error; None and the whole text if there is no fault."""
+    fault, _, rest = text.partition(" ")
+    known = {each.value: each for each in StoreFault}.get(fault)
+    return known, text if known is None else rest
+
+
+class StoreDiskError(StoreError):
+    """The disk refused to be read or written, and the store changed nothing."""
+
     fault = StoreFault.DISK
+
+
+class StoreClosedError(StoreError):
+    """The service is stopping, so the store takes no more work."""
+
+    fault = StoreFault.PROCESS
+
+    def __init__(self) -> None:
+        super().__init__("the store is closed; the service is stopping")
 
 
 class StoreAwayError(StoreError):
@@ -50,6 +81,13 @@ _NO_TEXT = "Could not decode to UTF-8"
 """The error of Python's sqlite3 for text that is not UTF-8 begins so; it has no error code."""
 
 _CODES_OF_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_CODES_OF_DISK = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+}
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: _READ_ONLY,
@@ -70,7 +108,13 @@ def as_store_error(error: Exception, path: Path | None = None) -> StoreError:
     if is_damage(error):
         return damaged(error, path)
     which = "the store" if path is None else f"the store {path}"
-    return StoreError(f"{which} could not be used: {error}; {_remedy(error)}")
+    kind = StoreDiskError if is_of_the_disk(error) else StoreError
+    return kind(f"{which} could not be used: {error}; {_remedy(error)}")
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    """Return whether the disk refused a read or a write, as far as the error shows it."""
+    return isinstance(error, OSError) or (isinstance(error, sqlite3.Error) and _code(error) in _CODES_OF_DISK)
 
 
 def is_damage(error: BaseException) -> bool:

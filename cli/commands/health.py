@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hubbub.protos.errors import HubbubError
+    from hubbub.protos.transport.channels import TLS
 
 
 class ServiceKind(StrEnum):
@@ -27,7 +28,10 @@ class ServiceKind(StrEnum):
 def command(
     service: Annotated[ServiceKind, typer.Argument(help="The service to ask.")],
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait until it serves.")] = 5,
+    wait: Annotated[
+        float,
+        typer.Option("--wait", min=0, help="Seconds to wait until it serves, with a standby or leader."),
+    ] = 5,
     live: Annotated[
         bool, typer.Option("--live", help="Ask only whether its ports serve; use it if a failure means a restart.")
     ] = False,
@@ -37,9 +41,9 @@ def command(
 
     It asks the ports for devices, for the operator and for the other services, but not the metrics port, nor a
     proxy in front: `HubbubProxyCutOff` watches that one. The exit status is 1 if a port does not serve, if the
-    store cannot be used (a full disk, for example), or if a step of a round fails. If the log cannot be written,
-    another service does not answer, or a standby is missing, it only reports that: this service still works. With
-    --live only a port that does not serve counts.
+    store cannot be used (a full disk, for example), if a step of a round fails, or if no ticket is redeemed because a
+    standby or the leader is missing. If the log cannot be written, or another service does not answer, it only
+    reports that: this service still works. With --live only a port that does not serve counts.
 
     It uses the standard gRPC health protocol, over TLS with the service's own certificate. Use it in containers and
     monitors. With a longer --wait, it returns as soon as a service that was just started serves.
@@ -49,7 +53,7 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.deploy.operator.health import ask, ask_parts, ask_why, ports_of
+        from hubbub.deploy.operator.health import ask, ask_why, ports_of
         from hubbub.protos.errors import HubbubError
 
         ports, tls = ports_of(service.value, settings)
@@ -58,7 +62,7 @@ def command(
         reasons = asyncio.run(ask_why(silent, tls, WHY_SECONDS))
         if silent and not as_json:
             raise HubbubError(f"the {service.value} does not serve {_silent(silent, reasons)}")
-        parts = frozenset() if silent or live else asyncio.run(ask_parts(ports, tls, wait))
+        parts = frozenset() if silent or live else asyncio.run(_parts(ports, tls, wait))
         failing = sorted(parts & STOPPING)
         if as_json:
             said = {name: str(why) for name, why in reasons.items()}
@@ -66,7 +70,7 @@ def command(
             print_json({"service": service.value, **document})
             raise typer.Exit(1 if silent or failing else 0)
         for part in sorted(parts - STOPPING):
-            console().print(f"the {service.value} works, but {_said(part, settings)}", markup=False, soft_wrap=True)
+            console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
         if failing:
             raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
         console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
@@ -75,8 +79,27 @@ def command(
 WHY_SECONDS = 2.0
 """How long to ask a port that does not serve for the reason."""
 
-STOPPING = frozenset({"store", "rounds"})
+STOPPING = frozenset({"store", "rounds", "standbys", "tickets"})
 """Parts whose incidents stop the service's work."""
+
+
+PASSING = frozenset({"standbys", "tickets"})
+"""Parts that others have yet to join when a service has just started."""
+
+
+async def _parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:
+    """Return the parts with incidents, after up to `wait` seconds for those that others have yet to join."""
+    import asyncio
+    import time
+
+    from hubbub.deploy.operator.health import PAUSE_SECONDS, ask_parts
+
+    deadline = time.monotonic() + wait
+    while True:
+        parts = await ask_parts(ports, tls, wait)
+        if not parts & PASSING or parts & STOPPING - PASSING or time.monotonic() + PAUSE_SECONDS > deadline:
+            return parts
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> str:
@@ -101,13 +124,13 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
     said = {
         "store": f"its store in {store} cannot be used ({why})",
         "rounds": "a step of a round fails",
+        "standbys": _standbys(settings) if "standbys" in failing else "",
+        "tickets": "it redeems no tickets, because no leader answers or the leader redeems none",
     }
     return f"{'; '.join(said[part] for part in failing)}; see its log and `hubbub status`"
 
 
-def _said(part: str, settings: Path) -> str:
-    if part == "standbys":
-        return f"{_standbys(settings)}, so no round begins and no device enrolls; see `hubbub status`"
+def _said(part: str) -> str:
     said = {
         "log": "lines of its log are lost",
         "peer": "the other service does not answer, or refuses",
@@ -121,4 +144,5 @@ def _standbys(settings: Path) -> str:
 
     asked = load(settings).standbys
     one = "1 standby is asked for, and none follows"
-    return one if asked == 1 else f"{asked} standbys are asked for, and fewer follow"
+    which = one if asked == 1 else f"{asked} standbys are asked for, and fewer follow"
+    return f"{which}, so no round begins and no device enrolls"

@@ -81,6 +81,9 @@ _DISTRUSTED = (
         "its TLS certificate is not for the name by which it was called; call it by one of the certificate's names",
     ),
 )
+_TOO_LATE = re.compile("Deadline Exceeded|DEADLINE_EXCEEDED|Stream removed")
+"""What gRPC says if the deadline passed, sometimes with the state of its stream."""
+
 NOT_HTTPS = "not HTTPS"
 """What the HTTPS client says of a server that ends the connection after TLS, as gRPC's does without its protocol."""
 
@@ -120,6 +123,8 @@ def unreachable(what: str, details: str) -> Unreachable:
     for said, cause in _CAUSES:
         if said in details:
             return Unreachable(f"{what} did not answer: {cause}")
+    if _TOO_LATE.search(details):
+        return Unreachable(f"{what} did not answer in time")
     return Unreachable(f"{what} did not answer: {details}")
 
 

@@ -131,6 +131,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "by, and tries again.",
         "no leader answers": "A front end reached none of its `leaders` (`error` has what each answered). It goes on "
         "with the rounds whose secrets it has, and enrolls nobody meanwhile.",
+        "the leader redeems no tickets": "A front end's leader refuses to redeem tickets (`error` has why, such as "
+        "that a standby is missing). Tickets stay as they are, and devices are told to come again.",
         "the leader's lock is lost": "The leader's session in the database ended, as when the server was started "
         "again. It is taken again; a standby may be faster.",
         "the keyring does not follow": "None of the `leaders` gives its changes (`error` has what each answered), or "

@@ -45,9 +45,11 @@ class IncidentKind(StrEnum):
     """Calls are refused because a limit of a port is reached."""
     STANDBYS = "standbys"
     """Fewer standbys follow than the settings ask for."""
+    TICKETS = "tickets"
+    """A front end has no tickets redeemed: no leader answers, or the leader redeems none."""
 
 
-_FORESEEN = frozenset({IncidentKind.PEER, IncidentKind.STANDBYS})
+_FORESEEN = frozenset({IncidentKind.PEER, IncidentKind.STANDBYS, IncidentKind.TICKETS})
 """Kinds whose cause is another process: this one works, so they are warnings."""
 
 

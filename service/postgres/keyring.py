@@ -121,8 +121,11 @@ class KeyringFile(ABC, Generic[S]):
         that is.
 
         Raises:
-            StoreError: if the transaction fails; nothing was changed.
+            StoreError: if the transaction fails, or standbys are missing; nothing was changed. If one goes missing
+                meanwhile, the change is here and not everywhere: it has to be repeated.
         """
+        if everywhere:
+            self.check_everywhere()
         with self.lock:
             result = self._change(work)
         if everywhere:
@@ -132,6 +135,13 @@ class KeyringFile(ABC, Generic[S]):
     def _gathered(self) -> Callable[[], None]:
         """Return a function to call once the ending transaction is on disk; it announces the changes to standbys."""
         return lambda: None
+
+    def check_everywhere(self) -> None:
+        """Return at once if a change can reach as many standbys as it needs.
+
+        Raises:
+            StoreError: if it cannot; so the change is not begun.
+        """
 
     def _everywhere(self) -> None:
         """Return once all standbys have a change. Called without the lock, so that other changes continue meanwhile."""

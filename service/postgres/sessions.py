@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import threading
 import time
@@ -22,7 +23,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from hubbub.service.errors import StoreAwayError, StoreError, StoreFault
+from hubbub.service.errors import StoreAwayError, StoreClosedError, StoreError, StoreFault
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.outage import Outage, may_be_away
@@ -67,7 +68,7 @@ def as_store_error(error: Exception, address: str, *, running: bool = True) -> S
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         what: object = f"no connection within {WAIT_SECONDS:g} seconds"
     elif isinstance(error, PoolClosed):
-        return StoreError("the store is closed; the service is stopping")
+        return StoreClosedError()
     else:
         what = " ".join(str(error).split()) or type(error).__name__
     return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error, address, running)}")
@@ -82,11 +83,28 @@ def _remedy(error: Exception, address: str, running: bool) -> str:
             "itself"
         )
     if isinstance(error, (psycopg.OperationalError, PoolTimeout, TooManyRequests)):
+        if _ABSENT.search(str(error)):
+            return (
+                "run the file database.sql once, as an administrator of the server (`psql --file database.sql`): it "
+                "makes this account and this database. `hubbub init --cluster` wrote it, next to the shuffler's and "
+                "the analyzer's settings"
+            )
+        if _REFUSED.search(str(error)):
+            return (
+                "check the password file, and whether the account exists: database.sql makes it, which `hubbub init "
+                "--cluster` wrote next to the shuffler's and the analyzer's settings"
+            )
         if _UNNAMED in str(error):
             return _password_file(address)
         return f"{_SERVER}; a running service then continues by itself" if running else _SERVER
     return "see the server's log; the service continues by itself once the cause is gone"
 
+
+_ABSENT = re.compile(r'(role|database) ".*" does not exist')
+"""What the server says without the account or the database, if it speaks English; libpq gives no code for it."""
+
+_REFUSED = re.compile("(password|peer|ident) authentication failed for user|is not permitted to log in", re.I)
+"""What the server says if it does not know the caller as that account; without the account, it may say this as well."""
 
 _UNNAMED = "no password supplied"
 """What libpq says if the server asks for a password and no file has one."""
@@ -223,7 +241,7 @@ class Sessions:
 
     def _told(self, work: Callable[[], T]) -> T:
         if self._closed.is_set():
-            raise StoreError("the store is closed; the service is stopping")
+            raise StoreClosedError()
         self._outage.check()
         try:
             return work()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreClosedError
 from hubbub.service.postgres.sessions import CONNECTIONS
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Threads:
         except RuntimeError as error:
             if "shutdown" not in str(error):
                 raise
-            raise StoreError("the store is closed; the service is stopping") from error
+            raise StoreClosedError() from error
 
     def shutdown(self) -> None:
         """Finish the running work, and end; a second call does nothing."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreClosedError
 
 W = TypeVar("W")
 
@@ -58,7 +58,7 @@ class JobThread(ABC, Generic[W]):
         # The lock keeps a job from being put after the end marker: it would never run.
         with self._closing:
             if self._closed:
-                raise StoreError("the store is closed; the service is stopping")
+                raise StoreClosedError()
             self._jobs.put(Job(work, future, size, alone, bare))
         return future
 

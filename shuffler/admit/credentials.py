@@ -60,6 +60,11 @@ class Credentials:
             numbers.append(credential[_NUMBER] if proven else None)
         return numbers
 
+    @property
+    def can_issue(self) -> bool:
+        """Whether there is an active master key."""
+        return self._active is not None
+
     def issue(self, number: bytes, expires: int, authority: bytes) -> tuple[bytes, bytes] | None:
         """Return id and key of a device's credential under the active master key; None if there is none."""
         if self._active is None:

@@ -144,6 +144,9 @@ class CredentialIssuer:
             return Refusal(Reason.TICKET_EXPIRED, text)
         if ticket.device in self._credentials.revoked.devices:
             return revoked()
+        if not self._credentials.can_issue:
+            # Before the ticket is redeemed: nobody could be given its credential.
+            return _no_master_key()
         number = self._random(NUMBER_BYTES)
         return ticket, RedeemedTicket(ticket.device, redeemed_by(redemption.device_key), number, ticket.expires)
 
@@ -167,9 +170,11 @@ class CredentialIssuer:
             return Refusal(Reason.TICKET_REDEEMED, text)
         second = next((signer for signer, _ in ticket.signatures if signer not in self._operators), None)
         issued = self._credentials.issue(stored.number, ticket.expires, authority_tag(second))
-        if issued is None:
-            return Refusal(Reason.OVERLOADED, "the shuffler has no master key yet; try again shortly", RETRY_SECONDS)
-        return Credential(*issued)
+        return _no_master_key() if issued is None else Credential(*issued)
+
+
+def _no_master_key() -> Refusal:
+    return Refusal(Reason.NOT_READY, "the shuffler has no master key yet; try again shortly", RETRY_SECONDS)
 
 
 class EnrollmentControl(CredentialIssuer):
@@ -222,7 +227,7 @@ class EnrollmentControl(CredentialIssuer):
                 redeemed = await self._kept.redeemed()
                 masters = await self._kept.masters()
             except StoreError as error:
-                text = f"nothing was changed; try again once the store can be used: {error}"
+                text = f"this may be done in part; repeat it once the store can be used: {error}"
                 raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
         if step is not CredentialAction.STATUS:
             _LOG.info("credentials", step=step.value, devices=len(devices))

@@ -73,7 +73,11 @@ class IngestStore(Protocol):
         """Return the master keys, oldest first."""
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Record tickets as redeemed unless they are; return the record of each device, in order."""
+        """Record tickets as redeemed unless they are; return the record of each device, in order.
+
+        What is recorded for a device stays: whoever repeats a redemption gets the record that it had, so a lost answer
+        costs no ticket. Without tickets, it fails as it would with some, and changes nothing.
+        """
 
     async def revoked(self) -> Revoked:
         """Return the revoked devices."""

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import cast
 
 from hubbub.protos.errors import HubbubError
-from hubbub.service.errors import StoreError, StoreFault
+from hubbub.service.errors import StoreError, StoreFault, parted
 
 HEAD = struct.Struct(">IBI")
 """The header of a frame: the number of bytes that follow, its kind, and its number; 0 if no answer is awaited."""
@@ -178,16 +178,15 @@ class IpcChannel(asyncio.Protocol):
         try:
             kind, answer = Frame.ANSWER, await self._answer(frame, payload)
         except HubbubError as error:
-            fault = error.fault if isinstance(error, StoreError) else StoreFault.DISK
+            fault = error.fault if isinstance(error, StoreError) else StoreFault.STORE
             kind, answer = Frame.FAILED, f"{fault} {error}".encode()
         except Exception:
             _LOG.exception("%s of the other process failed", frame.name)
-            kind, answer = Frame.FAILED, f"{StoreFault.DISK} it failed; see the log of the shuffler".encode()
+            kind, answer = Frame.FAILED, f"{StoreFault.STORE} it failed; see the log of the shuffler".encode()
         if number and self._transport is not None:
             self._send(kind, number, answer)
 
 
 def _failure(payload: bytes) -> ChannelLostError:
-    fault, _, text = payload.decode("utf-8", "replace").partition(" ")
-    known = {each.value: each for each in StoreFault}
-    return ChannelLostError(text, known.get(fault, StoreFault.PROCESS))
+    fault, text = parted(payload.decode("utf-8", "replace"))
+    return ChannelLostError(text, fault or StoreFault.PROCESS)

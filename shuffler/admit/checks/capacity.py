@@ -22,6 +22,9 @@ DISK_SECONDS, AWAY_SECONDS = 5.0, 2.0
 
 _TOLD = MappingProxyType(
     {
+        StoreFault.STORE: Refusal(
+            Reason.NOT_READY, "the shuffler cannot use its store now; try again later", DISK_SECONDS
+        ),
         StoreFault.DISK: Refusal(
             Reason.OVERLOADED, "the shuffler cannot write to its disk now; try again later", DISK_SECONDS
         ),
@@ -32,6 +35,9 @@ _TOLD = MappingProxyType(
             Reason.NOT_READY,
             "the shuffler waits for a standby, and enrolls no device without one; try again later",
             AWAY_SECONDS,
+        ),
+        StoreFault.LEADER: Refusal(
+            Reason.NOT_READY, "no leader of the shuffler's rounds answers now; try again later", AWAY_SECONDS
         ),
         StoreFault.PROCESS: Refusal(
             Reason.NOT_READY, "a process of the shuffler is starting again; try again later", AWAY_SECONDS
@@ -85,4 +91,4 @@ def unavailable(error: StoreError) -> Refusal:
 
 def is_foreseen(error: StoreError) -> bool:
     """Return whether something other than the store's own disk or content failed, which is an incident elsewhere."""
-    return error.fault is not StoreFault.DISK
+    return error.fault not in (StoreFault.DISK, StoreFault.STORE)

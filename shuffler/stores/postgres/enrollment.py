@@ -50,7 +50,8 @@ class EnrollmentStore(PostgresIngestStore):
             await self._in_thread(self._keyring.clean)
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        return await self._enrolled(lambda connection: enrollment.redeem(connection, tickets))
+        # Without tickets nothing is written: a front end asks whether there is anything in the way of some.
+        return await self._enrolled(lambda connection: enrollment.redeem(connection, tickets) if tickets else [])
 
     async def redeemed(self) -> int:
         return await self._in_thread(lambda: self._keyring.read(enrollment.redeemed))

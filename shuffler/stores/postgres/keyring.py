@@ -54,6 +54,13 @@ class KeyringReplication(Protocol):
     def tell(self, changes: Sequence[KeyringRow]) -> None:
         """Record a change; called in order, and returns at once."""
 
+    def check(self) -> None:
+        """Return at once if enough copies follow for a change to be answered.
+
+        Raises:
+            StoreError: if they do not.
+        """
+
     def wait(self) -> None:
         """Return once every copy that must have the changes so far has them on disk.
 
@@ -142,6 +149,11 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         changed, copies = changes.changed(self._database.writer), self._copies
         return lambda: copies.tell(changed) if changed else None
 
+    def check_everywhere(self) -> None:
+        """Refuse a change for which too few copies follow, before anything of it is written."""
+        if self._copies is not None:
+            self._copies.check()
+
     def _everywhere(self) -> None:
         """Return once the copies have the change. Without the lock, so that other changes go on meanwhile."""
         if self._copies is not None:
@@ -151,6 +163,7 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
 
     def begin(self, round_: RoundId) -> None:
         """Make a secret for a round, unless it has one."""
+        self.check_everywhere()
         with self.lock:
             if round_ not in self._secrets:
                 secret = os.urandom(SECRET_BYTES)
@@ -162,6 +175,7 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
     def install(self, round_: RoundId, private_key: bytes, pseudonym_key: bytes) -> None:
         """Store a round's keys, in place of keys that no device was ever shown."""
         values = (pad_for_erasure(private_key), pad_for_erasure(pseudonym_key) if pseudonym_key else None, *round_)
+        self.check_everywhere()
         statement = "UPDATE secret SET private_key = ?, pseudonym_key = ? WHERE task = ? AND number = ?"
         with self.lock:
             self._change(lambda writer: writer.execute(statement, values))

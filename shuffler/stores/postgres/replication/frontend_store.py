@@ -29,7 +29,7 @@ from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.records import Round, RoundId, is_over, not_ready
 from hubbub.shuffler.stores.postgres import tables
 from hubbub.shuffler.stores.postgres.ingest import PostgresIngestStore
-from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
+from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderAwayError, LeaderClient
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from hubbub.shuffler.stores.postgres.secrets import DESTROYED, StorageSecrets
 
@@ -80,7 +80,7 @@ class SecretCache:
         """
         found = self._secrets.get(round_)
         if found is None:
-            raise StoreError(f"the secrets of round {round_[1]} have not come from the leader yet; try again")
+            raise LeaderAwayError(f"the secrets of round {round_[1]} have not come from the leader yet; try again")
         return found
 
     def get(self, round_: RoundId) -> StorageSecrets | None:
@@ -217,7 +217,7 @@ class FrontendStore(PostgresIngestStore):
     # Credentials
 
     async def learn(self) -> bool:
-        """Ask the leader for the credentials; return whether they have changed.
+        """Ask the leader for the credentials, and whether it redeems tickets; return whether credentials changed.
 
         Raises:
             StoreError: if no leader answers.
@@ -227,6 +227,9 @@ class FrontendStore(PostgresIngestStore):
         self._learnt = asked
         if found is not None:
             self._admitted = found
+        with contextlib.suppress(StoreError):
+            # If it redeems none, that is an incident, also while no device brings a ticket.
+            await self.redeem([])
         return found is not None
 
     @property
@@ -245,6 +248,6 @@ class FrontendStore(PostgresIngestStore):
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         """Have the leader record tickets as redeemed; return the record of each device, in order."""
         try:
-            return await self._leader.ask(lambda caller, deadline: caller.redeem(tickets, deadline))
+            return await self._leader.redeem(tickets)
         except Refusal as error:
-            raise StoreError(f"the leader does not redeem tickets: {error}") from error
+            raise LeaderAwayError(f"the leader does not redeem tickets: {error}") from error

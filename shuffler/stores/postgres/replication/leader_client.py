@@ -8,11 +8,12 @@ from typing import TypeVar
 
 import grpc
 
+from hubbub.protos.enrollment.admitted import RedeemedTicket
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import LeaderCaller
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault, parted
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 CALL_SECONDS = 10.0
@@ -22,11 +23,20 @@ ELSEWHERE = TRANSIENT | {Reason.NOT_ALLOWED}
 """Answers of a standby, or of another service at an address: the next address is called."""
 
 _EVENT = "no leader answers"
+_REFUSES = "the leader redeems no tickets"
 
 T = TypeVar("T")
 
 Call = Callable[[LeaderCaller, float], Awaitable[T]]
 """A call, with its deadline in seconds."""
+
+
+class LeaderAwayError(StoreError):
+    """No leader answers, or it cannot do this now; `fault` is what is in its way."""
+
+    def __init__(self, text: str, fault: StoreFault = StoreFault.LEADER) -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 class LeaderClient:
@@ -47,7 +57,7 @@ class LeaderClient:
 
         Raises:
             Refusal: a final one of the leader.
-            StoreError: if no address has a leader that answers.
+            LeaderAwayError: if no address has a leader that answers, or the leader cannot do it now.
         """
         why = []
         for address in list(self._addresses):
@@ -56,14 +66,35 @@ class LeaderClient:
             except HubbubError as error:
                 if isinstance(error, Refusal) and error.reason not in ELSEWHERE:
                     raise
-                why.append(f"{address}: {error}")
+                fault, text = parted(error.message) if isinstance(error, Refusal) else (None, str(error))
+                if fault not in (None, StoreFault.LEADER):
+                    # It leads, and something else is in its way: the other addresses lead nothing.
+                    self._incidents.resolve(_EVENT)
+                    raise LeaderAwayError(f"the leader at {address} cannot do this now: {text}", fault) from error
+                why.append(f"{address}: {text}")
                 continue
             self._addresses.sort(key=lambda each, found=address: each != found)  # type: ignore[misc]
             self._incidents.resolve(_EVENT)
             return answer
         text = f"none of the leaders answers: {'; '.join(why)}; check that one of them runs and can be reached"
-        self._incidents.open(_EVENT, IncidentKind.PEER, _EVENT, text)
-        raise StoreError(text)
+        self._incidents.open(_EVENT, IncidentKind.TICKETS, _EVENT, text)
+        raise LeaderAwayError(text)
+
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Have the leader record tickets; it is an incident while it refuses to, until it takes some or none.
+
+        Raises:
+            Refusal: a final one of the leader.
+            LeaderAwayError: as `ask` does.
+        """
+        try:
+            answer = await self.ask(lambda caller, deadline: caller.redeem(tickets, deadline))
+        except LeaderAwayError as error:
+            if error.fault is not StoreFault.LEADER:
+                self._incidents.open(_REFUSES, IncidentKind.TICKETS, _REFUSES, f"no device enrolls: {error}")
+            raise
+        self._incidents.resolve(_REFUSES)
+        return answer
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         if self._renewals() != self._opened_at:

@@ -28,7 +28,7 @@ import psycopg
 import structlog
 from psycopg.conninfo import make_conninfo
 
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, lock, shown
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
@@ -66,6 +66,8 @@ WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid
 
 class FencedError(StoreError):
     """Another leader has taken over: nothing was changed, and this leader cannot change anything."""
+
+    fault = StoreFault.LEADER
 
 
 class Lease:

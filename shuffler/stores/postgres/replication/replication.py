@@ -17,8 +17,9 @@ of rounds that no device was shown, or destroyed keys of a round that is erased 
 the list of members, as that takes a transaction in its term; so it answers no change that its copies lack. It comes
 back as a standby, and copies everything anew.
 
-Besides the leader, `needed` members must have a change. While there are fewer, no change is answered: no round begins,
-no keys are shown, no ticket is redeemed, and no round is called erased. Rounds go on as far as they need no change.
+Besides the leader, `needed` members must have a change. While fewer follow, no change is answered: no round begins, no
+keys are shown, no ticket is redeemed, and no round is called erased. What adds to the keyring is refused before it is
+written, so that no ticket is redeemed in vain. Rounds go on as far as they need no change.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ AWAY_SECONDS = 5.0
 """How long a copy may be silent before the leader goes on without it, if it is not needed."""
 
 WAIT_SECONDS = 8.0
-"""How long a change waits for copies before it fails, to be repeated."""
+"""How long a change waits for copies before it fails, to be repeated: less than the deadline of a call that asks for
+it, so that the caller learns why."""
 
 POLL_SECONDS = 1.0
 """How long a complete copy waits for a change before it asks again."""
@@ -127,28 +129,45 @@ class KeyringLeader:
             self._log.append((self._position, rows))
             self._changed.notify_all()
 
+    def check(self) -> None:
+        """Return at once if as many members follow as are needed.
+
+        Raises:
+            StandbysAwayError: if fewer do.
+        """
+        needed, following = self.following()
+        if following < needed:
+            raise StandbysAwayError(
+                f"{following} of the {needed} standbys that `standbys` requires follow; start those that are away, or "
+                "lower `standbys` to go on without them"
+            )
+
     def wait(self) -> None:
         """Return once every member has all changes so far.
 
         Raises:
             StoreError: if a needed copy is away.
         """
+        until = self._clock() + WAIT_SECONDS
+        while away := self._awaited(until):
+            self._leave(away)
+
+    def _awaited(self, until: float) -> set[bytes]:
+        """Return the copies to go on without, empty once every member has all changes so far."""
         with self._changed:
-            target, until = self._position, self._clock() + WAIT_SECONDS
+            target = self._position
             while True:
                 behind = {copy for copy, each in self._copies.items() if each.counts and each.has < target}
                 enough = len(self._having(target)) >= self._needed
                 if enough and not behind:
-                    return
+                    return set()
                 now = self._clock()
                 away = {copy for copy in behind if now - self._copies[copy].seen > AWAY_SECONDS}
                 if enough and behind == away:
-                    break
-                if now >= until:
+                    return away
+                if now >= until or self.following()[1] < self._needed:
                     raise StandbysAwayError(self._lacking(target))
                 self._changed.wait(min(until - now, POLL_SECONDS))
-        self._leave(away)
-        self.wait()
 
     def _having(self, target: int) -> list[_FollowerProgress]:
         return [each for each in self._copies.values() if each.counts and each.member and each.has >= target]

@@ -17,7 +17,7 @@ from hubbub.protos.enrollment.admitted import (
 )
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, with_fault
 from hubbub.shuffler.records import Round, is_over
 from hubbub.shuffler.stores.postgres.secrets import StorageSecrets
 from hubbub.shuffler.stores.protocol import ShufflerStore
@@ -41,8 +41,8 @@ class SecretServer:
         """Return a round's secrets: all while it is OPEN, and those that recognize retries until it is over.
 
         Raises:
-            Refusal: UNKNOWN_ROUND, NOT_READY if it has no usable keys, ERASED if it is over, OVERLOADED if the store
-                cannot be used now, as in the other calls.
+            Refusal: UNKNOWN_ROUND, NOT_READY if it has no usable keys or the store cannot be used now, ERASED if it is
+                over.
         """
         with _refused_for_now():
             round_ = await self._store.find(task_id, round_number)
@@ -84,8 +84,8 @@ class SecretServer:
 
 @contextlib.contextmanager
 def _refused_for_now() -> Iterator[None]:
-    """Refuse with the store's error, so that front ends try the other leaders, and come again."""
+    """Refuse with the store's fault and error, so that front ends try the other leaders, and know what to say."""
     try:
         yield
     except StoreError as error:
-        raise Refusal(Reason.OVERLOADED, str(error), AGAIN_SECONDS) from error
+        raise Refusal(Reason.NOT_READY, with_fault(error), AGAIN_SECONDS) from error

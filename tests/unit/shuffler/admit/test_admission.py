@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from hubbub.protos.identity.keys import KeyRecord
 from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, Sealer, outer_bytes
-from hubbub.service.errors import StoreError, StoreFault
+from hubbub.service.errors import StoreClosedError, StoreError, StoreFault, as_store_error
+from hubbub.shuffler.admit.checks.capacity import unavailable
 from hubbub.shuffler.records import RETRIED
 from support.queries import INNER_BYTES
 from support.samples import START
@@ -295,11 +297,36 @@ async def test_minimum_is_what_the_tests_think(world: World) -> None:
     assert world.task.minimum_reports == MINIMUM
 
 
+def test_each_cause_has_its_own_words_and_only_the_disk_is_called_a_disk() -> None:
+    def fault_of(error: Exception) -> StoreFault:
+        return as_store_error(error).fault
+
+    told = {fault: unavailable(_with(fault)).message for fault in StoreFault}
+    assert len(set(told.values())) == len(StoreFault)
+    assert [fault for fault, message in told.items() if "disk" in message] == [StoreFault.DISK]
+    assert StoreError("it did something nobody foresaw").fault is StoreFault.STORE
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    assert [fault_of(each) for each in (full, OSError(28, "full"), ValueError("no"))] == [
+        StoreFault.DISK,
+        StoreFault.DISK,
+        StoreFault.STORE,
+    ]
+    assert StoreClosedError().fault is StoreFault.PROCESS
+
+
+def _with(fault: StoreFault) -> StoreError:
+    error = StoreError("")
+    error.fault = fault
+    return error
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
         (StoreFault.DATABASE, "cannot use its database"),
         (StoreFault.STANDBYS, "waits for a standby"),
+        (StoreFault.LEADER, "no leader of the shuffler's rounds answers"),
         (StoreFault.PROCESS, "is starting again"),
     ],
 )

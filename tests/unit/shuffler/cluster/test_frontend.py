@@ -24,6 +24,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.service.rpc import serve_leader, serve_replication
 from hubbub.service.transport.grpc_server import listen
+from hubbub.shuffler.admit.checks.capacity import unavailable
 from hubbub.shuffler.cluster.failover import FRONTENDS, LEADERS, StandbyHandler
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents
@@ -40,6 +41,7 @@ from hubbub.shuffler.stores.postgres.replication.frontend_store import (
     FrontendStore,
 )
 from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
+from hubbub.shuffler.stores.postgres.replication.replication import StandbysAwayError
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
 from support.ended import opened_server
@@ -199,7 +201,7 @@ async def test_a_round_whose_secrets_are_not_to_be_had_is_not_ready_until_the_le
         with pytest.raises(StoreError, match="none of the leaders answers"):
             await frontend.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)])
         (incident,) = leader.incidents.now()
-        assert (incident.kind, incident.text[:30]) == ("peer", "none of the leaders answers: 1")
+        assert (incident.kind, incident.text[:30]) == ("tickets", "none of the leaders answers: 1")
         frontend._leader._addresses.append(f"127.0.0.1:{leader.port}")
         await leader.later()
         found = await frontend.find(TASK, 0)
@@ -261,17 +263,25 @@ async def test_frontends_are_told_why_a_leader_cannot_and_it_is_no_failed_call(
     leader: Setting, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lacking(*_: object) -> None:
-        raise StoreError("0 of the 1 standbys have the keyring's last change")
+        raise StandbysAwayError("0 of the 1 standbys have the keyring's last change")
 
     for call in ("redeem", "find", "masters"):
         monkeypatch.setattr(leader.store, call, lacking)
     async with closing(leader.frontend()) as frontend:
-        with pytest.raises(StoreError, match="0 of the 1 standbys have"):
+        with pytest.raises(StoreError, match="0 of the 1 standbys have") as lacks:
             await frontend.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)])
+        # A device is told what it would be told by the leader itself.
+        assert unavailable(lacks.value).message == unavailable(StandbysAwayError("")).message
+        (incident,) = leader.incidents.now()
+        assert (incident.kind, "standbys have" in incident.text) == ("tickets", True)
         for call in (leader.store.secret_server.get_secrets(TASK, 0), leader.store.secret_server.get_admitted(b"")):
             with pytest.raises(Refusal, match="standbys") as refused:
                 await call
-            assert refused.value.reason is Reason.OVERLOADED
+            assert refused.value.reason is Reason.NOT_READY
+        monkeypatch.undo()
+        # No device brings a ticket: the front end's own look sees that tickets are redeemed again.
+        await frontend.learn()
+        assert leader.incidents.now() == ()
     assert "a call failed" not in caplog.text
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hubbub.service.errors import StoreAwayError, StoreError, StoreFault
+from hubbub.service.errors import StoreAwayError, StoreDiskError, StoreError, StoreFault
 from hubbub.shuffler.workers.ipc import HEAD, LAST_NUMBER, MOST_BYTES, Answer, ChannelLostError, Frame, IpcChannel
 
 
@@ -94,7 +94,7 @@ async def test_megabytes_arrive_whole() -> None:
 
 async def test_a_store_that_cannot_says_why_and_a_fault_does_not(caplog: pytest.LogCaptureFixture) -> None:
     async def answer(frame: Frame, _payload: bytes) -> bytes:
-        failures = {Frame.INSERT: StoreError("the disk is full"), Frame.KNOWN: StoreAwayError("no server")}
+        failures = {Frame.INSERT: StoreDiskError("the disk is full"), Frame.KNOWN: StoreAwayError("no server")}
         raise failures.get(frame, KeyError("a secret"))
 
     async with ends(answer) as (channel, _):

@@ -33,7 +33,7 @@ from hubbub.shuffler.stores.postgres.open_store import create_replicated, open_a
 from hubbub.shuffler.stores.postgres.replication import leadership, replication
 from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import Follower
-from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader, NotCopiedError
+from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader, NotCopiedError, StandbysAwayError
 from support import postgres
 from support.ended import opened_server
 from support.patience import pause
@@ -157,6 +157,12 @@ async def test_nothing_is_answered_while_a_standby_that_counts_is_away_and_round
         with pytest.raises(StoreError, match="0 of the 1 standbys that `standbys` requires"):
             await change()
     assert await leader.rounds() == []
+    # Refused before anything is written: no ticket is redeemed in vain, and a front end's question says so too.
+    ticket = RedeemedTicket(bytes(32), b"\1" * 32, b"\2" * 16, 2**40)
+    for tickets in ([ticket], []):
+        with pytest.raises(StandbysAwayError):
+            await leader.redeem(tickets)
+    assert (await leader.redeemed(), (await leader.revoked()).devices) == (0, frozenset())
     await leader.step_masters(
         CredentialAction.STATUS, bytes(32), 0
     )  # a new store's first key: a leader starts before its standbys
