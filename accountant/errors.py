@@ -11,6 +11,14 @@ class OutsideConditions(AccountingError):
     """A bound was requested outside the conditions of its theorem."""
 
 
+class UnmetTarget(AccountingError):
+    """No choice meets the target, but another number may: a search goes on after it, and ends at every other error."""
+
+
+class TakesNoNoise(AccountingError):
+    """The randomizer takes no noise of the shuffler, whatever the numbers are."""
+
+
 class CertificateError(AccountingError):
     """A number or a count in a certificate is false."""
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite, log
 from typing import Any
 
-from hubbub.protos.errors import TaskError
+from hubbub.accountant.errors import AccountingError, TakesNoNoise, UnmetTarget
+from hubbub.protos.errors import TakesNoNoiseTask, TaskError, UnmetTask
 from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL
 from hubbub.protos.task.task import MAXIMUM_REPORTS, Draft
 
@@ -24,7 +25,13 @@ STEPS = 24
 """Most plans of one search."""
 
 ErrorsOf = Callable[[Draft], Mapping[str, float]]
-"""Plans a draft, and returns the expected error of each query; raises TaskError if it cannot be planned."""
+"""Plans a draft, and returns the expected error of each query; raises UnmetTask if none meets the draft's numbers."""
+
+
+def task_error(error: AccountingError, said: str) -> TaskError:
+    """Return the accountant's error as one of the draft, of the kind that tells a search whether to go on."""
+    kinds = {UnmetTarget: UnmetTask, TakesNoNoise: TakesNoNoiseTask}
+    return kinds.get(type(error), TaskError)(said)
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,11 @@ def least_epsilon(draft: Draft, errors_of: ErrorsOf) -> Draft:
     Fixed are δ, the minimum of reports, the cap on ε_local, weights, dummies and noise. The plan at that ε was made.
 
     Raises:
-        TaskError: if the draft's own ε does not reach them; it names what else would.
+        UnmetTask: if the draft's own ε does not reach them; it names what else would.
     """
     found = _least(draft, draft.privacy.epsilon, errors_of)
     if found is None:
-        raise TaskError(_unreached(draft, errors_of))
+        raise UnmetTask(_unreached(draft, errors_of))
     return _at(draft, found)
 
 
@@ -85,7 +92,7 @@ def _excess(draft: Draft, errors_of: ErrorsOf) -> float:
     """Return the largest ratio of an expected error to the stated one: all are reached if it is at most 1."""
     try:
         errors = errors_of(draft)
-    except TaskError:
+    except UnmetTask:
         return inf
     # NaN is no error that was reached.
     ratios = [errors[name] / wanted for name, wanted in draft.errors]
@@ -142,7 +149,7 @@ def _unreached(draft: Draft, errors_of: ErrorsOf) -> str:
         reached = "; ".join(
             f"{name}: {errors[name]:.4g}, not {wanted:g}" for name, wanted in draft.errors if not errors[name] <= wanted
         )
-    except TaskError as error:
+    except UnmetTask as error:
         reached = str(error)
     changes = _changes(draft, errors_of)
     alone = f"each of these alone reaches it: {', '.join(changes)}; or state a larger error"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hubbub.planning.plan import HELD_BYTES, Plan
+from hubbub.planning.planned import HELD_BYTES, Plan
 from hubbub.protos.errors import UsageError
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.schedule import DAY

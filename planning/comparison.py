@@ -12,12 +12,18 @@ import numpy as np
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration, MechanismFamily
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import check_categories
 from hubbub.accountant.mechanisms.noise_law import ChainNoise
+from hubbub.planning.planned import Plan, symbols_named
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
+from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, Shared, symbols_of
 from hubbub.queries.randomizers.randomizer import Randomizer, equal_dummies
-from hubbub.queries.registry import RANDOMIZERS
+from hubbub.queries.registry import RANDOMIZERS, randomizer_of
+from hubbub.queries.texts.text import Text
 
 COUNTS = (0, 1_000, 100_000)
 """True counts at which errors are stated; those above the number of reports are left out."""
@@ -194,3 +200,73 @@ def errors_at(
     of_dummies = added * chosen.randomizer.dummy_variance(np.asarray(weights))
     within = [count for count in counts if count <= reports]
     return {count: sqrt(count * hit + (reports - count) * miss + of_dummies) for count in within}
+
+
+def question_for(kind: str, categories: int | None, optional: bool, randomizer: str) -> Question:
+    """Return a nameless question to calibrate for: a histogram of so many categories, or a number in [0, 1].
+
+    Raises:
+        AccountingError: if the number of categories does not fit the kind.
+        FieldError: if the randomizer is unknown.
+    """
+    if randomizer != AUTO:
+        randomizer_of("calibrate", randomizer, also=(AUTO,))
+    if (kind == Number.kind) != (categories is None):
+        raise AccountingError(
+            "a histogram needs --categories, but a sum takes none, because planning chooses its levels; add or "
+            "remove them"
+        )
+    if categories is None:
+        return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
+    check_categories(categories)
+    if categories > MAXIMUM_SYMBOLS:
+        raise AccountingError(f"categories is {categories}; give at most {MAXIMUM_SYMBOLS}, or ask for a text instead")
+    return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
+
+
+def candidates_of(plan: Plan) -> dict[str, tuple[RandomizerCandidate, ...]]:
+    """Return, by query name, the comparison for each query whose randomizer the draft leaves open.
+
+    Of several queries each is compared at its share of δ and of the cap, and at the ε that it was given.
+    """
+    draft, found = plan.draft, {}
+    total = sum(question.weight for question in draft.questions)
+    planned_as = {planned.name: planned for planned in plan.queries}
+    for question in draft.questions:
+        if question.randomizer == AUTO:
+            planned, share, privacy = planned_as[question.name], question.weight / total, draft.privacy
+            epsilon = privacy.epsilon if len(plan.queries) == 1 else planned.epsilon_upper
+            aimed = planned.query.question
+            aim = PrivacyTarget(
+                epsilon,
+                privacy.delta * share,
+                draft.minimum_reports,
+                privacy.epsilon_local * share,
+                privacy.honest_share,
+            )
+            listed = aimed if symbols_named(planned.query) is not None else None
+            found[question.name] = compare_randomizers(aimed, aim, privacy.dummies, listed)
+    return found
+
+
+def counted_questions(
+    kind: str, categories: int | None, optional: bool, share: float
+) -> tuple[Question, Question | None]:
+    """Return a nameless question whose counts are compared, and the one that lists its answers, if they are known.
+
+    Raises:
+        AccountingError: if a histogram has no categories or too many, or if the question does not ask for counts.
+        FieldError: if `share` is not above 0 and at most 1.
+    """
+    check_share("calibrate", share)
+    if kind == Number.kind:
+        raise AccountingError("randomizers are compared by the errors of counts; for a sum, name one randomizer")
+    listed: Any = None if categories is None else question_for(Histogram.kind, categories, optional, AUTO)
+    listed = None if listed is None else replace(listed, share=share)
+    if kind == Text.kind:
+        return Text("value", optional=optional, share=share), listed
+    if listed is None:
+        raise AccountingError(
+            "a histogram needs --categories; give their number, or ask for a text if they are unknown"
+        )
+    return listed, listed

@@ -18,7 +18,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.pairs import Part
-from hubbub.protos.errors import TaskError
+from hubbub.planning.by_error import task_error
 from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL
 from hubbub.queries.design import Design
 from hubbub.queries.query import Query
@@ -84,7 +84,7 @@ def plan_sum(
         together = compose_upper([Part(query.mechanism, 1) for query in queries], target.delta)
         digits = tuple(_digit(query, target.delta, reports) for query in queries)
     except AccountingError as error:
-        raise TaskError(f"{question.name}: its {len(bits)} digits cannot be planned: {error}") from error
+        raise task_error(error, f"{question.name}: its {len(bits)} digits cannot be planned: {error}") from error
     local = sum(each.epsilon_local for each in digits)
     expected = _error(question, [each.expected_error for each in digits], reports)
     return PlannedSum(question, queries, local, together, expected, reports * question.width), digits
@@ -114,7 +114,7 @@ class ErrorsByCap:
         try:
             laws = least_noise_of_bits((plain,) * len(bits_of(question)), target)
         except AccountingError as error:
-            raise TaskError(f"{question.name}: its digits cannot be planned: {error}") from error
+            raise task_error(error, f"{question.name}: its digits cannot be planned: {error}") from error
         return cls(question, laws, reports, shufflers)
 
     @property

@@ -17,8 +17,9 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.numbers import honest_reports
 from hubbub.planning.by_error import first_that
-from hubbub.planning.plan import Plan, PlannedQuery, plan
-from hubbub.protos.errors import TaskError
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import Plan, PlannedQuery
+from hubbub.protos.errors import TakesNoNoiseTask, UnmetTask
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
 
 FEWER = 1 - 1e-12
@@ -125,7 +126,7 @@ def noise_instead(of: Plan) -> NoiseInstead | None:
         draft = replace(of.draft, noise=word, errors=(), privacy=replace(of.draft.privacy, dummies=0))
         try:
             found = plan(draft)
-        except TaskError:
+        except (UnmetTask, TakesNoNoiseTask):
             continue
         if all(each.query.noise is not None for each in found.queries):
             return NoiseInstead(word, {each.name: each.expected_error for each in found.asked})

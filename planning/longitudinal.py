@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from hubbub.accountant.calibration.design import Noise
 from hubbub.accountant.calibration.noise import NOISE_WORTH
-from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.errors import AccountingError, UnmetTarget, shown
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.accountant.mechanisms.noise_law import ChainNoise, NoiseLaw
@@ -65,6 +65,9 @@ class StrategyCandidate:
     standard_error_largest: float = inf
     standard_error_changing: float = inf
     noise: NoiseLaw | None = None
+
+    unmet: bool = False
+    """Whether it does not apply because no amount of noise meets the goal: with other numbers it may."""
 
     @property
     def sent(self) -> str:
@@ -178,10 +181,10 @@ def _beside_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     try:
         found = BESIDE_NOISE[name](wanted)
     except AccountingError as error:
-        return StrategyCandidate(name, why_not=f"beside noise: {error}")
+        return StrategyCandidate(name, why_not=f"beside noise: {error}", unmet=isinstance(error, UnmetTarget))
     if found is None:
         cap = f"epsilon_local {wanted.goal.local:g} over {wanted.horizon.periods} rounds"
-        return StrategyCandidate(name, why_not=f"beside noise: no randomizer keeps within {cap}")
+        return StrategyCandidate(name, why_not=f"beside noise: no randomizer keeps within {cap}", unmet=True)
     return _measured(name, found[0], wanted, found[1])
 
 
@@ -191,12 +194,12 @@ def _without_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     try:
         sending = _STRONGEST[name](wanted)
     except AccountingError as error:
-        return StrategyCandidate(name, why_not=str(error))
+        return StrategyCandidate(name, why_not=str(error), unmet=isinstance(error, UnmetTarget))
     if sending is None:
         goal = wanted.goal
         limits = f"epsilon {goal.epsilon:g} and epsilon_local {goal.local:g} over {wanted.horizon.periods} rounds"
         return StrategyCandidate(
-            name, why_not=f"no amount of noise keeps within {limits} at {goal.hiding} honest reports"
+            name, why_not=f"no amount of noise keeps within {limits} at {goal.hiding} honest reports", unmet=True
         )
     return _measured(name, sending, wanted)
 

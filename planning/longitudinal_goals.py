@@ -14,7 +14,7 @@ from hubbub.accountant.calibration.noise import MOST_NOISE, least_noise
 from hubbub.accountant.certificate.batches import linked_part, round_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, UnmetTarget
 from hubbub.accountant.longitudinal.noise import NodeNoise, binary_numerator, gaussian_mu, open_nodes
 from hubbub.accountant.mechanisms import KRR, Finite, LocalMechanism, TreeNodes, WithNoise, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Horizon
@@ -189,11 +189,11 @@ def _least_beside(at: Callable[[float], N], rounds: int, goal: Goal) -> tuple[N,
             if goal.holds_by_noise(beside, rounds):
                 needed = goal.terms.shufflers * beside.expected_dummies
                 if needed > MOST_NOISE:
-                    raise AccountingError(
+                    raise UnmetTarget(
                         f"noise needs {needed} dummies in each round, more than {MOST_NOISE}; allow a larger epsilon"
                     )
                 return randomizer, law
-    raise AccountingError(f"no noise found meets epsilon {goal.epsilon:g} over {rounds} rounds; allow more")
+    raise UnmetTarget(f"no noise found meets epsilon {goal.epsilon:g} over {rounds} rounds; allow more")
 
 
 def _start(units: int, goal: Goal) -> float:

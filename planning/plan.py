@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import inf
 from typing import Any
@@ -14,142 +14,23 @@ from hubbub.accountant.calibration.digits import DigitsTarget
 from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
-from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import LocalMechanism, check_categories
-from hubbub.accountant.spending.budget import BudgetForecast, forecast
+from hubbub.accountant.errors import AccountingError, UnmetTarget
 from hubbub.planning import by_error, longitudinal
-from hubbub.planning.by_error import first_that
-from hubbub.planning.comparison import PrivacyTarget, RandomizerCandidate, compare_randomizers
+from hubbub.planning.by_error import first_that, task_error
 from hubbub.planning.digits import ErrorsByCap, PlannedSum, enough_local, plan_sum
 from hubbub.planning.longitudinal_goals import Goal
-from hubbub.protos.errors import TaskError
-from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
-from hubbub.protos.sealing.suites import suite_named
+from hubbub.planning.planned import Plan, PlannedQuery, asked_of, forecast_of, half_width
+from hubbub.protos.errors import TakesNoNoiseTask, TaskError, UnmetTask
 from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.schedule import at, first_not_cut
-from hubbub.protos.task.task import MAXIMUM_REPORTS, Draft, Identities, Task
+from hubbub.protos.task.task import MAXIMUM_REPORTS, Draft
 from hubbub.queries.design import Design
-from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.query import Query
-from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import MOST_DIGITS, Number
 from hubbub.queries.questions.question import Question
 from hubbub.queries.randomizers.randomizer import Randomizer
-from hubbub.queries.registry import randomizer_of
-from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion, PrefixStep
-from hubbub.queries.texts.text import Text
-
-HELD_BYTES = 32
-"""What the shuffler stores of a submission in addition to its inner envelopes: id and digest."""
-
-HALF_WIDTH_ERRORS = 1.96
-"""Standard errors on each side of a 95 % interval."""
-
-
-@dataclass(frozen=True)
-class PlannedQuery:
-    """A query's randomizer and the expected error of its estimate at the minimum of reports.
-
-    `expected_error` is the worst-case standard error of the statistic that the question is planned for, such as one
-    count or the sum, in its unit. `widest` is the whole range of that estimate: n reports, or n times upper - lower.
-    """
-
-    query: Query
-    epsilon_local: float
-    epsilon_upper: float
-    expected_error: float
-    widest: float
-
-    strategies: tuple[longitudinal.StrategyCandidate, ...] = ()
-    """For a longitudinal question, the cost of each strategy; the errors above are those of the chosen one."""
-
-    digit_of: PlannedSum | None = None
-    """For a digit, the sum that is asked by it and others; the errors above are those of its number of ones."""
-
-    @property
-    def name(self) -> str:
-        """The name by which people answer it, or that of a digit's query."""
-        return self.query.name
-
-    @property
-    def planned_for(self) -> str:
-        """The name of the statistic of the expected error."""
-        return self.query.question.planned_for
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the expected 95 % interval."""
-        return half_width(self)
-
-
-def half_width(of: PlannedQuery | PlannedSum) -> float:
-    """Return half the width of the expected 95 % interval."""
-    return HALF_WIDTH_ERRORS * of.expected_error
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A draft with its randomizers chosen.
-
-    If the draft states errors, its ε is the one that was solved for, and `epsilon_most` is the one that was written.
-    `noise_needs` is the `epsilon_total` that all rounds would need with noise of the shuffler, if planning left the
-    noise out because fewer rounds would then fit the task's.
-    """
-
-    draft: Draft
-    queries: tuple[PlannedQuery, ...]
-    noise_needs: float | None = None
-    epsilon_most: float | None = None
-
-    @property
-    def asked(self) -> tuple[PlannedQuery | PlannedSum, ...]:
-        """What people are asked: each query, or the sum that several queries are the digits of."""
-        return asked_of(self.queries)
-
-    @property
-    def submission_bytes(self) -> int:
-        """Length of every submission's envelope: it follows from the queries' reports, the suite and the shufflers."""
-        return outer_bytes(self.inner_bytes, suite_named(self.draft.suite))
-
-    @property
-    def most_disk_bytes(self) -> int:
-        """Bytes of the shuffler's disk that a round of the most reports needs before it is mixed."""
-        return self.draft.most_reports * (sum(self.inner_bytes) + HELD_BYTES)
-
-    @property
-    def inner_bytes(self) -> list[int]:
-        """Lengths of the inner envelopes that the first shuffler stores, in the order of the queries."""
-        # Each shuffler after the first one has a layer around the analyzer's, so there are as many as shufflers.
-        suite = suite_named(self.draft.suite)
-        return [inner_bytes(each.query.report_bytes, suite, self.draft.shufflers) for each in self.queries]
-
-    @property
-    def mechanisms(self) -> tuple[LocalMechanism, ...]:
-        """Each query's randomizer, as the accountant takes it."""
-        return tuple(each.query.mechanism for each in self.queries)
-
-    def task(self, identities: Identities) -> Task:
-        """Freeze the plan into a task of these three parties."""
-        draft = self.draft
-        queries = tuple(planned.query for planned in self.queries)
-        promise = draft.minimum_reports, draft.privacy
-        return Task(
-            draft.name,
-            draft.schedule,
-            *promise,
-            queries,
-            identities,
-            suite=draft.suite,
-            admission=draft.admission,
-            maximum_reports=draft.most_reports,
-        )
-
-
-def asked_of(queries: Sequence[PlannedQuery]) -> tuple[PlannedQuery | PlannedSum, ...]:
-    """Return each planned query, or once the sum of which it is a digit."""
-    return tuple({each.name: each for query in queries for each in [query.digit_of or query]}.values())
 
 
 def plan(draft: Draft) -> Plan:
@@ -175,12 +56,12 @@ def plan(draft: Draft) -> Plan:
     _check_digits_pay(draft, planned)
     useless = [each for each in asked_of(planned) if not half_width(each) <= each.widest]
     if useless:
-        raise TaskError(_too_wide(draft, useless[0]))
+        raise UnmetTask(_too_wide(draft, useless[0]))
     chosen = Plan(draft, planned, noise_needs, most)
     try:
         check_minimum(Terms.of(draft), chosen.mechanisms)
     except AccountingError as error:
-        raise TaskError(str(error)) from error
+        raise task_error(error, str(error)) from error
     return chosen
 
 
@@ -197,11 +78,6 @@ def check_not_over(draft: Draft, now: float) -> None:
             f"the task is over: its last round, {schedule.rounds - 1}, was cut at {last}; set a later start, or more "
             "rounds"
         )
-
-
-def forecast_of(plan: Plan) -> BudgetForecast:
-    """Return the cost of all planned rounds together at the minimum, and how many of them fit the task's budget."""
-    return forecast(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
 
 
 def _within_total(draft: Draft, planned: tuple[PlannedQuery, ...]) -> tuple[tuple[PlannedQuery, ...], float | None]:
@@ -228,7 +104,7 @@ def _noise_for_all_rounds(draft: Draft, plain: tuple[PlannedQuery, ...], fit: in
     """Return the plan with laws for all rounds together; None if fewer than `fit` rounds fit, or an error is larger."""
     try:
         lasting = _plan_at(replace(draft, noise="always"), draft.minimum_reports)
-    except TaskError:  # a question that takes no noise, or too little left of epsilon_total
+    except (UnmetTask, TakesNoNoiseTask):  # a question that takes no noise, or too little left of epsilon_total
         return None
     if forecast_of(Plan(draft, lasting)).within < fit:
         return None
@@ -296,14 +172,24 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
     found = longitudinal.candidates(question, rounds, goal, draft.noise)
     best = longitudinal.chosen(found)
     if best.sending is None or best.epsilon_local is None or best.epsilon_upper is None:
-        told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
-        raise TaskError(
-            f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}. Raise epsilon or "
-            "minimum_reports"
-        )
+        raise _no_strategy(draft, question, reports, found)
     query = Query(question.frozen(best.name, rounds), best.sending, best.noise, draft.shufflers)
     costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
     return PlannedQuery(query, *costs, float(reports), found)
+
+
+def _no_strategy(
+    draft: Draft, question: Question, reports: int, found: Sequence[longitudinal.StrategyCandidate]
+) -> TaskError:
+    """Return why no strategy is chosen: larger numbers help only if one of them does not apply for want of these."""
+    told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
+    if any(each.unmet for each in found):
+        return UnmetTask(
+            f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}. Raise epsilon or "
+            "minimum_reports"
+        )
+    kind = TakesNoNoiseTask if draft.noise == "always" else TaskError
+    return kind(f"{question.name}: no strategy applies: {told}; choose another strategy, or change what it names")
 
 
 def _planned_digits(draft: Draft, question: Number, reports: int) -> tuple[PlannedQuery, ...]:
@@ -339,7 +225,7 @@ def _check_digits_pay(draft: Draft, planned: Sequence[PlannedQuery]) -> None:
         if isinstance(each, PlannedSum):
             alone = _in_one_message(draft, each.name)
             if not each.expected_error <= alone:
-                raise TaskError(_no_gain(draft, each, alone))
+                raise UnmetTask(_no_gain(draft, each, alone))
 
 
 def _in_one_message(draft: Draft, name: str) -> float:
@@ -347,7 +233,7 @@ def _in_one_message(draft: Draft, name: str) -> float:
     questions = tuple(_without_digits(each) if each.name == name else each for each in draft.questions)
     try:
         found = _plan_at(replace(draft, questions=questions), draft.minimum_reports)
-    except TaskError:
+    except UnmetTask:
         return inf
     return next(each.expected_error for each in asked_of(found) if each.name == name)
 
@@ -397,7 +283,8 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             **_over_rounds(draft, share),
         )
     except AccountingError as error:
-        raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
+        met = "no randomizers meet this task's privacy" if isinstance(error, UnmetTarget) else "no randomizer was found"
+        raise task_error(error, f"{met} at {reports} reports: {error}") from error
     pairs = zip(designs, calibrations, strict=True)
     return tuple(_planned(design, chosen, reports) for design, chosen in pairs)
 
@@ -435,7 +322,7 @@ def _smallest_minimum(draft: Draft) -> int | None:
     def does(reports: int) -> bool:
         try:
             return all(half_width(each) <= each.widest for each in asked_of(_plan_at(draft, reports)))
-        except TaskError:
+        except UnmetTask:
             return False
 
     return first_that(does, draft.minimum_reports, MAXIMUM_REPORTS)
@@ -444,156 +331,3 @@ def _smallest_minimum(draft: Draft) -> int | None:
 def errors_by_epsilon(plan: Plan) -> tuple[by_error.ErrorsAtEpsilon, ...]:
     """Return the errors of the plan's queries at the ε that people choose, and at its own; all else stays."""
     return by_error.errors_by_epsilon(plan.draft, _errors_of)
-
-
-def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
-    """Return the expected errors of each query as JSON values."""
-    return [
-        {
-            "name": planned.query.name,
-            "kind": planned.query.question.kind,
-            "symbols": symbols_named(planned.query),
-            "levels": _levels(planned.query.question.content()),
-            **randomizer_words(planned.query),
-            "noise": None if planned.query.noise is None else planned.query.noise.content(),
-            "epsilon_local": planned.epsilon_local,
-            "epsilon_upper": planned.epsilon_upper,
-            "planned_for": planned.query.question.planned_for,
-            "expected_standard_error": planned.expected_error,
-            "expected_half_width": planned.half_width,
-            "range": planned.widest,
-            **_strategies(planned),
-        }
-        for planned in queries
-    ]
-
-
-def expected_sums(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
-    """Return the expected errors of each sum that is asked by digits as JSON values; the digits are queries too."""
-    return [
-        {
-            "name": each.name,
-            "digits": [query.name for query in each.queries],
-            "epsilon_local": each.epsilon_local,
-            "epsilon_upper": each.epsilon_upper,
-            "planned_for": each.planned_for,
-            "expected_standard_error": each.expected_error,
-            "expected_half_width": half_width(each),
-            "range": each.widest,
-        }
-        for each in asked_of(queries)
-        if isinstance(each, PlannedSum)
-    ]
-
-
-def _levels(content: Mapping[str, Any]) -> int | None:
-    """Return the number of levels in a question's content, its own or those of the question asked by group."""
-    inner = content.get("of")
-    levels: int | None = content.get("levels", inner.get("levels") if isinstance(inner, Mapping) else None)
-    return levels
-
-
-def _strategies(planned: PlannedQuery) -> dict[str, object]:
-    if not planned.strategies:
-        return {}
-    chosen_one = planned.query.question.content().get("strategy")
-    return {"strategies": [each.as_json() for each in planned.strategies], "chosen": chosen_one}
-
-
-def randomizer_words(query: Query) -> dict[str, object]:
-    """Return a randomizer's members for people: its kind, and each exact ratio as one text."""
-    content = query.randomizer.content()
-    ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
-    sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
-    return {"randomizer": sent_by(query), **sizes, **ratios}
-
-
-def sent_by(query: Query) -> str:
-    """Return the kind of randomizer, or the strategy of a longitudinal question."""
-    kind: str = query.randomizer.content().get("mechanism") or query.question.content()["strategy"]
-    return kind
-
-
-def symbols_named(query: Query) -> int | None:
-    """Return how many symbols a query has; None if any text is an answer."""
-    return query.symbols if query.symbols <= MAXIMUM_SYMBOLS else None
-
-
-def question_for(kind: str, categories: int | None, optional: bool, randomizer: str) -> Question:
-    """Return a nameless question to calibrate for: a histogram of so many categories, or a number in [0, 1].
-
-    Raises:
-        AccountingError: if the number of categories does not fit the kind.
-        FieldError: if the randomizer is unknown.
-    """
-    if randomizer != AUTO:
-        randomizer_of("calibrate", randomizer, also=(AUTO,))
-    if (kind == Number.kind) != (categories is None):
-        raise AccountingError(
-            "a histogram needs --categories, but a sum takes none, because planning chooses its levels; add or "
-            "remove them"
-        )
-    if categories is None:
-        return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
-    check_categories(categories)
-    if categories > MAXIMUM_SYMBOLS:
-        raise AccountingError(f"categories is {categories}; give at most {MAXIMUM_SYMBOLS}, or ask for a text instead")
-    return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
-
-
-def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
-    """Return, by query name, what each round costs and finds of each text that is asked by prefixes."""
-    found, people, dummies = {}, plan.draft.minimum_reports, plan.draft.privacy.dummies
-    for planned in plan.queries:
-        question = planned.query.question
-        if isinstance(question, HeavyHitterQuestion) and question.prefixes:
-            found[question.name] = question.steps(planned.query.randomizer, people, dummies, planned.query.chain_noise)
-    return found
-
-
-def candidates_of(plan: Plan) -> dict[str, tuple[RandomizerCandidate, ...]]:
-    """Return, by query name, the comparison for each query whose randomizer the draft leaves open.
-
-    Of several queries each is compared at its share of δ and of the cap, and at the ε that it was given.
-    """
-    draft, found = plan.draft, {}
-    total = sum(question.weight for question in draft.questions)
-    planned_as = {planned.name: planned for planned in plan.queries}
-    for question in draft.questions:
-        if question.randomizer == AUTO:
-            planned, share, privacy = planned_as[question.name], question.weight / total, draft.privacy
-            epsilon = privacy.epsilon if len(plan.queries) == 1 else planned.epsilon_upper
-            aimed = planned.query.question
-            aim = PrivacyTarget(
-                epsilon,
-                privacy.delta * share,
-                draft.minimum_reports,
-                privacy.epsilon_local * share,
-                privacy.honest_share,
-            )
-            listed = aimed if symbols_named(planned.query) is not None else None
-            found[question.name] = compare_randomizers(aimed, aim, privacy.dummies, listed)
-    return found
-
-
-def counted_questions(
-    kind: str, categories: int | None, optional: bool, share: float
-) -> tuple[Question, Question | None]:
-    """Return a nameless question whose counts are compared, and the one that lists its answers, if they are known.
-
-    Raises:
-        AccountingError: if a histogram has no categories or too many, or if the question does not ask for counts.
-        FieldError: if `share` is not above 0 and at most 1.
-    """
-    check_share("calibrate", share)
-    if kind == Number.kind:
-        raise AccountingError("randomizers are compared by the errors of counts; for a sum, name one randomizer")
-    listed: Any = None if categories is None else question_for(Histogram.kind, categories, optional, AUTO)
-    listed = None if listed is None else replace(listed, share=share)
-    if kind == Text.kind:
-        return Text("value", optional=optional, share=share), listed
-    if listed is None:
-        raise AccountingError(
-            "a histogram needs --categories; give their number, or ask for a text if they are unknown"
-        )
-    return listed, listed

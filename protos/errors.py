@@ -1,7 +1,9 @@
 """Defines the errors that every part of hubbub raises. Each message names the fault, the limit and the remedy."""
 
 from hubbub.queries.errors import HubbubError as HubbubError
+from hubbub.queries.errors import TakesNoNoiseTask as TakesNoNoiseTask
 from hubbub.queries.errors import TaskError as TaskError
+from hubbub.queries.errors import UnmetTask as UnmetTask
 
 
 class SignatureError(HubbubError):

@@ -13,6 +13,14 @@ class TaskError(HubbubError):
     """A task, or a draft of one, is not valid."""
 
 
+class UnmetTask(TaskError):
+    """No plan meets a draft, but other numbers in it may: a search goes on after it, and ends at every other error."""
+
+
+class TakesNoNoiseTask(TaskError):
+    """A draft asks for noise of the shuffler where none can be had, whatever its numbers are."""
+
+
 class FieldError(TaskError):
     """A value in a task or a draft is not allowed; `table` and `key` name its place."""
 

@@ -5,7 +5,6 @@ Several queries that one person answers in one round share (ε, δ) by weight; t
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, sqrt
@@ -17,7 +16,7 @@ from hubbub.accountant.calibration.design import Calibration, Noise, QueryDesign
 from hubbub.accountant.calibration.least_error import Error, best_size
 from hubbub.accountant.calibration.noise import NOISE_WORTH, beside_noise, no_noise
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
-from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.errors import AccountingError, UnmetTarget, shown
 from hubbub.accountant.numbers import EPSILON_MOST, real
 from hubbub.accountant.pairs import Part
 
@@ -92,7 +91,7 @@ def reports_for_error(
         target = Target.of(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
         try:
             return _calibrated(design, target).expected_standard_error <= error * reports
-        except AccountingError:
+        except UnmetTarget:
             return False
 
     high = 2
@@ -179,7 +178,7 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
     best, scale, epsilon = build(1.0), 1.0, target.epsilon
     reached = _composed(best, target)
     if reached > epsilon:
-        raise AccountingError(
+        raise UnmetTarget(
             f"the queries compose to epsilon {reached:g}, but at most {epsilon:g} is allowed; allow a larger epsilon"
         )
     for _ in range(4):
@@ -214,9 +213,7 @@ def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
 def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
     """Return the family with the least error at its best size; sizes are compared quickly, the best precisely."""
     if target.noise == "none":
-        candidates = [found for place in _promising(design, target) for found in _candidate(design, place, target)]
-        if not candidates:
-            raise impossible(target)
+        candidates = _of_families(design, target)
     else:
         candidates = beside_noise(design, target)
         if not candidates:
@@ -224,17 +221,47 @@ def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
     return min(candidates, key=lambda each: each.mse)
 
 
-def _promising(design: QueryDesign[R], target: Target) -> list[int]:
-    """Return the places of the families that are worth a precise search: all, if they are few."""
+def _of_families(design: QueryDesign[R], target: Target) -> list[Calibration[R]]:
+    """Return the best of each family that is worth a precise search, and can meet the target.
+
+    Raises:
+        UnmetTarget: if none can.
+        AccountingError: what ended a family's search, if that was anything else, and no other family can.
+    """
+    failed: list[AccountingError] = []
+    found = []
+    for place in _promising(design, target, failed):
+        try:
+            found.append(_of_family(design, place, target))
+        except AccountingError as error:
+            failed.append(error)
+    if found:
+        return found
+    other = [error for error in failed if not isinstance(error, UnmetTarget)]
+    alone = len(design.families(design.sizes[0])) == 1
+    raise other[0] if other else failed[0] if alone else impossible(target)
+
+
+def _of_family(design: QueryDesign[R], place: int, target: Target) -> Calibration[R]:
+    return _within_rounds(lambda of: _least_private(design, place, of), target)
+
+
+def _promising(design: QueryDesign[R], target: Target, failed: list[AccountingError]) -> list[int]:
+    """Return the places of the families that are worth a precise search: all, if they are few.
+
+    The error of each family whose search fails is added to `failed`.
+    """
     places = range(len(design.families(design.sizes[0])))
     if len(places) <= PRECISE_FAMILIES:
         return list(places)
     errors: dict[int, float] = {}
     # Every eighth family first: when few are left that are better, most need no search to its end.
     for place in sorted(places, key=lambda place: place % STRIDE):
-        with contextlib.suppress(AccountingError):
-            most = sorted(errors.values())[PRECISE_FAMILIES - 1] if len(errors) >= PRECISE_FAMILIES else inf
+        most = sorted(errors.values())[PRECISE_FAMILIES - 1] if len(errors) >= PRECISE_FAMILIES else inf
+        try:
             errors[place] = _error_at_best(design, place, target, most)
+        except AccountingError as error:
+            failed.append(error)
     return sorted(errors, key=lambda place: (errors[place], place))[:PRECISE_FAMILIES]
 
 
@@ -257,16 +284,6 @@ def _errors(design: QueryDesign[R], place: int, target: Target) -> Error:
         return mse(search_of(family).quick(family, target, lambda noise_level: mse(noise_level) > most * _UP))
 
     return error
-
-
-def _candidate(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
-    """Return the best of one family as a list; it is empty if this family cannot meet the target and others remain."""
-    try:
-        return [_within_rounds(lambda of: _least_private(design, place, of), target)]
-    except AccountingError:
-        if len(design.families(design.sizes[0])) == 1:
-            raise
-        return []
 
 
 def _least_private(design: QueryDesign[R], place: int, target: Target) -> Calibration[R]:

@@ -19,7 +19,7 @@ from math import ceil, cosh, fsum, inf, log, sinh, sqrt
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.calibration.noise import CLOSE, ENDS, LEAST_SPREAD, LOG_TAIL, NOISE_FAMILIES, STEPS, NoiseFamily
 from hubbub.accountant.composition import compose_upper, composed_delta
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, UnmetTarget
 from hubbub.accountant.mechanisms import KRR, WithNoise
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, NoiseLaw
@@ -129,7 +129,7 @@ def least_noise_of_bits(randomizers: tuple[KRR, ...], target: DigitsTarget) -> t
     limited, the laws' ends are so far away that over all rounds they take little of delta.
 
     Raises:
-        AccountingError: if no laws within reach meet the target.
+        UnmetTarget: if no laws within reach meet the target.
     """
     return _least(randomizers, target)
 
@@ -147,7 +147,7 @@ def _least(randomizers: tuple[KRR, ...], target: DigitsTarget) -> tuple[NoiseLaw
         if laws is not None and (best is None or found < best[0]):
             best = found, laws
     if best is None:
-        raise AccountingError(
+        raise UnmetTarget(
             f"no noise with a reach of at most {REACH_LIMIT} meets epsilon {target.epsilon:g} at delta "
             f"{target.delta:g} for {len(randomizers)} digits; allow a larger epsilon, or fewer digits or rounds"
         )

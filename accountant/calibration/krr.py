@@ -16,7 +16,7 @@ from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.dummies import diluted_blanket, diluted_guess
 from hubbub.accountant.divergence.search import COARSE, FINE
 from hubbub.accountant.divergence.sums import blanket_sum
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import UnmetTarget
 from hubbub.accountant.mechanisms import KRR
 
 
@@ -107,8 +107,8 @@ def _log_delta(categories: int, numerator: int, target: Target, precision: float
     return -inf if shift is None else two_rr.best_attack(shift, target.hiding).upper
 
 
-def _impossible(categories: int, target: Target) -> AccountingError:
-    return AccountingError(
+def _impossible(categories: int, target: Target) -> UnmetTarget:
+    return UnmetTarget(
         f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be met by {target.hiding} reports over "
         f"{categories} symbols; collect more reports or allow a larger epsilon"
     )

@@ -25,7 +25,7 @@ from hubbub.accountant.calibration.design import (
 )
 from hubbub.accountant.calibration.least_error import best_size
 from hubbub.accountant.composition import composed_delta
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, TakesNoNoise, UnmetTarget
 from hubbub.accountant.longitudinal.noise import gaussian_mu
 from hubbub.accountant.mechanisms import KRR, LocalMechanism, WithNoise
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
@@ -124,25 +124,26 @@ def beside_noise(design: QueryDesign[R], target: Target) -> list[Calibration[R]]
     """
     found = []
     for place in range(len(design.families(design.sizes[0]))):
-        with contextlib.suppress(AccountingError):
+        with contextlib.suppress(UnmetTarget, TakesNoNoise):
             found += _of_place(design, place, target)
     return found
 
 
-def no_noise(design: QueryDesign[R], target: Target) -> AccountingError:
+def no_noise(design: QueryDesign[R], target: Target) -> UnmetTarget | TakesNoNoise:
     """Return why no randomizer of the query has noise that meets the target: none takes any, or it cannot be had."""
-    reasons = []
+    reasons: list[UnmetTarget | TakesNoNoise] = []
     mechanisms = [family.at(NOISE_LEVELS - 1).mechanism for family in design.families(design.sizes[0])]
     for place, mechanism in enumerate(mechanisms):
         if isinstance(mechanism, Imitated):
             try:
                 _of_place(design, place, target)
-            except AccountingError as error:
-                reasons.append(str(error))
+            except (UnmetTarget, TakesNoNoise) as error:
+                reasons.append(error)
     if reasons:
-        return AccountingError(f"noise is asked for, but it cannot be had: {'; '.join(reasons)}")
+        of = UnmetTarget if any(isinstance(each, UnmetTarget) for each in reasons) else TakesNoNoise
+        return of(f"noise is asked for, but it cannot be had: {'; '.join(map(str, reasons))}")
     kinds = " or ".join(dict.fromkeys(mechanism.kind for mechanism in mechanisms))
-    return AccountingError(
+    return TakesNoNoise(
         f"noise is asked for, but it works beside krr and hashed answers only, and the randomizer is {kinds}; use krr, "
         "or leave the noise out"
     )
@@ -168,7 +169,7 @@ def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibr
     needed = noise.shufflers * beside.expected_dummies
     if needed > MOST_NOISE:
         of = "" if noise.shufflers == 1 else f" of {noise.shufflers} shufflers"
-        raise AccountingError(
+        raise UnmetTarget(
             f"noise{of} beside {mechanism.kind} of {beside.symbols:,} symbols needs {needed:,} dummies on average, and "
             f"at most {MOST_NOISE:,} are sealed for a batch; ask for fewer answers, use uniform dummies, or leave the "
             "noise out"
@@ -184,7 +185,7 @@ def _beside(design: QueryDesign[R], place: int, size: int, target: Target) -> tu
     randomizer = within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
     mechanism = randomizer.mechanism
     if not isinstance(mechanism, Imitated):
-        raise AccountingError(f"{mechanism.kind} takes no noise of the shuffler; use krr")
+        raise TakesNoNoise(f"{mechanism.kind} takes no noise of the shuffler; use krr")
     return randomizer, mechanism
 
 
@@ -199,7 +200,7 @@ def within_cap(family: MechanismFamily[R], cap: float) -> R:
     """Return the family's least private randomizer whose local ε is at most `cap`."""
     low, high = 0, NOISE_LEVELS - 1
     if not is_within(family.at(high).mechanism, cap):
-        raise AccountingError(f"no randomizer has a local epsilon of at most {cap:g}; allow a larger epsilon_local")
+        raise UnmetTarget(f"no randomizer has a local epsilon of at most {cap:g}; allow a larger epsilon_local")
     while high - low > 1:
         middle = (low + high) // 2
         # A larger level is more private, so the levels within the cap are an upper interval.
@@ -221,7 +222,7 @@ def least_noise(
             the reports.
     """
     if not isinstance(randomizer, Imitated):
-        raise AccountingError(f"{randomizer.kind} takes no noise of the shuffler; use krr")
+        raise TakesNoNoise(f"{randomizer.kind} takes no noise of the shuffler; use krr")
     wanted, target = checked_epsilon(epsilon), checked_delta(delta)
     counted = checked_whole("rounds", rounds, 1, ROUNDS_LIMIT)
     return _least(randomizer, wanted, target, counted, checked_whole("lasting", lasting, 1, ROUNDS_LIMIT))
@@ -250,7 +251,7 @@ def _least_varied(law_of: Callable[[NoiseFamily], NoiseLaw | None], asked: str) 
     """Return the law of the least variance that a family has for what is asked."""
     found = [law for family in NOISE_FAMILIES if (law := law_of(family)) is not None]
     if not found:
-        raise AccountingError(
+        raise UnmetTarget(
             f"no noise with a reach of at most {REACH_LIMIT} meets {asked}; allow a larger epsilon or fewer rounds"
         )
     return min(found, key=lambda law: law.variance)

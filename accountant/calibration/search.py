@@ -10,7 +10,7 @@ from typing import Protocol
 from hubbub.accountant import bounds
 from hubbub.accountant.calibration import krr
 from hubbub.accountant.calibration.design import NOISE_LEVELS, MechanismFamily, R, Target, is_within
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, UnmetTarget
 from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism
 
 COARSE_STEPS = 64
@@ -87,7 +87,7 @@ def least(family: MechanismFamily[R], target: Target) -> R:
     """Return the randomizer of the least noise level found that meets the target, as the bound itself checked.
 
     Raises:
-        AccountingError: if no randomizer meets it.
+        UnmetTarget: if no randomizer meets it.
     """
     noise_level = search_of(family).precise(family, target)
     finest = step = max(1, noise_level // 1_000_000)
@@ -156,9 +156,9 @@ def _bisected(family: MechanismFamily[R], target: Target, steps: int, beaten: Be
     return high
 
 
-def impossible(target: Target) -> AccountingError:
+def impossible(target: Target) -> UnmetTarget:
     """Return the error for a target that no randomizer of a family meets."""
-    return AccountingError(
+    return UnmetTarget(
         f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be met by {target.hiding} reports; "
         "collect more reports or allow a larger epsilon"
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hubbub.accountant.certificate.batches import linked_part, local_sum, round_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import UnmetTarget
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
@@ -48,19 +48,19 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
     """Return only if a round at the minimum gives everyone the (ε, δ) and the ε_local that the task promises.
 
     Raises:
-        AccountingError: names the values reached and promised, and the setting to change.
+        UnmetTarget: names the values reached and promised, and the setting to change.
     """
     local = local_sum([one_round(mechanism) for mechanism in mechanisms])
     # "not ... <=" also refuses a promise of NaN: every comparison with NaN is false.
     if not local <= terms.epsilon_local:
-        raise AccountingError(
+        raise UnmetTarget(
             f"the queries' epsilon_local add up to {local:.6g}, but the cap is {terms.epsilon_local:g}; "
             "raise gamma, minimum_reports or the cap"
         )
     alone = tuple(round_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
     reached = compose_upper(alone, terms.delta)
     if not reached <= terms.epsilon:
-        raise AccountingError(
+        raise UnmetTarget(
             f"at minimum_reports = {terms.minimum_reports} a round is ({reached:.6g}, {terms.delta:g})-private, but "
             f"({terms.epsilon:g}, {terms.delta:g}) is promised; raise minimum_reports or gamma"
         )
@@ -70,7 +70,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
     # A ledger charges more for a first round only if that round pays for all rounds.
     reached = reached if charged == alone else compose_upper(charged, terms.delta)
     if reached > terms.epsilon_total:
-        raise AccountingError(
+        raise UnmetTarget(
             f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, but epsilon_total is "
             f"{terms.epsilon_total:g}: not even the first would be released; raise it, or lower epsilon"
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.errors import AccountingError, TakesNoNoise, shown
 from hubbub.accountant.mechanisms.exact_values import Fits, check_content
 from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import KRR
@@ -34,7 +34,7 @@ class WithNoise:
     ends have more mass than δ, and coarser otherwise. It changes no law, and is never written.
 
     Raises:
-        AccountingError: if the shuffler cannot imitate the reports of `randomizer` symbol by symbol.
+        TakesNoNoise: if the shuffler cannot imitate the reports of `randomizer` symbol by symbol.
     """
 
     kind: ClassVar[str] = "with-noise"
@@ -50,7 +50,7 @@ class WithNoise:
     def __post_init__(self) -> None:
         if type(self.randomizer) not in KINDS.values():
             kind = getattr(self.randomizer, "kind", shown(self.randomizer))
-            raise AccountingError(
+            raise TakesNoNoise(
                 f"noise of the shuffler beside {kind} is not proven: it cannot add reports of each symbol; use "
                 f"{' or '.join(KINDS)}, or leave the noise out"
             )

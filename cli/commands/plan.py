@@ -17,7 +17,7 @@ from hubbub.cli.progress import progress_bars
 if TYPE_CHECKING:
     from hubbub.accountant.spending.budget import BudgetForecast
     from hubbub.cli.tables.plan import Compared
-    from hubbub.planning.plan import Plan
+    from hubbub.planning.planned import Plan
     from hubbub.protos.task.task import Draft
 
 
@@ -118,7 +118,8 @@ def command(
         from hubbub.deploy.files import draft_in, naming
         from hubbub.deploy.pki.trusted_keys import shufflers_in
         from hubbub.planning.capacity import CapacityRequest
-        from hubbub.planning.plan import check_not_over, forecast_of
+        from hubbub.planning.plan import check_not_over
+        from hubbub.planning.planned import forecast_of
 
         asked = CapacityRequest.asked(capacity, peak, costs, core_hour, gigabyte_month)
         keys = trust or task.parent / "trust"
@@ -257,9 +258,8 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
     from hubbub.cli.tables.flooding import flood_document
     from hubbub.cli.tables.prefixes import steps_document
     from hubbub.cli.tables.randomizers import candidates_document
-    from hubbub.planning.comparison import best
-    from hubbub.planning.full_rounds import too_weak_when_full
-    from hubbub.planning.plan import candidates_of, expected_errors, expected_sums, steps_of
+    from hubbub.planning.comparison import best, candidates_of
+    from hubbub.planning.planned import expected_errors, expected_sums, steps_of, too_weak_when_full
     from hubbub.protos.task.task import largest_delta
 
     members: dict[str, object] = {

@@ -11,7 +11,7 @@ from rich.table import Table
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.flooding import NoiseInstead, Shield, floods_of, noise_instead, shield_of
-from hubbub.planning.plan import Plan
+from hubbub.planning.planned import Plan
 
 
 def flood_document(plan: Plan) -> dict[str, Any]:

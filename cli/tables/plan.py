@@ -31,10 +31,9 @@ from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.alternatives import Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
-from hubbub.planning.comparison import best
+from hubbub.planning.comparison import best, candidates_of
 from hubbub.planning.digits import PlannedSum
-from hubbub.planning.full_rounds import too_weak_when_full
-from hubbub.planning.plan import Plan, PlannedQuery, candidates_of, half_width, sent_by, steps_of, symbols_named
+from hubbub.planning.planned import Plan, PlannedQuery, half_width, sent_by, steps_of, symbols_named, too_weak_when_full
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.task.task import is_large
 from hubbub.queries.longitudinal.tree import SendingNodes

@@ -13,7 +13,7 @@ from hubbub.cli.tables.tables import print_table
 from hubbub.planning.alternatives import WHO, Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.digits import PlannedSum
-from hubbub.planning.plan import Plan
+from hubbub.planning.planned import Plan
 
 Found = Mapping[str, Sequence[Alternative]]
 """The alternatives of each query by its name."""

@@ -29,7 +29,8 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.deploy.operator.lookup import decoded
-from hubbub.planning.plan import Plan, plan
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import Plan
 from hubbub.planning.simulate.dataset import Dataset, truth_of
 from hubbub.planning.simulate.truth import query_document
 from hubbub.protos.errors import HubbubError, UsageError

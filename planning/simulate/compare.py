@@ -22,7 +22,7 @@ from scipy import special
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.errors import AccountingError
-from hubbub.planning.plan import randomizer_words
+from hubbub.planning.planned import randomizer_words
 from hubbub.planning.simulate.simulate import estimates_of, tally_of, tally_of_dummies, whole_round
 from hubbub.planning.simulate.truth import compare
 from hubbub.protos.errors import TaskError

@@ -16,7 +16,7 @@ from typing import Any
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.planning.digits import PlannedSum
-from hubbub.planning.plan import Plan, PlannedQuery, expected_errors, expected_sums
+from hubbub.planning.planned import Plan, PlannedQuery, expected_errors, expected_sums
 from hubbub.planning.simulate.dataset import Dataset, truth_of
 from hubbub.planning.simulate.truth import query_document, sum_compared
 from hubbub.protos.records.results import QueryResult, QueryState, SumResult

@@ -103,3 +103,28 @@ class _Ladders:
 
     def at(self, noise_level: int) -> Ladder:
         return Ladder(self.symbols, noise_level)
+
+
+@dataclass(frozen=True)
+class MuteLadder(Ladder):
+    """The same, in three families, with a law that states no dummy."""
+
+    kind: ClassVar[str] = "mute"
+
+    @property
+    def mechanism(self) -> Finite:
+        """The law of a report alone."""
+        return Finite(tuple(self._row(symbol) for symbol in range(self.symbols)))
+
+    @classmethod
+    def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
+        """Three families, which are alike: of so many, planning compares the errors first."""
+        return (_MuteLadders(symbols),) * 3
+
+
+@dataclass(frozen=True)
+class _MuteLadders:
+    symbols: int
+
+    def at(self, noise_level: int) -> MuteLadder:
+        return MuteLadder(self.symbols, noise_level)

@@ -8,7 +8,7 @@ from typing import Any
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
 from hubbub.accountant.mechanisms import KRR
-from hubbub.planning.plan import question_for
+from hubbub.planning.comparison import question_for
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR

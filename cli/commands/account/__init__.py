@@ -267,7 +267,7 @@ def calibrate(
         from hubbub.cli.tables.planned_errors import alternatives_document, print_alternatives
         from hubbub.deploy.errors import as_usage_error
         from hubbub.planning import comparison
-        from hubbub.planning.plan import question_for
+        from hubbub.planning.comparison import question_for
         from hubbub.protos.errors import UsageError
         from hubbub.queries.design import Design
         from hubbub.queries.errors import FieldError
@@ -327,8 +327,7 @@ def _compare(
 ) -> None:
     from hubbub.cli.tables.randomizers import candidates_document, print_candidates
     from hubbub.deploy.errors import as_usage_error
-    from hubbub.planning.comparison import best, compare_randomizers
-    from hubbub.planning.plan import counted_questions
+    from hubbub.planning.comparison import best, compare_randomizers, counted_questions
     from hubbub.queries.errors import FieldError
 
     with as_usage_error(FieldError):

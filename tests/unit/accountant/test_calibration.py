@@ -18,7 +18,7 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR
 from hubbub.accountant.pairs import Part
-from hubbub.planning.plan import question_for
+from hubbub.planning.comparison import question_for
 from hubbub.queries.design import Design
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.number import Number

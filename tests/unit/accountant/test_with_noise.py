@@ -30,7 +30,7 @@ from hubbub.accountant.mechanisms import (
 )
 from hubbub.accountant.pairs import Part, pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
-from hubbub.planning.plan import question_for
+from hubbub.planning.comparison import question_for
 from hubbub.queries.design import Design
 from hubbub.queries.questions.histogram import Histogram
 from support.queries import calibrate_histogram, histogram_design

@@ -12,7 +12,8 @@ from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.pairs import Part
 from hubbub.planning.alternatives import Alternative, alternatives_of, caps_of, compare, is_quick, steps_of
 from hubbub.planning.comparison import PrivacyTarget
-from hubbub.planning.plan import forecast_of, plan
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import forecast_of
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram

@@ -10,7 +10,7 @@ import pytest
 from hubbub.planning.by_error import USUAL_EPSILONS, ErrorsAtEpsilon, errors_by_epsilon, least_epsilon
 from hubbub.planning.plan import errors_by_epsilon as errors_of_plan
 from hubbub.planning.plan import plan
-from hubbub.protos.errors import TaskError
+from hubbub.protos.errors import TaskError, UnmetTask
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
@@ -113,7 +113,7 @@ def test_the_cap_that_would_do_is_named() -> None:
 def test_an_error_that_nothing_reaches_says_so() -> None:
     def useless(of: Draft) -> Mapping[str, float]:
         if of.privacy.epsilon > 50:
-            raise TaskError("cannot be planned")
+            raise UnmetTask("cannot be planned")
         return {"theme": float("nan")}
 
     with pytest.raises(TaskError, match="no single change reaches it: change several, or state a larger error"):
@@ -170,3 +170,13 @@ def test_an_error_that_is_none_is_refused_by_its_key(old: str, new: str, says: s
 def test_an_error_of_an_unknown_query_is_refused() -> None:
     with pytest.raises(TaskError, match="has an error for 'theem'; the queries are 'theme', 'minutes'"):
         plan(draft(1.0, theem=3.0))
+
+
+def test_an_error_that_no_epsilon_mends_ends_the_search_as_it_is() -> None:
+    def fails_below(draft: Draft) -> Mapping[str, float]:
+        if draft.privacy.epsilon < 2:
+            raise TaskError("the law is not read")
+        return {"theme": 1.0}
+
+    with pytest.raises(TaskError, match=r"^the law is not read$"):
+        least_epsilon(draft(2.0, theme=20.0), fails_below)

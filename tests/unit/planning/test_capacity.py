@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.planning.capacity import MEASURED, MIXED, Capacity, CapacityRequest, Costs, Prices, capacity_of, read_costs
-from hubbub.planning.plan import Plan, plan
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import Plan
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.transport.channels import SUBMISSION_OVERHEAD

@@ -12,7 +12,8 @@ import pytest
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.pairs import Part
 from hubbub.planning.digits import PlannedSum, enough_local
-from hubbub.planning.plan import Plan, PlannedQuery, expected_sums, forecast_of, half_width, plan
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import Plan, PlannedQuery, expected_sums, forecast_of, half_width
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.planning.simulate.simulate import simulate
 from hubbub.protos.errors import TaskError

@@ -15,7 +15,8 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.cli.tables.flooding import flood_document, print_flood
 from hubbub.planning.flooding import floods_of, shield_of
-from hubbub.planning.plan import Plan, plan
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import Plan
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.design import Design

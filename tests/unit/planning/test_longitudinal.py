@@ -20,7 +20,8 @@ from hubbub.cli.output import console
 from hubbub.cli.tables.plan import Compared, print_plan
 from hubbub.planning.longitudinal import StrategyTargets, candidates, chosen, compare_strategies
 from hubbub.planning.longitudinal_goals import Goal
-from hubbub.planning.plan import expected_errors, forecast_of, plan, randomizer_words
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import expected_errors, forecast_of, randomizer_words
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask, read_task

@@ -17,8 +17,10 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.init.folders import sample
-from hubbub.planning.plan import Plan, PlannedQuery, expected_errors, forecast_of, plan
-from hubbub.protos.errors import TaskError
+from hubbub.planning import plan as planning
+from hubbub.planning.plan import plan
+from hubbub.planning.planned import Plan, PlannedQuery, expected_errors, forecast_of
+from hubbub.protos.errors import TaskError, UnmetTask
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import Draft, Privacy, Schedule
@@ -30,6 +32,7 @@ from hubbub.queries.questions.question import Question, symbols_of
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import MAXIMUM_BITS, UnaryEncoding
 from hubbub.queries.registry import RANDOMIZERS
+from support.ladder_randomizer import MuteLadder
 from support.samples import FEW, START, Parties
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -373,3 +376,50 @@ def test_more_noise_of_a_chain_than_is_sealed_for_a_batch_is_refused_with_the_re
         plan(replace(asked, shufflers=8))
     with pytest.raises(TaskError, match="shufflers is 9"):
         plan(replace(asked, shufflers=9))
+
+
+# An error inside a search
+
+
+@pytest.mark.parametrize("stated", [(), (("theme", 30.0),)], ids=["none", "an error"])
+@pytest.mark.parametrize("families", [1, 2, 3])
+def test_dummies_beside_a_law_that_states_none_are_what_planning_tells(
+    monkeypatch: pytest.MonkeyPatch, families: int, stated: tuple[tuple[str, float], ...]
+) -> None:
+    """More reports or a larger ε would not help, so neither is asked for."""
+
+    def few(symbols: int) -> Any:
+        return every(symbols)[:families]
+
+    every = MuteLadder.families
+    monkeypatch.setattr(MuteLadder, "families", few)
+    monkeypatch.setitem(RANDOMIZERS, MuteLadder.kind, MuteLadder)  # type: ignore[arg-type]  # a mapping that is a dict
+    theme = Histogram("theme", ("a", "b", "c"), randomizer=MuteLadder.kind)
+    asked = replace(draft(1000, Privacy(1.0, 1e-6, 8.0, dummies=10), theme), errors=stated)
+    with pytest.raises(TaskError, match="does not define a dummy, but there are 10") as caught:
+        plan(asked)
+    assert "no randomizer was found at 1000 reports" in str(caught.value)
+    assert "more reports" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["_smallest_minimum", "_in_one_message", "_noise_for_all_rounds"])
+def test_a_search_of_planning_ends_at_an_error_that_other_numbers_do_not_mend(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    searches: dict[str, Callable[[], Any]] = {
+        "_smallest_minimum": lambda: planning._smallest_minimum(without_noise()),
+        "_in_one_message": lambda: planning._in_one_message(without_noise(), "carrier"),
+        "_noise_for_all_rounds": lambda: planning._noise_for_all_rounds(without_noise(), (), 1),
+    }
+
+    def raises(error: TaskError) -> None:
+        def planned(draft: Draft, reports: int) -> None:
+            raise error
+
+        monkeypatch.setattr(planning, "_plan_at", planned)
+
+    raises(TaskError("the law is not read"))
+    with pytest.raises(TaskError, match=r"^the law is not read$"):
+        searches[name]()
+    raises(UnmetTask("too few"))
+    assert searches[name]() in (None, float("inf"))

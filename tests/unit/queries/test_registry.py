@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,9 +27,11 @@ from hubbub.queries.questions.top import Top
 from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.registry import PLANNED, QUESTIONS, RANDOMIZERS, question_of, randomizer_of
 from hubbub.queries.texts.text import Text
+from support.ladder_randomizer import Ladder
 from support.queries import unary_query
 from support.samples import HALF, Parties, sample_task
 
@@ -45,6 +48,7 @@ UNARY_TASK = sample_task(
 )
 QUESTION_KINDS = " or ".join(f"'{kind}'" for kind in QUESTIONS)
 PLANNED_KINDS = " or ".join(f"'{kind}'" for kind in PLANNED)
+OURS: tuple[type[Randomizer], ...] = (KRandomizedResponse, UnaryEncoding, HashedResponse)
 RANDOMIZER_KINDS = " or ".join(f"'{kind}'" for kind in RANDOMIZERS)
 UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
 
@@ -79,6 +83,15 @@ def test_a_draft_is_told_that_planning_may_choose_too() -> None:
         read_question("query[0]", content)
 
 
+def test_a_contributed_randomizer_whose_mechanism_is_its_law_is_found_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONTRIBUTING allows it: a table of exact probabilities names no randomizer."""
+    monkeypatch.setitem(RANDOMIZERS, Ladder.kind, Ladder)  # type: ignore[arg-type]  # a mapping that is a dict
+    assert randomizer_of("t", Ladder.kind) is Ladder
+    query = Query(replace(CARRIER, randomizer=Ladder.kind), Ladder(3, HALF))  # type: ignore[arg-type]  # it has what the accountant needs
+    assert query.mechanism.content()["mechanism"] == "finite"
+    assert Query.read("query[0]", query.content()) == query
+
+
 def test_every_known_kind_is_found_by_its_own_word() -> None:
     assert {kind: question_of("t", kind) for kind in QUESTIONS} == {
         "histogram": Histogram,
@@ -90,16 +103,17 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "text": Text,
         "longitudinal": Longitudinal,
     }
-    ours = {"krr": KRandomizedResponse, "unary": UnaryEncoding, "hashed": HashedResponse}
+    ours: dict[str, type[Randomizer]] = {"krr": KRandomizedResponse, "unary": UnaryEncoding, "hashed": HashedResponse}
     # A contributed randomizer is one more.
     assert ours.items() <= {kind: randomizer_of("t", kind) for kind in RANDOMIZERS}.items()
     for kind, each in (*QUESTIONS.items(), *RANDOMIZERS.items()):
         assert each.kind == kind
 
 
-@pytest.mark.parametrize("kind", RANDOMIZERS)
-def test_a_class_derived_from_a_randomizer_is_read_as_its_own_for_type_checkers(kind: str) -> None:
-    assert RANDOMIZERS[kind].read.__annotations__["return"] == "Self"
+@pytest.mark.parametrize("randomizer", OURS, ids=lambda each: each.kind)
+def test_a_class_derived_from_a_randomizer_is_read_as_its_own_for_type_checkers(randomizer: type[Randomizer]) -> None:
+    """A contribution may be derived from one of these. It may itself state its own class."""
+    assert randomizer.read.__annotations__["return"] == "Self"
 
 
 def test_a_randomizer_s_kind_is_its_mechanism_s() -> None:

@@ -14,7 +14,7 @@ from hubbub.cli.commands.results import _check_lookups
 from hubbub.cli.tables.prefixes import print_steps, steps_document
 from hubbub.cli.tables.truth import print_query
 from hubbub.deploy.operator.prefixes import read_alphabet
-from hubbub.planning.plan import Plan, PlannedQuery, steps_of
+from hubbub.planning.planned import Plan, PlannedQuery, steps_of
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.planning.simulate.simulate import most_rounds, reports_drawn, simulate, whole_round
 from hubbub.protos.errors import TaskError, UsageError

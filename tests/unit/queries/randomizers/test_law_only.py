@@ -19,7 +19,7 @@ from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import read_mechanism
 from hubbub.accountant.rigorous.statement import claims
-from hubbub.planning.plan import randomizer_words
+from hubbub.planning.planned import randomizer_words
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.query import Query
