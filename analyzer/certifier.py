@@ -26,7 +26,7 @@ import structlog
 from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.attestation import check_attested
 from hubbub.analyzer.records import Past, ReceivedBatch, counted_of
-from hubbub.analyzer.store import AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import SignedDocument, canonical
 from hubbub.protos.identity.formats import CERTIFICATE

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from hubbub.analyzer.opening import LeftOut
 from hubbub.analyzer.progress import counted, progress_of
 from hubbub.analyzer.records import RoundProgress
-from hubbub.analyzer.store import AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import Tasks
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId

@@ -14,7 +14,7 @@ import structlog
 from hubbub.analyzer.attestation import attestation
 from hubbub.analyzer.opening import OpenedBatch, open_batch
 from hubbub.analyzer.records import ReceivedBatch, RoundProgress
-from hubbub.analyzer.store import AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import Tasks
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeySet, Role, behind

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.progress import Obstacles, missing, status_of
 from hubbub.analyzer.records import History, ReceivedBatch, counted_of
-from hubbub.analyzer.store import AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.protos.messages import IncidentReport
 from hubbub.protos.records.counts import Certified, CountsDiffer, check_counted, read_certified
 from hubbub.protos.records.results import (

@@ -16,8 +16,8 @@ from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import AnalyzerSettings
-from hubbub.analyzer.store import AnalyzerStore
-from hubbub.analyzer.store_factory import open_store
+from hubbub.analyzer.stores.factory import open_store
+from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
@@ -28,7 +28,7 @@ from hubbub.service.errors import damage_in
 from hubbub.service.ledger.release_chain import check_chains
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results

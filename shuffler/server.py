@@ -14,8 +14,8 @@ from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import CONTROL_SERVICE
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.observability.rounding import CountRounding
+from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions

@@ -55,7 +55,7 @@ def _kept(found: AnalyzerSettings) -> Kept:
     import asyncio
 
     from hubbub.analyzer.server import check_store
-    from hubbub.analyzer.store_factory import create_store, file_of, open_store
+    from hubbub.analyzer.stores.factory import create_store, file_of, open_store
     from hubbub.deploy.operator.health import shown_database
 
     def make(_folder: Path) -> Path:

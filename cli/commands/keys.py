@@ -231,7 +231,7 @@ def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRota
 def _show(keys: list[Key]) -> None:
     from rich.table import Table
 
-    from hubbub.cli.tables.tables import print_records
+    from hubbub.cli.tables.printing import print_records
 
     # Times and fingerprints are wider than most terminals: lines look the same in all.
     table = Table("kind", "name", "state", "since", "until", "fingerprint", title="keys")

@@ -132,7 +132,7 @@ def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | 
 def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
     """Check all certificates; print what is wrong, then what they state; return what is wrong."""
     from hubbub.cli.tables.history import document_of, epsilon_warnings, history_ladder, in_words, table_of
-    from hubbub.cli.tables.tables import print_table
+    from hubbub.cli.tables.printing import print_table
     from hubbub.verification.history import read_histories
 
     with progress_console().status("verifying") as status:

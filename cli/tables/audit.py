@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.deploy.audit.audit import Audit, AuditedAttack
 from hubbub.deploy.audit.inference import roc
 from hubbub.deploy.audit.noise import NoiseResult

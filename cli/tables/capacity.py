@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.planning.capacity import MONTH_DAYS, Capacity, Costs
 from hubbub.protos.sealing.suites import DEFAULT
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.planning.simulate.compare import (
     COVERAGE,
     FALSE_ALARM,

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.significant_digits import significant
-from hubbub.cli.tables.tables import print_table
 from hubbub.planning.flooding import NoiseInstead, Shield, floods_of, noise_instead, shield_of
 from hubbub.planning.planned import Plan
 

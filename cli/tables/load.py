@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.plots.plan import Axis, Panel, Plot, Series, scale_of
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.deploy.load.latency import LATE_SECONDS, StepResult
 
 _SHOWN = ("p50", "p99", "p99.9", "max")

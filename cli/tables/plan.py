@@ -25,10 +25,10 @@ from hubbub.cli.tables.planned_errors import (
     unstated_text,
 )
 from hubbub.cli.tables.prefixes import print_steps, steps_words
+from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.randomizers import meanings, print_candidates
 from hubbub.cli.tables.signed_task import promise_sentence
 from hubbub.cli.tables.significant_digits import significant
-from hubbub.cli.tables.tables import print_table
 from hubbub.planning.alternatives import Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.comparison import best, candidates_of

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
+from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.significant_digits import significant
-from hubbub.cli.tables.tables import print_table
 from hubbub.planning.alternatives import WHO, Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.digits import PlannedSum

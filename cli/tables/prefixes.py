@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP, PrefixStep
 from hubbub.queries.texts.lookup import FALSE_DISCOVERIES
 

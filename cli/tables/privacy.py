@@ -12,7 +12,7 @@ from rich.table import Table
 from hubbub.accountant.certificate.ladder import ladder
 from hubbub.accountant.numbers import exp_up
 from hubbub.cli.tables.ladder import ladder_lines
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 
 DIGITS = 4
 """Significant digits of the factor e^ε; it is rounded up, so it never promises more than was certified."""

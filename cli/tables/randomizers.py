@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.planning.comparison import RandomizerCandidate
 
 _MEANINGS = {

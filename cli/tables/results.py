@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.significant_digits import significant
-from hubbub.cli.tables.tables import print_table
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.records.results_document import result_rows, row_label
 from hubbub.queries.estimation.estimates import Estimate, Row

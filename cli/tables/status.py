@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_tables
+from hubbub.cli.tables.printing import print_tables
 from hubbub.deploy.operator.client import Overview
 from hubbub.protos.messages import IncidentReport, RoundStatus
 from hubbub.protos.records.results import AnalyzerRoundStatus

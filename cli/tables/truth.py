@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.results import fineness
 from hubbub.cli.tables.significant_digits import significant
-from hubbub.cli.tables.tables import print_table
 from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.records.results_document import row_label
 from hubbub.queries.estimation.estimates import BEGINNING

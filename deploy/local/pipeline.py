@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import grpc
 
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.analyzer import store_factory as analyzer_stores
+from hubbub.analyzer.stores import factory as analyzer_stores
 from hubbub.client import Device
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.init.hops import Hops, change

@@ -1,1 +1,1 @@
-"""The kinds of questions, one in each module."""
+"""The kinds of questions, one in each module; two kinds have folders: `queries/texts` and `queries/longitudinal`."""

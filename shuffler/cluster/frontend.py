@@ -13,8 +13,8 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import load_public
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.observability.metrics import IncidentCollector, Metrics
 from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
+from hubbub.service.observability.shared_metrics import IncidentCollector, Metrics
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates

@@ -17,7 +17,7 @@ from hubbub.protos.task.signed_task import SignedTask, not_named
 from hubbub.protos.task.task import Task
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery

@@ -1,6 +1,6 @@
 """Defines the store that a hop needs, as a protocol; `sqlite.py` implements it for one machine.
 
-The contract is that of the analyzer's store (`analyzer/store.py`): operations are durable, idempotent and one
+The contract is that of the analyzer's store (`analyzer/stores/protocol.py`): operations are durable, idempotent and one
 transaction each, and erased data is gone.
 """
 

@@ -25,7 +25,7 @@ from hubbub.protos.sealing.envelope import OuterOpener
 from hubbub.service.lifecycle import run
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from hubbub.service.observability.metrics import IncidentCollector, Metrics
+from hubbub.service.observability.shared_metrics import IncidentCollector, Metrics
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.processes.hardening import disable_core_dumps, end_with_parent
 from hubbub.service.rpc import ipc_messages

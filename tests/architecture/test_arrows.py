@@ -166,7 +166,7 @@ def test_accountant_package_itself_loads_nothing_until_a_public_name_is_asked_fo
         ("service", "hubbub.accountant.certificate.terms", True),
         ("service", "hubbub.accountant.certificate.statement.statement", False),
         ("service", "hubbub.accountant.bounds", False),
-        ("service", "hubbub.analyzer.store", False),
+        ("service", "hubbub.analyzer.stores.protocol", False),
         ("accountant", "hubbub.protos.task.task", False),
         ("deploy", "hubbub.analyzer.server", True),
         ("deploy", "hubbub.cli.output", False),

@@ -26,7 +26,7 @@ OPTIONAL = {
     "hubbub.accountant.rigorous": "rigorous",
     "hubbub.deploy.local.databases": "cluster",
     "hubbub.cli.plots.draw": "plots",
-    "hubbub.analyzer.postgres": "postgres",
+    "hubbub.analyzer.stores.postgres": "postgres",
     "hubbub.service.postgres": "postgres",
     "hubbub.shuffler.stores.postgres": "postgres",
     "hubbub.service.runtime.event_loop": "uvloop",

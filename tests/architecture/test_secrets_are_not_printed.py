@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import pytest
 
-from hubbub.analyzer.postgres.keyring import DeliverySecrets as AnalyzerSecrets
-from hubbub.analyzer.postgres.sealing import DeliveryCipher
+from hubbub.analyzer.stores.postgres.keyring import DeliverySecrets as AnalyzerSecrets
+from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
 from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrollment.credentials import Found
 from hubbub.client.fleet import _PreparedSubmission

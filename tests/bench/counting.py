@@ -23,7 +23,7 @@ from rows import Outcome, Row
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import psycopg
 from simulation.parties import named
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerSqlite
-from hubbub.analyzer.store import AnalyzerStore as AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerSqlite
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.sessions import shown
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopSqlite

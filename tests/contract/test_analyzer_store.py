@@ -1,4 +1,4 @@
-"""What every store of the analyzer promises (`hubbub.analyzer.store`)."""
+"""What every store of the analyzer promises (`hubbub.analyzer.stores.protocol`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full, refused
 from contract.implementations import ANALYZER_STORES, Implementation
 
-from hubbub.analyzer.store import AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Role

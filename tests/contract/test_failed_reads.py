@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.refusals import Reason, Refusal

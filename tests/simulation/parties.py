@@ -22,7 +22,7 @@ from hubbub.analyzer import server as analyzer_server
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.protos.sealing.suites import Suite
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.processes.opening_pool import OpeningPool

@@ -18,7 +18,7 @@ import pytest
 from simulation import disk
 from simulation.world import MINIMUM
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.errors import NoRound
 from hubbub.client.state.store import DONE, RoundRef, State
 from hubbub.protos.messages import RoundState

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.records import Past
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Ladder:
         return 1
 
     @classmethod
-    def read(cls, fields: Fields, symbols: int) -> Ladder:
+    def read(cls, fields: Fields, symbols: int) -> Self:
         return cls(symbols, fields.ratio("gamma", "choose one in between"))
 
     @classmethod

@@ -26,8 +26,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from hubbub.analyzer.postgres import store as analyzer
-from hubbub.analyzer.postgres.keyring import AnalyzerKeyring as AnalyzerKeyring
+from hubbub.analyzer.stores.postgres import store as analyzer
+from hubbub.analyzer.stores.postgres.keyring import AnalyzerKeyring as AnalyzerKeyring
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES, unpad
 from hubbub.shuffler.stores.postgres import ShufflerPostgresStore

@@ -15,7 +15,7 @@ from typing import Any
 
 from hubbub.accountant.spending.entry import LedgerEntry
 from hubbub.accountant.spending.ledger import Ledger
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.protos.identity.keys import Role
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hubbub.analyzer.postgres.store import AnalyzerPostgresStore as AnalyzerPostgres
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.postgres.store import AnalyzerPostgresStore as AnalyzerPostgres
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.state.enrollment import find_enrollments
 from hubbub.client.state.store import RoundRef, State
 from hubbub.client.state.successions import kept_successions

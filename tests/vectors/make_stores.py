@@ -34,7 +34,7 @@ sys.path.insert(0, str(TESTS))
 from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
-from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
+from hubbub.analyzer.stores.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
 from hubbub.client.privacy.ledger import ProvenLoss  # noqa: E402
 from hubbub.client.state.enrollment import take_tickets  # noqa: E402
 from hubbub.client.state.file import STATE  # noqa: E402

@@ -107,7 +107,7 @@ def _theorem(horizon: Horizon, found: Sequence[StrategyCandidate], reports: int)
 
 def _print(found: Sequence[StrategyCandidate], chosen: str | None, theorem: dict[str, Any]) -> None:
     from hubbub.accountant.numbers import round_up_significant
-    from hubbub.cli.tables.tables import print_table
+    from hubbub.cli.tables.printing import print_table
 
     table = Table(Column("strategy", no_wrap=True))
     for column in ("ε_local", "ε", "std. error, mean", "largest", "if all change"):

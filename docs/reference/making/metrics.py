@@ -19,7 +19,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.records.batch import LeftOut
 from hubbub.protos.records.results import AnalysisStage
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates

@@ -14,7 +14,7 @@ from hubbub.analyzer.certifier import Certifier, Statement
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.records import Past, ReceivedBatch, counted_of
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from unit.analyzer.conftest import SYMBOLS, Bench
 
-from hubbub.analyzer.sqlite.schema import FILE_NAME
+from hubbub.analyzer.stores.sqlite.schema import FILE_NAME
 from hubbub.protos.identity.documents import SignedDocument, canonical
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hubbub.analyzer.postgres import AnalyzerPostgresStore
-from hubbub.analyzer.postgres.keyring import AnalyzerKeyring
-from hubbub.analyzer.postgres.sealing import DeliveryCipher
+from hubbub.analyzer.stores.postgres import AnalyzerPostgresStore
+from hubbub.analyzer.stores.postgres.keyring import AnalyzerKeyring
+from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest

@@ -17,7 +17,7 @@ import pytest
 
 from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import AnalyzerSettings
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
 from hubbub.protos.errors import HubbubError, TaskError, Unreachable
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore
-from hubbub.analyzer.sqlite.schema import FILE_NAME
-from hubbub.analyzer.sqlite.tables import AnalyzerSqliteTables
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
+from hubbub.analyzer.stores.sqlite.schema import FILE_NAME
+from hubbub.analyzer.stores.sqlite.tables import AnalyzerSqliteTables
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signed_task import SignedTask

@@ -16,7 +16,7 @@ from rich.text import Text
 from hubbub.cli import output
 from hubbub.cli.output import Printer, program
 from hubbub.cli.progress import progress_bars
-from hubbub.cli.tables.tables import print_table
+from hubbub.cli.tables.printing import print_table
 from hubbub.deploy.operator import export
 from hubbub.deploy.operator.export import guard
 

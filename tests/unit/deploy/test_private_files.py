@@ -10,7 +10,7 @@ from stat import S_IMODE
 import pytest
 from typer.testing import CliRunner
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.cli.app import build
 from hubbub.client.state.file import close_state, open_state
 from hubbub.deploy.init.folders import Folder, initialise

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
-from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite.schema import LAYOUT as ANALYZER
 from hubbub.client.state.file import STATE
 from hubbub.client.state.store import State
 from hubbub.protos.errors import HubbubError

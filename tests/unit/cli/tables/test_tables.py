@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.tables import print_table, print_tables
+from hubbub.cli.tables.printing import print_table, print_tables
 
 
 def printed(width: int) -> str:

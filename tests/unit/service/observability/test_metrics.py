@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.observability.collectors import Ages
-from hubbub.service.observability.metrics import Disk, Metrics
+from hubbub.service.observability.shared_metrics import Disk, Metrics
 from hubbub.service.transport import metrics_port
 from hubbub.service.transport.metrics_port import CONNECTIONS, MetricsPort
 from support.metrics_scrape import Scraped, fetch

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hubbub.analyzer.server import check_store
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
 from hubbub.protos.errors import HubbubError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.cli.output import failures
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State

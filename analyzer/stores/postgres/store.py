@@ -20,10 +20,10 @@ from typing import TypeVar
 
 import psycopg
 
-from hubbub.analyzer.postgres.keyring import AnalyzerKeyring
-from hubbub.analyzer.postgres.tables import AnalyzerPostgresTables
 from hubbub.analyzer.records import Past, ReceivedBatch, RoundProgress
 from hubbub.analyzer.released_rounds import known, past
+from hubbub.analyzer.stores.postgres.keyring import AnalyzerKeyring
+from hubbub.analyzer.stores.postgres.tables import AnalyzerPostgresTables
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, Release
@@ -45,7 +45,7 @@ from hubbub.service.receiving.inbox import InboxOperations
 
 T = TypeVar("T")
 
-SCHEMA = Schema("hubbub_analyzer", "hubbub.analyzer.postgres")
+SCHEMA = Schema("hubbub_analyzer", "hubbub.analyzer.stores.postgres")
 """The name of the store's schema in a database, and the package with its migrations."""
 
 RETRY_SECONDS = 5.0

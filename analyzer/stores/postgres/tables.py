@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 
-from hubbub.analyzer.postgres.rounds import RoundQueries
 from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.analyzer.released_rounds import costs_no_more
+from hubbub.analyzer.stores.postgres.rounds import RoundQueries
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from hubbub.analyzer.records import Past, ReceivedBatch, RoundProgress
 from hubbub.analyzer.released_rounds import known, past
-from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
-from hubbub.analyzer.sqlite.tables import AnalyzerSqliteTables
+from hubbub.analyzer.stores.sqlite.schema import FILE_NAME, LAYOUT
+from hubbub.analyzer.stores.sqlite.tables import AnalyzerSqliteTables
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, Release

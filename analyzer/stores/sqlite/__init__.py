@@ -1,5 +1,5 @@
 """The store on SQLite: it needs no server, and what it acknowledged is synced to disk."""
 
-from hubbub.analyzer.sqlite.store import AnalyzerSqliteStore
+from hubbub.analyzer.stores.sqlite.store import AnalyzerSqliteStore
 
 __all__ = ["AnalyzerSqliteStore"]

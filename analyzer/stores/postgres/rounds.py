@@ -8,9 +8,9 @@ from typing import Any
 
 from psycopg import sql
 
-from hubbub.analyzer.postgres.keyring import AnalyzerKeyring, DeliverySecrets
-from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.analyzer.records import ReceivedBatch
+from hubbub.analyzer.stores.postgres.keyring import AnalyzerKeyring, DeliverySecrets
+from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from dataclasses import dataclass, field
 
-from hubbub.analyzer.postgres.sealing import DeliveryCipher
+from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile, RoundId
 from hubbub.service.postgres.sealing import SECRET_BYTES

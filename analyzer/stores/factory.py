@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.analyzer.sqlite import AnalyzerSqliteStore
-from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
-from hubbub.analyzer.store import AnalyzerStore
+from hubbub.analyzer.stores.protocol import AnalyzerStore
+from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
+from hubbub.analyzer.stores.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
@@ -29,7 +29,7 @@ def open_store(
     if not settings.store:
         return AnalyzerSqliteStore(settings.data, observe, incidents=incidents)
     with of_an_extra():
-        from hubbub.analyzer.postgres import AnalyzerPostgresStore
+        from hubbub.analyzer.stores.postgres import AnalyzerPostgresStore
 
     return AnalyzerPostgresStore.open(settings.data, settings.store, observe, incidents=incidents)
 
@@ -44,7 +44,7 @@ def create_store(settings: AnalyzerSettings) -> Path:
     if not settings.store:
         return AnalyzerSqliteStore.create(settings.data)
     with of_an_extra():
-        from hubbub.analyzer.postgres import AnalyzerPostgresStore
+        from hubbub.analyzer.stores.postgres import AnalyzerPostgresStore
 
     return AnalyzerPostgresStore.create(settings.data, settings.store)
 
@@ -58,7 +58,7 @@ def file_of(settings: AnalyzerSettings) -> tuple[str, Layout]:
     if not settings.store:
         return FILE_NAME, LAYOUT
     with of_an_extra():
-        from hubbub.analyzer.postgres.keyring import LAYOUT as KEYRING_LAYOUT
+        from hubbub.analyzer.stores.postgres.keyring import LAYOUT as KEYRING_LAYOUT
         from hubbub.service.postgres.keyring import FILE_NAME as KEYRING_FILE_NAME
 
     return KEYRING_FILE_NAME, KEYRING_LAYOUT
