@@ -281,6 +281,7 @@ def write_status(status: RoundStatus) -> control_pb2.RoundStatus:
         refusals=status.refusals,
         waiting_for=status.waiting_for,
         prepared=status.prepared,
+        step=status.step,
     )
 
 
@@ -298,6 +299,7 @@ def read_status(message: control_pb2.RoundStatus) -> RoundStatus:
         refusals=plain_counts(message.refusals),
         waiting_for=plain(message.waiting_for),
         prepared=message.prepared,
+        step=max(1, message.step),
     )
 
 

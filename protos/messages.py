@@ -127,6 +127,13 @@ class RoundStatus:
     waiting_for: str
     prepared: bool = False
     """Whether it is OPEN before its time: devices get its keys, and it takes no submissions yet."""
+    step: int = 1
+    """The step in which `submissions` are shown, rounded down; 1 if they are exact, as from the cut on."""
+
+    @property
+    def shown_submissions(self) -> str:
+        """The submissions for people: `0–99` if they are shown in steps of 100, else their number."""
+        return str(self.submissions) if self.step <= 1 else f"{self.submissions}–{self.submissions + self.step - 1}"
 
     @property
     def shown_state(self) -> str:

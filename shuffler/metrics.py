@@ -105,7 +105,7 @@ EXACT = frozenset(
         f"{PREFIX}_incidents",
         f"{PREFIX}_log_lines_lost_total",
         f"{PREFIX}_log_lines_waiting",
-        f"{PREFIX}_certificate_days_left",
+        f"{PREFIX}_certificate_remaining_seconds",
         f"{PREFIX}_build_info",
         f"{PREFIX}_leader",
         f"{PREFIX}_term",

@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Close a round now, if its task has close = "operator".
 
-    A round with fewer submissions than the task's minimum is not closed. Nor is a round that is closed already. The
-    exit status is then 1.
+    A round with fewer submissions than the task's minimum is not closed; the exit status is then 1. If the round is
+    closed already, the command says so and changes nothing; the exit status is 0.
 
     Example: hubbub close deployment/operator/operator.toml deployment/operator/task.json --round 0
     """
@@ -33,14 +33,17 @@ def command(
         from hubbub.deploy.files import signed_task_in
         from hubbub.deploy.operator.client import close_round, round_to_close
         from hubbub.deploy.settings import OperatorSettings
+        from hubbub.protos.messages import RoundStatus
         from hubbub.service.settings import load
 
         signed = signed_task_in(task)
         operator = load(settings, OperatorSettings, "operator")
-        number = asyncio.run(round_to_close(operator, signed.task, round_number, time.time()))
-        status = asyncio.run(close_round(operator, signed.task.id, number))
+        found = asyncio.run(round_to_close(operator, signed.task, round_number, time.time()))
+        is_closed = isinstance(found, RoundStatus)
+        status = found if is_closed else asyncio.run(close_round(operator, signed.task.id, found))
         if as_json:
             print_json(status_document(status))
         else:
-            line = f"round {status.round} is {status.shown_state} with {status.submissions} submissions"
-            console().print(line, markup=False)
+            state = f"{status.shown_state} with {status.submissions} submissions"
+            line = f"is closed already: it is {state}; nothing was changed" if is_closed else f"is {state}"
+            console().print(f"round {status.round} {line}", markup=False, soft_wrap=True)

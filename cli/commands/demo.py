@@ -317,18 +317,23 @@ def _forget_paths(document: dict[str, Any]) -> None:
 
 def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
     from hubbub.cli.tables.privacy import print_privacy, promise
-    from hubbub.cli.tables.truth import print_query
+    from hubbub.cli.tables.truth import print_query, print_series
 
     printer = console()
     for line in promise(document["rounds"][-1]["privacy"]):
         printer.print(line, markup=False, soft_wrap=True)
+    is_series = len(document["rounds"]) > 1 and all(
+        query.get("kind") == LONGITUDINAL for each in document["rounds"] for query in each["queries"]
+    )
     for each in document["rounds"]:
-        if len(document["rounds"]) > 1:
+        if len(document["rounds"]) > 1 and (explain or not is_series):
             printer.rule(f"round {each['round']}")
-        for query in each["queries"]:
+        for query in () if is_series else each["queries"]:
             print_query(printer, query, every)
         if explain:
             print_privacy(printer, each["privacy"])
+    if is_series:
+        print_series(printer, document["rounds"])
     for line in _explained(document) if explain else ():
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
@@ -339,6 +344,10 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, every: boo
         shown = document["rounds"][0]["queries"]
         printer.print(_looser_cap(shown, **document["looser_cap"]), markup=False, soft_wrap=True)
     printer.print(_next(document, out, explain, given), markup=False, soft_wrap=True)
+
+
+LONGITUDINAL = "longitudinal"
+"""The kind of questions that are asked over time."""
 
 
 def _explained(document: dict[str, Any]) -> tuple[str, str, str]:

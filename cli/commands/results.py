@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +61,10 @@ def command(
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="Show wider intervals: with a chance of 95 %, all are right at once.")
     ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Print all rounds of the task as one table, with when each began and ended."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print a round's estimates with standard errors and intervals.
@@ -73,6 +77,9 @@ def command(
     With --candidates, the texts that stand out of the noise are shown, at a false-discovery rate of 5 %. With
     --prefixes you need no list, if the task asks for texts by prefixes: beginnings that stand out in one round are
     continued in the next. A text that ends in … is the beginning of longer ones. Looking up texts costs no privacy.
+
+    With --all, every certified round of the task is in one table, and in one CSV or Parquet file; each row has when its
+    round began and ended. With --json each round is a file of results in the list `rounds`.
 
     Below the estimates stands who must be honest for which epsilon, as the round's certificate states it.
 
@@ -92,12 +99,17 @@ def command(
         _check_lookups(candidates, prefixes, alphabet)
         texts = None if candidates is None else read_candidates(candidates)
         operator = load(settings, OperatorSettings, "operator")
+        if every:
+            alone = {"--round": round_number is not None, "--wait": wait > 0, "--certificate": certificate is not None}
+            _check_alone({**alone, "--candidates": candidates is not None, "--prefixes": prefixes})
+            _show_all(operator, task, simultaneous, as_json, lambda rounds: _export(rounds, csv, guarded, parquet))
+            return
         results = _fetch(operator, task, round_number, wait)
         if texts is not None:
             results = decoded(results, texts)
         if prefixes:
             results = _discovered(operator, results, alphabet)
-        _export(results, csv, guarded, parquet)
+        _export([results], csv, guarded, parquet)
         if certificate is not None:
             save(certificate, results.certificate)
         if as_json:
@@ -121,16 +133,46 @@ def _print_ladder(results: RoundResults) -> None:
     console().print("as the certificate states; hubbub verify computes it again", markup=False)
 
 
-def _export(results: RoundResults, csv: Path | None, guarded: bool, parquet: Path | None) -> None:
+def _check_alone(given: Mapping[str, bool]) -> None:
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{option} is for one round, and --all shows all of them; leave one of the two out")
+
+
+def _show_all(
+    settings: OperatorSettings,
+    task: str | None,
+    simultaneous: bool,
+    as_json: bool,
+    export: Callable[[Sequence[RoundResults]], None],
+) -> None:
+    import asyncio
+
+    from hubbub.cli.tables.results import print_series
+    from hubbub.deploy.operator.wait import RoundFilter, results_of_all
+    from hubbub.protos.records.results_document import series_document
+
+    rounds = asyncio.run(results_of_all(settings, RoundFilter(task)))
+    _check(rounds)
+    export(rounds)
+    if as_json:
+        print_json(series_document(rounds))
+    else:
+        print_series(console(), rounds, simultaneous)
+        # The newest round's certificate states what everybody gave in all rounds so far.
+        _print_ladder(rounds[-1])
+
+
+def _export(rounds: Sequence[RoundResults], csv: Path | None, guarded: bool, parquet: Path | None) -> None:
     if csv is None and parquet is None:
         return
     # Loaded here, because only these two formats need pyarrow, which takes a moment to load.
     from hubbub.deploy.operator.export import write_csv, write_parquet
 
     if csv is not None:
-        write_csv(results, csv, guarded=guarded)
+        write_csv(csv, *rounds, guarded=guarded)
     if parquet is not None:
-        write_parquet(results, parquet)
+        write_parquet(parquet, *rounds)
 
 
 def _fetch(settings: OperatorSettings, task: str | None, round_number: int | None, wait: float) -> RoundResults:

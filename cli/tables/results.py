@@ -10,7 +10,7 @@ from rich.table import Table
 from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
-from hubbub.protos.records.results_document import result_rows, row_label
+from hubbub.protos.records.results_document import result_rows, round_times, row_label
 from hubbub.queries.estimation.estimates import Estimate, Row
 
 
@@ -42,6 +42,25 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
                 )
             for note in query.estimates.notes:
                 console.print(note, markup=False, soft_wrap=True)
+
+
+def print_series(console: Console, rounds: Sequence[RoundResults], simultaneous: bool = False) -> None:
+    """Print the results of all rounds of a task as one table, with when each round began and ended."""
+    every = [(each, result) for each in rounds for result in (*each.sums, *each.queries)]
+    table = Table("round", "begins", "ends", "query", "", title=f"task {rounds[0].id.task_name}", title_justify="left")
+    for column in ("estimate", "standard error", "95 %, all at once" if simultaneous else "95 % interval"):
+        table.add_column(column, justify="right")
+    for each, result in every:
+        times = round_times(each)
+        place = (str(each.id.round), times.get("round_begins", ""), times.get("round_ends", ""), result.name)
+        if result.estimates is None:
+            table.add_row(*place, "withheld", "", "", "")
+        for line in result_rows(result):
+            table.add_row(*place, line.label, *_cells(line.estimate, simultaneous))
+    print_table(console, table)
+    notes = dict.fromkeys(note for _each, result in every if result.estimates for note in result.estimates.notes)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
 
 
 def _print_sum(console: Console, result: SumResult, simultaneous: bool) -> None:

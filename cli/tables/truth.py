@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -56,6 +56,32 @@ def print_query(console: Console, document: Mapping[str, Any], every: bool = Fal
         console.print(f"{note}; the raw mean is {document['raw_mean']:.4g}", markup=False)
 
 
+def print_series(console: Console, rounds: Sequence[Mapping[str, Any]]) -> None:
+    """Print questions that were asked over time: each as one table with a row per round, and each note once.
+
+    `rounds` are the rounds' documents. The fit of all rounds comes after it, as the last round has it.
+    """
+    for place, last in enumerate(rounds[-1]["queries"]):
+        table = Table(title=f"{last['name']} in {len(rounds)} rounds", title_justify="left")
+        for column in ("round", "", "truth", "estimate", "standard error", "95 % interval"):
+            table.add_column(column, justify="left" if column in ("round", "") else "right")
+        notes = list(last.get("notes", ()))
+        for each in rounds:
+            document = each["queries"][place]
+            rows = [row for row in document["estimates"] if row["statistic"] != SMOOTHED]
+            for row in rows:
+                table.add_row(str(each["round"]), *_cells(row))
+            if not rows:
+                table.add_row(str(each["round"]), document["state"], "", "", "", "")
+        print_table(console, table)
+        fit = [row for row in last["estimates"] if row["statistic"] == SMOOTHED]
+        if fit:
+            name = f"{last['name']}, fitted to all rounds"
+            print_query(console, {**last, "name": name, "estimates": fit, "notes": ()})
+        for note in notes:
+            console.print(note, markup=False, soft_wrap=True)
+
+
 def _categories(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the rows of categories that have no order or groups of their own."""
     return [row for row in document["estimates"] if document.get("kind") in _UNORDERED and row["statistic"] == "count"]
@@ -104,6 +130,9 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     label = row_label(group, row["category"], row["statistic"], row.get("at"))
     return (label, truth, estimate, shown, f"{lower} … {upper}")
 
+
+SMOOTHED = "smoothed_count"
+"""The statistic of a count in an earlier round, fitted to all rounds."""
 
 _PEOPLE = frozenset({"count", "answered", BEGINNING})
 """Statistics that are numbers of people."""

@@ -373,8 +373,8 @@ def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[V
 def _save(results: RoundResults, out: Path) -> dict[str, str]:
     stem = out / f"results-{results.id.task_name}-{results.id.round}"
     paths = {"csv": stem.with_suffix(".csv"), "parquet": stem.with_suffix(".parquet")}
-    write_csv(results, paths["csv"])
-    write_parquet(results, paths["parquet"])
+    write_csv(paths["csv"], results)
+    write_parquet(paths["parquet"], results)
     return {kind: str(path) for kind, path in paths.items()}
 
 

@@ -75,20 +75,24 @@ async def manage_credentials(
     return await call_leader(settings, manage)
 
 
-async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:
+async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int | RoundStatus:
     """Return the round to close: the wanted one, or the only one that is open at `now`.
 
+    If it is closed already, its status is returned: the last one that is closed, if none is wanted and none is open.
+
     Raises:
-        HubbubError: if the wanted round is closed already, or none is open.
+        HubbubError: if none is open, and none is closed.
         UsageError: if several are open.
     """
     known = await call_leader(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
     rounds = {each.round: each for each in known}
+    closed = {number: each for number, each in rounds.items() if each.state is not RoundState.OPEN}
     if wanted is not None:
-        _check_open(task, rounds.get(wanted))
-        return wanted  # the shuffler reports every other fault
+        return closed.get(wanted, wanted)  # the shuffler reports every other fault
     # Rounds are prepared before they open, and are OPEN at the shuffler from then on.
     taking = [number for number, each in rounds.items() if each.state is RoundState.OPEN and began(task, number, now)]
+    if not taking and closed:
+        return closed[max(closed)]
     if not taking:
         states = ", ".join(_state(task, each, now) for each in known)
         raise HubbubError(f"no round of {task.name} is open: {states or 'none has begun'}")
@@ -107,12 +111,6 @@ def _state(task: Task, status: RoundStatus, now: float) -> str:
     if not began(task, status.round, now):
         return f"round {status.round} opens at {at(task.schedule.opens(status.round))}"
     return f"round {status.round} is {status.shown_state}"
-
-
-def _check_open(task: Task, status: RoundStatus | None) -> None:
-    if status is not None and status.state is not RoundState.OPEN:
-        what = f"it is {status.shown_state}, with {status.submissions} submissions"
-        raise HubbubError(f"round {status.round} of {task.name} is already closed: {what}; `hubbub status` shows more")
 
 
 async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:

@@ -1,4 +1,4 @@
-"""Exports a round's results as an Arrow table, as CSV and as Parquet."""
+"""Exports results of rounds as an Arrow table, as CSV and as Parquet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.protos.records.results_document import COLUMNS, table_rows
 _COUNTS = frozenset({"round", "reports", "valid"})
 _TEXTS = frozenset(
     {"task", "query", "kind", "category", "statistic", "unit", "state"}
-    | {"attribute", "group", "attribute_2", "group_2"}
+    | {"attribute", "group", "attribute_2", "group_2", "round_begins", "round_ends"}
 )
 _TRUTHS = frozenset({"significant"})
 
@@ -24,10 +24,10 @@ _FORMULA = r"^([=+\-@＝＋－＠'\t\r\n])"
 """Beginnings of texts that a spreadsheet may treat as a formula, or that look like guarded ones."""
 
 
-def as_table(results: RoundResults) -> pa.Table:
-    """Return a round's results as an Arrow table with the columns `COLUMNS`."""
+def as_table(*rounds: RoundResults) -> pa.Table:
+    """Return the results of rounds, one after the other, as an Arrow table with the columns `COLUMNS`."""
     schema = pa.schema([(name, _type(name)) for name in COLUMNS])
-    return pa.Table.from_pylist(table_rows(results), schema=schema)
+    return pa.Table.from_pylist([row for each in rounds for row in table_rows(each)], schema=schema)
 
 
 def _type(column: str) -> pa.DataType:
@@ -38,9 +38,9 @@ def _type(column: str) -> pa.DataType:
     return pa.string() if column in _TEXTS else pa.float64()
 
 
-def write_csv(results: RoundResults, path: Path, *, guarded: bool = True) -> None:
+def write_csv(path: Path, *rounds: RoundResults, guarded: bool = True) -> None:
     """Write the table as CSV, its texts guarded against being read as formulas; raises as `save` does."""
-    _write(csv.write_csv, guard(as_table(results)) if guarded else as_table(results), path)
+    _write(csv.write_csv, guard(as_table(*rounds)) if guarded else as_table(*rounds), path)
 
 
 def guard(table: pa.Table) -> pa.Table:
@@ -56,9 +56,9 @@ def guard(table: pa.Table) -> pa.Table:
     return table
 
 
-def write_parquet(results: RoundResults, path: Path) -> None:
+def write_parquet(path: Path, *rounds: RoundResults) -> None:
     """Write the table as Parquet; raises as `save` does."""
-    _write(parquet.write_table, as_table(results), path)
+    _write(parquet.write_table, as_table(*rounds), path)
 
 
 def _write(write: Callable[[pa.Table, pa.NativeFile], None], table: pa.Table, path: Path) -> None:

@@ -72,6 +72,20 @@ async def results_of(
             await pause(min(AGAIN_SECONDS, left))
 
 
+async def results_of_all(settings: OperatorSettings, wanted: RoundFilter) -> list[RoundResults]:
+    """Return the results of every certified round of the task that is asked for, in the order of rounds.
+
+    Raises:
+        UsageError: if several tasks match.
+        HubbubError: if no round is certified, saying what the rounds wait for.
+    """
+    found = [each for each in await list_results(settings) if wanted.is_of_task(each)]
+    if not found:
+        raise HubbubError(_nothing(await fetch_analyzer_statuses(settings), wanted, 0, None))
+    rounds = sorted(_of_one_task(found), key=lambda each: each.round)
+    return [await fetch_results(settings, each.task_id, each.round, 0) for each in rounds]
+
+
 def _passes(error: Refusal | Unreachable) -> bool:
     """Return whether an error may pass soon: the analyzer starts, restarts, or its disk is full."""
     if isinstance(error, Refusal):

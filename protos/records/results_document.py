@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.formats import RESULTS
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
+from hubbub.protos.task.schedule import at
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
 COLUMNS = (
@@ -17,7 +20,7 @@ COLUMNS = (
     *("lower", "upper", "consistent", "unit", "state"),
     *("reports", "valid", "clip_lower", "clip_upper", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"),
     *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
-    *("p_value", "significant"),
+    *("p_value", "significant", "round_begins", "round_ends"),
 )
 """Columns of the table, as formats-results.md describes them: one row per published number. A withheld query has one
 row without an estimate."""
@@ -151,12 +154,31 @@ def _known(members: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
+def series_document(rounds: Sequence[RoundResults]) -> dict[str, Any]:
+    """Return rounds of one task as one JSON document; each has its times, and is a file of results in itself."""
+    first = rounds[0].id
+    return {
+        "task": {"id": first.task_id.hex(), "name": first.task_name},
+        "rounds": [{**results_document(each), **round_times(each)} for each in rounds],
+    }
+
+
+def round_times(results: RoundResults) -> dict[str, str]:
+    """Return when a round began and ended, by the task in its certificate; nothing if that has no such task."""
+    try:
+        schedule = SignedTask.from_json(json.loads(results.certificate)["body"]["task"]).task.schedule
+    except (HubbubError, KeyError, TypeError, ValueError):
+        return {}
+    number = results.id.round
+    return {"round_begins": at(schedule.opens(number)), "round_ends": at(schedule.ends(number))}
+
+
 # Rows
 
 
 def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     """Return a round's results as rows with the members `COLUMNS`; None if a column does not apply."""
-    shared = {"task": results.id.task_name, "round": results.id.round}
+    shared = {"task": results.id.task_name, "round": results.id.round, **round_times(results)}
     # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
     body = json.loads(results.certificate)["body"]
     privacy = {query["name"]: query for query in body.get("queries", ())}

@@ -242,16 +242,19 @@ class RoundStatus(_message.Message):
     REFUSALS_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     PREPARED_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
     task_id: _builtins.bytes
     round: _builtins.int
     state: Global___RoundState.ValueType
     submissions: _builtins.int
-    """Submissions acknowledged."""
+    """Submissions acknowledged, rounded down to a multiple of `step`."""
     minimum_reports: _builtins.int
     waiting_for: _builtins.str
     """What the round waits for, in words."""
     prepared: _builtins.bool
     """Whether it is open before its time: devices get its keys, and it takes no submissions yet."""
+    step: _builtins.int
+    """The step in which submissions are shown now; 0 or 1 if they are exact."""
     @_builtins.property
     def refusals(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -265,10 +268,11 @@ class RoundStatus(_message.Message):
         refusals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         waiting_for: _builtins.str = ...,
         prepared: _builtins.bool = ...,
+        step: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["minimum_reports", b"minimum_reports", "prepared", b"prepared", "refusals", b"refusals", "round", b"round", "state", b"state", "submissions", b"submissions", "task_id", b"task_id", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["minimum_reports", b"minimum_reports", "prepared", b"prepared", "refusals", b"refusals", "round", b"round", "state", b"state", "step", b"step", "submissions", b"submissions", "task_id", b"task_id", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,6 +22,12 @@ BYTES = 65_536
 PROCESSOR_SECONDS = 0.1
 """Seconds of processor time that count as one submission: many times the cost of one."""
 
+OF_PROCESS = ("process_", "python_")
+"""Beginnings of the names of the library's own metrics."""
+
+ROUNDED = "Rounded down to steps, so that no single submission is seen (count_step)."
+"""What the HELP of such a metric says if it is rounded."""
+
 Exact = Callable[[str, Mapping[str, str]], bool]
 """Whether no submission changes the sample of this name and these labels, or its collector has rounded it."""
 
@@ -62,11 +68,19 @@ class RoundedRegistry(CollectorRegistry):
         return self
 
     def _rounded(self, family: Metric) -> Metric:
-        shown = Metric(family.name, family.documentation, family.type, family.unit)
+        shown = Metric(family.name, self._documented(family), family.type, family.unit)
         # The count of each histogram, by labels: its sum is rounded with it.
         times = {_labels(each): int(each.value) for each in family.samples if each.name == f"{family.name}_count"}
         shown.samples = [each._replace(value=self._value(each, times.get(_labels(each)))) for each in family.samples]
         return shown
+
+    def _documented(self, family: Metric) -> str:
+        """Return a metric's HELP; the library's own on the process does not know that its numbers are rounded."""
+        text = str(family.documentation)
+        if self._counts.step == 1 or not family.name.startswith(OF_PROCESS):
+            return text
+        is_rounded = any(not self._exact(each.name, each.labels) for each in family.samples)
+        return f"{text.rstrip('.')}. {ROUNDED}" if is_rounded else text
 
     def _value(self, sample: Sample, times: int | None) -> float:
         if self._counts.step == 1 or self._exact(sample.name, sample.labels):

@@ -117,15 +117,15 @@ class ReloadingCertificates(Collector):
     # How long they last
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the days left of each certificate."""
-        days = GaugeMetricFamily(
-            f"hubbub_{self._role}_certificate_days_left",
-            "Days for which the TLS certificates in use are still valid: the service's own, and the authority's.",
+        """Return for how long each certificate is still valid."""
+        remaining = GaugeMetricFamily(
+            f"hubbub_{self._role}_certificate_remaining_seconds",
+            "How long the TLS certificates in use are still valid: the service's own, and the authority's.",
             labels=["certificate"],
         )
         for name, certificate in self._found.items():
-            days.add_metric([name], certificate.days_left(self._clock()))
-        yield days
+            remaining.add_metric([name], certificate.not_after.timestamp() - self._clock())
+        yield remaining
 
     def warn(self) -> None:
         """Log which certificates expire soon, or have expired."""

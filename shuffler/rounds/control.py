@@ -140,6 +140,7 @@ class Control:
             refusals=refusals_of(shown_tally(self._counts, round_, tally)),
             waiting_for=f"{self._rounds.waiting_for(round_)}{self._reached(task, round_, held)}{full}",
             prepared=round_.state is RoundState.OPEN and self._clock() < taken_from(task.schedule, round_.number),
+            step=self._counts.step if round_.state is RoundState.OPEN else 1,
         )
 
     def _reached(self, task: Task, round_: Round, held: int) -> str:

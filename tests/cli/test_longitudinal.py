@@ -7,7 +7,9 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
@@ -120,9 +122,27 @@ async def exported(operator: Path, folder: Path) -> None:
     assert ran.status == 0, ran.err
     table = parquet.read_table(folder / "results.parquet")
     assert table.column_names == list(COLUMNS)
-    written = csv.read_csv(folder / "results.csv").to_pydict()
+    # As texts: a reader takes the times of rounds for times.
+    as_texts = csv.ConvertOptions(column_types={"round_begins": "string", "round_ends": "string"})
+    written = csv.read_csv(folder / "results.csv", convert_options=as_texts).to_pydict()
     for column, values in table.to_pydict().items():
         assert [value or None for value in values] == [value or None for value in written[column]], column
     of_one_attribute = {"attribute_2", "group_2"}
     empty = {name for name in table.column_names if table.column(name).null_count == len(table)}
     assert empty == of_one_attribute | {"unit"}
+    await every_round(operator, ran.json)
+
+
+async def every_round(operator: Path, alone: dict[str, Any]) -> None:
+    """All rounds are one document and one table; each has when it began and ended."""
+    ran = await run("results", operator / "operator.toml", "--all", "--json")
+    assert ran.status == 0, ran.err
+    (each,) = ran.json["rounds"]
+    times = [datetime.fromisoformat(each.pop(name)) for name in ("round_begins", "round_ends")]
+    assert (times[1] - times[0]).total_seconds() == 3600
+    assert each == alone
+    shown = await run("results", operator / "operator.toml", "--all")
+    assert "Each person" in shown.out or "ε" in shown.out
+    assert f"{times[0]:%Y-%m-%dT%H:%M:%SZ}" in shown.out
+    refused = await run("results", operator / "operator.toml", "--all", "--round", "0")
+    assert (refused.status, "--round is for one round" in refused.err) == (2, True)

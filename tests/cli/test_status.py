@@ -75,9 +75,8 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         assert after["incidents"] == {"shuffler": fine, "analyzer": fine}
         for words in ((), ("--round", "0")):
             again = await command("close", str(settings), task, *words)
-            assert (again.status, again.out) == (1, "")
-            assert "round 0" in again.err
-            assert "finished" in again.err
+            said = "round 0 is closed already: it is finished with 20 submissions; nothing was changed\n"
+            assert (again.status, again.out, again.err) == (0, said, "")
         assert [(each["state"], each["submissions"]) for each in after["rounds"]] == [("finished", 20)]
         (analyzer_status,) = after["analyzer_rounds"]
         assert (analyzer_status["task"], analyzer_status["state"], analyzer_status["waiting_for"]) == (

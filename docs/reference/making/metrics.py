@@ -36,7 +36,6 @@ _UNITS: tuple[tuple[str, str], ...] = (
     ("_seconds", "seconds"),
     ("_seconds_total", "seconds"),
     ("_bytes", "bytes"),
-    ("_days_left", "days"),
     ("_epsilon_spent", "ε"),
     ("_epsilon_budget", "ε"),
 )
@@ -87,7 +86,8 @@ _ROUNDED: Mapping[str, str] = MappingProxyType(
         "files": "Rounded down likewise; the seconds change with the count.",
         "bytes of the store, of its disk and of memory; processor time": "In steps of `count_step` times 64 KiB and "
         "0.1 s.",
-        "rounds, their ages and steps, ε, incidents, days of certificates": "As they are: no submission changes them.",
+        "rounds, their ages and steps, ε, incidents, how long certificates last": "As they are: no submission changes "
+        "them.",
     }
 )
 """What is shown rounded, and how."""

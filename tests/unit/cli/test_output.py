@@ -116,9 +116,9 @@ def test_the_csv_of_results_is_guarded_unless_told_otherwise(
     row: dict[str, Any] = dict.fromkeys(export.COLUMNS) | {"category": "=1+1", "estimate": -3.5, "lower": -7.0}
     monkeypatch.setattr(export, "table_rows", lambda _results: [row])
     if guarded:
-        export.write_csv(None, tmp_path / "results.csv")  # type: ignore[arg-type]
+        export.write_csv(tmp_path / "results.csv", None)  # type: ignore[arg-type]
     else:
-        export.write_csv(None, tmp_path / "results.csv", guarded=False)  # type: ignore[arg-type]
+        export.write_csv(tmp_path / "results.csv", None, guarded=False)  # type: ignore[arg-type]
     (read,) = csv.DictReader(io.StringIO((tmp_path / "results.csv").read_text(), newline=""))
     assert read["category"] == ("'=1+1" if guarded else "=1+1")
     assert (float(read["estimate"]), read["lower"][0]) == (-3.5, "-")

@@ -58,12 +58,12 @@ def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> N
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
 def test_a_failure_leaves_earlier_estimates(
-    write: Callable[[RoundResults, Path], None], results: RoundResults, tmp_path: Path
+    write: Callable[[Path, RoundResults], None], results: RoundResults, tmp_path: Path
 ) -> None:
     path = tmp_path / "estimates"
     path.write_bytes(b"before")
     with pytest.raises(NotWritten, match="free space"):
-        write(results, path)
+        write(path, results)
     assert path.read_bytes() == b"before"
 
 
@@ -97,10 +97,10 @@ def test_what_is_not_a_file_is_written_to_and_stays(results: RoundResults, tmp_p
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
     reader.start()
-    write_parquet(results, pipe)
+    write_parquet(pipe, results)
     reader.join()
     assert pipe.is_fifo()
-    write_parquet(results, tmp_path / "file")
+    write_parquet(tmp_path / "file", results)
     assert found == [(tmp_path / "file").read_bytes()]
 
 

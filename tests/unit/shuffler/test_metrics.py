@@ -120,8 +120,8 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
             credentials = await control.manage_credentials(CredentialAction.STATUS, [], DEADLINE)
             paths = ("/metrics", f"/metrics?name[]={SUBMISSIONS}&name[]=process_open_fds")
             scraped = [(await asyncio.to_thread(fetch, addresses["metrics"], path))[1] for path in paths]
-            # The days that certificates are still good for change with the time alone.
-            scraped = [re.sub(r"(days_left\{.*\}) .*", r"\1", text) for text in scraped]
+            # How long certificates are still good for changes with the time alone.
+            scraped = [re.sub(r"(remaining_seconds\{.*\}) .*", r"\1", text) for text in scraped]
             logs.flush()
             shown = (rounds, condition, credentials, str(refused.value), capfd.readouterr().err)
             return *scraped, *shown

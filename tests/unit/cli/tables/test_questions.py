@@ -117,7 +117,7 @@ def test_rows_have_columns_for_groups_points_bands_and_zero(results: RoundResult
 
 
 def test_csv_reads_back_with_truth_values_and_missing_errors(results: RoundResults, tmp_path: Path) -> None:
-    write_csv(results, tmp_path / "results.csv")
+    write_csv(tmp_path / "results.csv", results)
     read, table = csv.read_csv(tmp_path / "results.csv"), as_table(results)
     for column in ("significant", "at", "standard_error", "p_value"):
         assert read[column].to_pylist() == table[column].to_pylist()

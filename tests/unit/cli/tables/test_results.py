@@ -13,18 +13,21 @@ import pytest
 from pyarrow import csv, parquet
 from rich.console import Console
 
-from hubbub.cli.tables.truth import print_query
+from hubbub.cli.tables.results import print_series as print_all_rounds
+from hubbub.cli.tables.truth import print_query, print_series
 from hubbub.deploy.operator.export import as_table, write_csv, write_parquet
 from hubbub.planning.simulate.truth import compare, query_document
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
-from hubbub.protos.records.results_document import COLUMNS, result_rows, results_document, table_rows
+from hubbub.protos.records.results_document import COLUMNS, result_rows, results_document, series_document, table_rows
+from hubbub.protos.task.schedule import at
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.randomizer import Tally
 from support.estimate_rows import consistent, number
 from support.estimate_rows import counts as published
 from support.queries import krr_query
-from support.samples import QUERIES
+from support.samples import QUERIES, Parties, sample_task
+from support.samples import signed as sign
 from support.source_tree import ROOT
 
 
@@ -82,9 +85,9 @@ def test_there_is_one_row_per_number(results: RoundResults) -> None:
 
 def test_csv_and_parquet_read_back_as_the_table(results: RoundResults, tmp_path: Path) -> None:
     table = as_table(results)
-    write_parquet(results, tmp_path / "results.parquet")
+    write_parquet(tmp_path / "results.parquet", results)
     assert parquet.read_table(tmp_path / "results.parquet").equals(table)
-    write_csv(results, tmp_path / "results.csv")
+    write_csv(tmp_path / "results.csv", results)
     read = csv.read_csv(tmp_path / "results.csv")
     assert read.column_names == list(COLUMNS)
     assert read["estimate"].to_pylist() == table["estimate"].to_pylist()
@@ -182,7 +185,7 @@ def test_categories_that_pandas_takes_for_missing_survive_as_the_documentation_s
     result = QueryResult("kind", QueryState.PUBLISHED, 54, 54, {}, counted)
     only = RoundResults(RoundId(bytes(32), "flights", 3), (result,), b'{"body":{}}')
     path = tmp_path / "estimates.csv"
-    write_csv(only, path)
+    write_csv(path, only)
     text = (ROOT / "docs" / "reference" / "formats-results.md").read_text()
     (call,) = re.findall(r"pd\.read_csv\(.*\)", text)
     read = eval(call, {"pd": pd, "path": path})  # noqa: S307 - the documentation's own line
@@ -190,5 +193,52 @@ def test_categories_that_pandas_takes_for_missing_survive_as_the_documentation_s
     assert read["category"].isna().tolist() == [False] * 6 + [True]
     assert read["estimate"].dtype.kind in "if"
     assert read["consistent"].isna().tolist() == [False] * 6 + [True]
-    write_parquet(only, tmp_path / "estimates.parquet")
+    write_parquet(tmp_path / "estimates.parquet", only)
     assert list(pd.read_parquet(tmp_path / "estimates.parquet")["category"][:6]) == list(names)
+
+
+def test_rounds_are_one_table_with_their_times_and_each_note_once(results: RoundResults) -> None:
+    known = Parties.generate()
+    signed = sign(sample_task(known), known)
+    certificate = json.dumps({"body": {"task": json.loads(signed.encode())}, "signature": "00"}).encode()
+    noted = [
+        replace(query, estimates=query.estimates and replace(query.estimates, notes=("say it once",)))
+        for query in results.queries
+    ]
+    rounds = [
+        replace(results, id=replace(results.id, round=which), queries=tuple(noted), certificate=certificate)
+        for which in (0, 1)
+    ]
+    out = io.StringIO()
+    print_all_rounds(Console(file=out, width=200), rounds)
+    schedule = signed.task.schedule
+    for which in (0, 1):
+        row = next(line for line in out.getvalue().splitlines() if line.startswith(f"│ {which} "))
+        assert at(schedule.opens(which)) in row
+        assert at(schedule.ends(which)) in row
+    assert out.getvalue().count("say it once") == 1
+    assert out.getvalue().count("withheld") == 2
+    table = as_table(*rounds)
+    assert table.column("round").to_pylist() == sorted(table.column("round").to_pylist())
+    assert set(table.column("round_begins").to_pylist()) == {at(schedule.opens(which)) for which in (0, 1)}
+    document = series_document(rounds)
+    assert [each["round_ends"] for each in document["rounds"]] == [at(schedule.ends(which)) for which in (0, 1)]
+
+
+def test_a_series_of_the_demo_is_one_table_and_its_notes_are_said_once() -> None:
+    def row(statistic: str, category: str, value: float) -> dict[str, object]:
+        numbers = {"truth": value, "estimate": value, "standard_error": 1.0, "lower": value - 2, "upper": value + 2}
+        return {"statistic": statistic, "category": category, **numbers}
+
+    notes = ["one sentence", "another sentence"]
+    rounds = []
+    for which in range(16):
+        fits = [row("smoothed_count", f"round {each}", each) for each in range(which + 1)]
+        query = {"name": "late", "kind": "longitudinal", "state": "published", "notes": notes}
+        rounds.append({"round": which, "queries": [{**query, "estimates": [row("count", "yes", 40 + which), *fits]}]})
+    out = io.StringIO()
+    print_series(Console(file=out, width=100), rounds)
+    assert [out.getvalue().count(note) for note in notes] == [1, 1]
+    assert "late in 16 rounds" in out.getvalue()
+    first = out.getvalue().partition("fitted to all rounds")[0]
+    assert [str(40 + which) in first for which in range(16)] == [True] * 16

@@ -36,10 +36,12 @@ def tls(tmp_path: Path) -> TLS:
     return make_tls(tmp_path / "tls", "shuffler")["shuffler"]
 
 
-def days_left(certificates: ReloadingCertificates, name: str) -> float | None:
+def days_left(certificates: ReloadingCertificates, name: str) -> float:
     registry = CollectorRegistry()
     registry.register(certificates)
-    return registry.get_sample_value("hubbub_shuffler_certificate_days_left", {"certificate": name})
+    remaining = registry.get_sample_value("hubbub_shuffler_certificate_remaining_seconds", {"certificate": name})
+    assert remaining is not None
+    return remaining / 86_400
 
 
 def test_days_left_are_a_metric(tls: TLS, identity: Path) -> None:
