@@ -40,7 +40,7 @@ def command(
         operator = load(settings, OperatorSettings, "operator")
         found = asyncio.run(round_to_close(operator, signed.task, round_number, time.time()))
         is_closed = isinstance(found, RoundStatus)
-        status = found if is_closed else asyncio.run(close_round(operator, signed.task.id, found))
+        status = found if isinstance(found, RoundStatus) else asyncio.run(close_round(operator, signed.task.id, found))
         if as_json:
             print_json(status_document(status))
         else:
