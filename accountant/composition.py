@@ -41,6 +41,9 @@ from hubbub.accountant.pairs import (
 PAIR_ERROR = 4 * MASS_ERROR
 """Relative error of an atom's mass: three binomial masses, and the operations that combine them."""
 
+CLOSE, ROUGHLY = 1e-7, 1e-3
+"""How close both ends of a bisection are, relatively: of what is stated, and of what only says where to look."""
+
 TOLERANCE = 1e-9
 """Tilted mass that may be cut over a whole composition: about 1e-8 of δ."""
 
@@ -322,7 +325,8 @@ def _each_attacked(parts: Sequence[Part], grids: Sequence[LossGrid], delta: floa
     The parts are as the ε of the pairs on their grids, which are close to those of the bounds. A bound takes ten times
     as long as an attack.
     """
-    alone = [_one_epsilon(grid, delta) for grid in grids]
+    # However the limit is split, what the attacks refute is refuted, so these ε need not be precise.
+    alone = [_one_epsilon(grid, delta, ROUGHLY) for grid in grids]
     total = math.fsum(part.rounds * each for part, each in zip(parts, alone, strict=True))
     if not limit < total < math.inf:
         return False
@@ -337,14 +341,14 @@ def _alone(part: Part, delta: float) -> float:
     return epsilon_upper(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
 
 
-def _one_epsilon(grid: LossGrid, delta: float) -> float:
+def _one_epsilon(grid: LossGrid, delta: float, close: float = CLOSE) -> float:
     top = float(grid.losses[-1])
     if grid.delta(0.0) <= delta or top <= 0:
         return 0.0
     # Mass at an infinite loss is part of δ at every ε.
     if grid.infinite > delta:
         return math.inf
-    return _boundary(lambda epsilon: grid.delta(epsilon) <= delta, 0.0, top)[1]
+    return _boundary(lambda epsilon: grid.delta(epsilon) <= delta, 0.0, top, close)[1]
 
 
 def epsilon_local(parts: Sequence[Part]) -> float:
@@ -496,9 +500,9 @@ def _reached(grids: Sequence[tuple[LossGrid, int]], delta: float, limit: float) 
     return 0.0
 
 
-def _boundary(small: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Bisect between `low` (not small) and `high` (small) to a relative 1e-7; return both ends."""
-    while high - low > 1e-7 * high:
+def _boundary(small: Callable[[float], bool], low: float, high: float, close: float = CLOSE) -> tuple[float, float]:
+    """Bisect between `low` (not small) and `high` (small) until they are relatively `close`; return both ends."""
+    while high - low > close * high:
         middle = (low + high) / 2
         low, high = (low, middle) if small(middle) else (middle, high)
     return low, high

@@ -17,6 +17,7 @@ from hubbub.cli.progress import progress_bars
 if TYPE_CHECKING:
     from hubbub.accountant.spending.budget import BudgetForecast
     from hubbub.cli.tables.plan import Compared
+    from hubbub.planning.capacity import CapacityRequest
     from hubbub.planning.planned import Plan
     from hubbub.protos.task.task import Draft
 
@@ -113,15 +114,13 @@ def command(
     with failures(as_json):
         import time
 
-        from hubbub.cli.tables.capacity import print_capacity
         from hubbub.cli.tables.plan import print_plan
         from hubbub.deploy.files import draft_in, naming
         from hubbub.deploy.pki.trusted_keys import shufflers_in
-        from hubbub.planning.capacity import CapacityRequest
         from hubbub.planning.plan import check_not_over
         from hubbub.planning.planned import forecast_of
 
-        asked = CapacityRequest.asked(capacity, peak, costs, core_hour, gigabyte_month)
+        asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
         keys = trust or task.parent / "trust"
         # Every shuffler of the chain adds noise, so the errors depend on how many hops the task will name.
         draft = replace(_with_errors(draft_in(task), error or ()), shufflers=shufflers_in(keys))
@@ -143,10 +142,27 @@ def command(
             return
         print_plan(console(), planned, budget, more, explain)
         if asked is not None:
+            from hubbub.cli.tables.capacity import print_capacity
+
             print_capacity(console(), asked.of(planned), asked.costs, planned.draft.suite)
         if picture is not None:
             console().print(f"wrote {picture}", markup=False, soft_wrap=True)
         console().print(_next(task, out, explain, error or ()), markup=False, soft_wrap=True)
+
+
+def _capacity_asked(
+    capacity: float | None,
+    peak: float | None,
+    costs: Path | None,
+    core_hour: float | None,
+    gigabyte_month: float | None,
+) -> CapacityRequest | None:
+    if all(each is None for each in (capacity, peak, costs, core_hour, gigabyte_month)):
+        return None
+    # It imports what sends submissions, which nothing else here needs.
+    from hubbub.planning.capacity import CapacityRequest
+
+    return CapacityRequest.asked(capacity, peak, costs, core_hour, gigabyte_month)
 
 
 def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:

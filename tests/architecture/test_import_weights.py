@@ -128,3 +128,10 @@ def test_importing_a_package_alone_is_light(package: str) -> None:
 
 def test_the_check_itself_sees_a_heavy_library() -> None:
     assert heavy(loaded_by("scipy.special")) == {"numpy", "scipy"}
+
+
+def test_a_plan_loads_nothing_that_sends() -> None:
+    """Of what `hubbub plan` imports only --capacity needs gRPC, for the bytes of a call."""
+    loaded = loaded_by("hubbub.cli.commands.plan", "hubbub.cli.tables.plan", "hubbub.planning.plan")
+    assert "hubbub.planning.planned" in loaded
+    assert {name for name in loaded if name.startswith(("grpc", "hubbub.protos.transport.channels"))} == set()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import delta_upper, epsilon_bracket
+from hubbub.accountant.calibration import calibrate as calibration
 from hubbub.accountant.calibration.calibrate import calibrate, reports_for_error
 from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, Target, is_within
 from hubbub.accountant.calibration.least_error import best_size
@@ -21,6 +22,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.planning.comparison import question_for
 from hubbub.queries.design import Design
 from hubbub.queries.questions.distribution import Distribution
+from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily
@@ -279,3 +281,14 @@ def test_a_local_epsilon_is_compared_to_the_last_digit() -> None:
         local = mechanism.epsilon_local
         assert is_within(mechanism, local)
         assert not is_within(mechanism, nextafter(local, 0.0))
+
+
+def test_what_was_calibrated_is_not_calibrated_again() -> None:
+    """A plan, its alternatives and its noise ask for the same targets."""
+    design = Design(Histogram("theme", ("a", "b", "c")))
+    (once,) = calibrate([design], 1.0, 1e-6, 1234)
+    before = calibration._calibrated.cache_info()
+    (again,) = calibrate([design], 1.0, 1e-6, 1234)
+    after = calibration._calibrated.cache_info()
+    assert again is once
+    assert (after.hits, after.misses) == (before.hits + 1, before.misses)
