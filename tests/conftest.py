@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.thoroughness import EXHAUSTIVE, TIMES
+from support.thoroughness import EXHAUSTIVE, TIMES, left_out_of, usually
 
 pytest_plugins = ["support.cost"]
 
 # As the command line has it, and before numpy is loaded: tests run in as many processes as there are cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-EXAMPLES = 60 * TIMES
+EXAMPLES = usually(25, 60 * TIMES)
 
 settings.register_profile(
     "steady",
@@ -35,11 +35,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out exhaustive tests in a usual run, but those that are asked for by name."""
+    """Leave out of a usual run what `left_out_of` says, but for tests that are asked for by name."""
     _widen({item.function for item in items if isinstance(item, pytest.Function)})
     if EXHAUSTIVE or any("::" in each for each in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    left_out = left_out_of(items)
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
 

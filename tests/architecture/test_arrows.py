@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.source_tree import FOLDERS, MODULES, ROOT
+from support.source_tree import FOLDERS, MODULES, ROOT, parsed
 
 ARROWS = {
     "accountant": set(),
@@ -42,7 +42,7 @@ def module_name(path: Path) -> str:
 
 def imported(path: Path) -> Iterator[str]:
     """The full name of everything that a module imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -169,6 +169,7 @@ def installing(extra: str) -> str:
     return f"which is not installed: pip install 'hubbub[{extra}]', in a checkout pip install '.[{extra}]'"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_command_says_which_extra_it_needs(bare: Installed, name: str) -> None:
     done = bare.hubbub(name, *WORDS.get(name, ()))
@@ -177,6 +178,7 @@ def test_a_command_says_which_extra_it_needs(bare: Installed, name: str) -> None
     assert (done.returncode, done.stdout) == (FAILURE_STATUS.get(name, 1), "")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WORDS)
 def test_a_command_says_which_extra_it_needs_beside_the_command_line(cli: Installed, name: str) -> None:
     extra, words = NEEDS[name], WORDS[name]
@@ -207,6 +209,7 @@ def test_json_says_it_too(bare: Installed, cli: Installed) -> None:
         assert done.returncode == 1
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["", *NEEDS, "account epsilon", "account plot"])
 def test_help_needs_the_command_line_alone(cli: Installed, name: str) -> None:
     done = cli.hubbub(*name.split(), "--help")
@@ -227,6 +230,8 @@ def test_keys_and_folders_are_made_with_the_command_line_alone(cli: Installed, t
         assert made.returncode == 0, made.stderr
 
 
+# What the client needs is in the bare install: `test_the_bare_install_is_what_the_client_needs`.
+@pytest.mark.exhaustive
 async def test_a_device_submits_with_the_bare_install_and_with_the_command_line(
     bare: Installed, cli: Installed, tmp_path: Path
 ) -> None:

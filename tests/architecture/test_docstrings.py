@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from extensions.docstrings import ENTRY, SECTION
-from support.source_tree import MODULES, ROOT
+from support.source_tree import MODULES, ROOT, parsed
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -19,7 +19,7 @@ Methods = Sequence[tuple[ast.ClassDef, Function]]
 
 
 def methods(source: str) -> Methods:
-    classes = (found for found in ast.walk(ast.parse(source)) if isinstance(found, ast.ClassDef))
+    classes = (found for found in ast.walk(parsed(source)) if isinstance(found, ast.ClassDef))
     return [(owner, each) for owner in classes for each in owner.body if isinstance(each, Function)]
 
 
@@ -99,7 +99,7 @@ def test_the_check_itself_sees_silence_and_copies() -> None:
 def misplaced(source: str) -> list[str]:
     """Lines of sections of docstrings that begin as an entry does, and are none: they would be part of another's."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         lines = ((ast.get_docstring(node) or "") if documented else "").split("\n")
         for number, line in enumerate(lines):

@@ -14,7 +14,7 @@ import pytest
 from support.ended import opened_server, started_program
 from support.patience import PATIENCE, pause
 from support.postgres import remove_orphans
-from support.source_tree import ROOT
+from support.source_tree import ROOT, parsed
 
 TESTS = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "bench"]
 OWN = ROOT / "tests" / "support" / "ended.py"
@@ -41,7 +41,7 @@ def ends(*nodes: ast.stmt) -> bool:
 
 def left_by_a_failure(source: str) -> Iterator[int]:
     """The lines that start something which the failure of a test leaves."""
-    for node in ast.walk(ast.parse(source)) if any(each in source for each in BEGIN) else ():
+    for node in ast.walk(parsed(source)) if any(each in source for each in BEGIN) else ():
         if isinstance(node, ast.Call) and name_of(node) == "new_server":
             yield node.lineno
         if isinstance(node, ast.With) and any(name_of(item.context_expr) == "Popen" for item in node.items):

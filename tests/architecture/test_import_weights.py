@@ -121,6 +121,7 @@ def test_mechanisms_are_light() -> None:
     assert not any(name.startswith("hubbub.protos") for name in loaded)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("package", FOLDERS)
 def test_importing_a_package_alone_is_light(package: str) -> None:
     assert heavy(loaded_by(f"hubbub.{package}")) == set()

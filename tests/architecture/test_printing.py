@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.source_tree import MODULES, ROOT
+from support.source_tree import MODULES, ROOT, parsed
 
 ALLOWED = {
     "cli/output.py": {"Printer", "sys.stdout.write", "sys.stderr.write"},
@@ -65,7 +65,7 @@ def printing(tree: ast.AST) -> Iterator[str]:
 
 
 def found_in(path: Path) -> set[str]:
-    return set(printing(ast.parse(path.read_text())))
+    return set(printing(parsed(path.read_text())))
 
 
 def test_nothing_is_printed_around_the_one_place() -> None:
@@ -91,5 +91,5 @@ def test_services_and_clients_print_nothing_and_log_instead() -> None:
 
 def test_the_search_finds_what_prints() -> None:
     lines = ("print(1)", "Console()", "x.print(1, markup=True)", "sys.stdout.write('')", "Text.from_markup('[b]')")
-    assert [bool(set(printing(ast.parse(line)))) for line in lines] == [True] * 5
-    assert not set(printing(ast.parse("console().print('a', markup=False, soft_wrap=True)")))
+    assert [bool(set(printing(parsed(line)))) for line in lines] == [True] * 5
+    assert not set(printing(parsed("console().print('a', markup=False, soft_wrap=True)")))

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from hubbub.accountant.errors import needs_extra
 from hubbub.cli.registry import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
-from support.source_tree import MODULES, ROOT, name_of
+from support.source_tree import MODULES, ROOT, name_of, parsed
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOOLS = {"dev", "docs"}
@@ -53,9 +53,8 @@ def module_of(path: Path) -> str:
     return "hubbub." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-@cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return parsed(path.read_text())
 
 
 def nodes_that_run(node: ast.AST, called: bool) -> Iterator[ast.AST]:
@@ -219,7 +218,7 @@ def test_one_function_says_that_an_extra_is_missing() -> None:
     texts = {
         name_of(path): [
             node.value
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(parsed(path.read_text()))
             if isinstance(node, ast.Constant) and "pip install" in str(node.value) and "\n" not in str(node.value)
         ]
         for path in MODULES

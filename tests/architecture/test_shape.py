@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.source_tree import FOLDERS, MODULES, NAMES, ROOT, imported
+from support.source_tree import FOLDERS, MODULES, NAMES, ROOT, imported, parsed
 
 MODULE_LINES = 600
 """Fewest lines of a module that is too long."""
@@ -88,9 +88,7 @@ def test_functions_are_short() -> None:
 
 def long_functions(source: str) -> list[str]:
     """Functions whose statements need too many lines. A docstring is not counted: a command's is its `--help`."""
-    functions = (
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+    functions = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return [node.name for node in functions if (node.end_lineno or 0) - _first_line(node) >= FUNCTION_LINES]
 
 
@@ -132,7 +130,7 @@ def test_validity_is_never_checked_by_assert() -> None:
     """`python -O` removes assertions."""
     found = {
         str(path.relative_to(ROOT)): [
-            node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)
+            node.lineno for node in ast.walk(parsed(path.read_text())) if isinstance(node, ast.Assert)
         ]
         for path in MODULES
     }
@@ -152,7 +150,7 @@ def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
     """Names of classes of several modules, by these; one that is private to its module counts without its mark."""
     found: dict[str, list[str]] = defaultdict(list)
     for name, source in sources.items():
-        for node in ast.parse(source).body:
+        for node in parsed(source).body:
             if isinstance(node, ast.ClassDef):
                 found[node.name.lstrip("_")].append(name)
     return {name: modules for name, modules in found.items() if len(modules) > 1}

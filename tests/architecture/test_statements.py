@@ -3,14 +3,14 @@
 import ast
 import re
 
-from support.source_tree import MODULES, ROOT
+from support.source_tree import MODULES, ROOT, parsed
 
 NUMBERED = re.compile(r"\?\d")
 
 
 def numbered(source: str) -> list[int]:
     """The lines of strings that have a numbered parameter, such as ?1."""
-    strings = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    strings = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.Constant))
     return [node.lineno for node in strings if isinstance(node.value, str) and NUMBERED.search(node.value)]
 
 

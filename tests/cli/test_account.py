@@ -122,6 +122,7 @@ def test_people_get_a_table() -> None:
     assert all(float(told[name]) == float(f"{float(told[name]):.2g}") for name in ("numerical_slack", "seconds"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [

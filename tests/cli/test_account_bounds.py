@@ -68,6 +68,7 @@ def test_beside_noise_an_attack_without_it_says_that_noise_is_the_cause() -> Non
     assert "noise" not in found["2rr"]["why_not"], "an upper bound is that of the randomizer alone"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [CROWD, UNKNOWN, ("--mechanism", "gaussian", "--sigma", "5", *CROWD[6:])])
 def test_no_cause_says_to_ask_for_another_bound_as_all_are_asked(words: tuple[str, ...]) -> None:
     causes = {row["bound"]: row["why_not"] for row in rows(*words) if row["why_not"]}
@@ -77,6 +78,8 @@ def test_no_cause_says_to_ask_for_another_bound_as_all_are_asked(words: tuple[st
         assert causes["clones"].endswith("it needs a randomizer with a local ε")
 
 
+# tests/unit/accountant/test_catalogue.py has what rounds and an order add.
+@pytest.mark.exhaustive
 def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")
     assert {row["composition"] for row in found} == {None, "losses", "rdp", "advanced", "basic"}

@@ -44,6 +44,8 @@ def test_a_cap_on_the_local_epsilon_is_kept() -> None:
     assert {each["randomizer"] for each in applying} == {"hashed"}
 
 
+# tests/unit/planning/test_alternatives.py compares dummies, statistical/test_hashed.py has counts beside them.
+@pytest.mark.exhaustive
 def test_dummies_stand_beside_none() -> None:
     found = asked("--reports", "1000000", "--dummies", "2800000")
     assert {each["dummies"] for each in found["candidates"]} == {0, 2_800_000}

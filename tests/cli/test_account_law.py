@@ -85,6 +85,7 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
     assert answer("epsilon", "--law", path, *ASKED)["epsilon_upper"] == exact
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -54,6 +54,7 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
     assert asked["epsilon_upper"] == found[1]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -124,6 +124,7 @@ def test_the_parameter_is_taken_down_to_a_multiple_of_2_to_the_minus_32() -> Non
     assert hubbub("account", "epsilon", *words, "--noise", "geometric:0.99999999999999:4").status == 0
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("noise", "says"),
     [
@@ -189,6 +190,8 @@ def test_what_no_theorem_covers_is_refused() -> None:
     assert "subsampling is proven for kRR without dummies" in sampled.err
 
 
+# tests/unit/accountant/test_with_noise.py chooses between them, and the tests here print what is chosen.
+@pytest.mark.exhaustive
 def test_the_table_of_bounds_has_both_of_noise() -> None:
     for words, why in ((MANY, "one honest report"), ((*KRR_16, "--reports", "100"), "needs noise of the shuffler")):
         rows = {row["bound"]: row for row in answer("bounds", *words, *AT)["bounds"]}

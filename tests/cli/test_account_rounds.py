@@ -119,6 +119,8 @@ def test_the_dishonest_are_rounded_up() -> None:
         assert shared["delta_upper"] == alone["delta_upper"]
 
 
+# tests/property/accountant/test_dummies.py has what dummies help.
+@pytest.mark.exhaustive
 def test_dummies_help_and_take_the_known_attack_away() -> None:
     plain = account("epsilon", *CROWD, "--delta", "1e-6")
     aided = account("epsilon", *CROWD, "--delta", "1e-6", "--dummies", "500")

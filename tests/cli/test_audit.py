@@ -9,6 +9,7 @@ import pytest
 
 from hubbub.cli.main import main
 from support.cli import hubbub_here
+from support.thoroughness import EXHAUSTIVE, usually
 
 TASK = """
 [task]
@@ -84,16 +85,21 @@ def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixtu
 
 
 def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
-    """150 rounds at confidence 0.9999995: a right system is accused with probability 5e-7 at most."""
-    words = ("--rounds", "150", "--under-minimum", "0", "--confidence", "0.9999995")
+    """150 rounds at confidence 0.9999995: a right system is accused with probability 5e-7 at most.
+
+    A usual run has fewer rounds, in which it may be accused by chance.
+    """
+    rounds, confidence = usually(26, 150), 0.9999995 if EXHAUSTIVE else 0.9
+    words = ("--rounds", str(rounds), "--under-minimum", "0", "--confidence", str(confidence))
     ran = hubbub_here("audit", task, *words, "--out", tmp_path / "kept", "--plot", tmp_path / "audit.svg", "--json")
-    assert ran.status == 0, ran.err
     document = ran.json
-    assert document["consistent"] is True
-    assert document["epsilon_attained"] <= document["epsilon_certified"] < document["epsilon_visible"]
-    assert (document["rounds"], document["confidence"], document["participants"]) == (150, 0.9999995, 20)
-    assert document["attacks"][0]["opened"] == 150
-    assert (document["noise"], document["second_deliveries"]) == ([], 19)
+    accused = document["epsilon_attained"] > document["epsilon_certified"]
+    assert (ran.status, document["consistent"]) == (int(accused), not accused), ran.err
+    assert not (EXHAUSTIVE and accused)
+    assert document["epsilon_certified"] < document["epsilon_visible"]
+    assert (document["rounds"], document["confidence"], document["participants"]) == (rounds, confidence, 20)
+    assert document["attacks"][0]["opened"] == rounds
+    assert (document["noise"], document["second_deliveries"]) == ([], -(-rounds // 8))
     assert document["second_deliveries_that_differ"] == 0
     assert hubbub_here("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
     assert (tmp_path / "kept" / "logs" / "full" / "analyzer.log").is_file()

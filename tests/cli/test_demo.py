@@ -117,6 +117,8 @@ ROUNDS = 16 if EXHAUSTIVE else 6
 """Of a state that changes six times at most: in fewer rounds it could not."""
 
 
+# simulation/test_longitudinal.py follows states over rounds of real services.
+@pytest.mark.exhaustive
 def test_a_state_over_time_is_followed_through_all_rounds_of_one_budget(tmp_path: Path) -> None:
     picture, asked = tmp_path / "late.svg", () if EXHAUSTIVE else ("--rounds", str(ROUNDS))
     words = ("--task", "longitudinal", *asked, "--devices", "300", "--out", tmp_path / "kept")
@@ -146,6 +148,8 @@ def test_texts_that_nobody_listed_are_found_among_candidates(tmp_path: Path) -> 
     certificates_hold_and_fail_with_one_changed_byte(ran.json)
 
 
+# tests/unit/queries/questions/test_grouped.py and statistical/test_questions.py have groups and totals.
+@pytest.mark.exhaustive
 def test_groups_agree_with_their_totals(tmp_path: Path) -> None:
     ran = hubbub_here("demo", "--task", "groups", "--devices", "1500", "--out", tmp_path / "kept", "--json")
     assert ran.status == 0, ran.err
@@ -239,6 +243,7 @@ def test_demo_for_people_shows_truth_beside_estimates(trips: tuple[Path, Ran]) -
     assert "devices encode, randomize, seal, submit" in ran.err
 
 
+@pytest.mark.sampled("mtls")
 @pytest.mark.parametrize(
     ("words", "table_says", "verify_says"),
     [
@@ -287,7 +292,7 @@ def test_an_open_demo_must_say_which_share_is_honest_and_the_modes_are_the_tasks
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive), signal.SIGTERM])
 def test_demo_that_is_interrupted_stops_everything_and_keeps_logs(tmp_path: Path, number: signal.Signals) -> None:
     out, mark = tmp_path / "kept", f"HUBBUB_DEMO_TEST={tmp_path}"
-    command = ["env", mark, sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "15000", "--out", str(out)]
+    command = ["env", mark, sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "6000", "--out", str(out)]
     with started_program(command, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None
         while "seal" not in demo.stderr.readline():

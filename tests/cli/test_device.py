@@ -339,6 +339,7 @@ def test_every_program_of_the_pages_is_expected() -> None:
     assert [sum(words in program for program in PROGRAMS) for words in EXPECTED] == [1] * len(PROGRAMS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("program", "printed"),
     [(program, printed) for words, printed in EXPECTED.items() for program in PROGRAMS if words in program],

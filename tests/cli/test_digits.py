@@ -52,6 +52,7 @@ def test_plan_shows_the_sum_then_its_digits_and_what_is_given_up(tmp_path: Path)
     assert [each["name"] for each in document["queries"]] == document["sums"][0]["digits"] == rows[1:]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("cap", "noise", "message"),
     [
@@ -77,6 +78,8 @@ def data_in(folder: Path) -> Path:
     return path
 
 
+# test_tasks.py compares on a column, unit/planning/simulate/test_compare.py what each promises.
+@pytest.mark.exhaustive
 def test_simulate_compares_a_sum_by_digits_by_the_numbers_of_plan(tmp_path: Path) -> None:
     task = written(tmp_path)
     planned = hubbub_here("plan", task, "--compare", "--json").json["alternatives"]["delay"]

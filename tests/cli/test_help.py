@@ -28,6 +28,7 @@ def test_no_description_is_cut_in_a_narrow_terminal(words: tuple[str, ...], monk
     assert descriptions("40") == descriptions("200")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help_with_an_example(name: str) -> None:
     words = (name, "epsilon") if name == "account" else (name,)

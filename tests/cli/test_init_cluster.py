@@ -93,6 +93,7 @@ def test_what_is_secret_is_its_partys_alone(tmp_path: Path) -> None:
 STORE, OTHER = "postgresql://me@db.example/one", "postgresql://you@db.example/one"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -19,6 +19,8 @@ from support.cli import hubbub, hubbub_here
 ONE = ("--rate", "100", "--seconds", "1")
 
 
+# `test_workers_answer_a_load_that_starts_services` starts one too.
+@pytest.mark.exhaustive
 def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
     ran = hubbub_here("load", "--steps", "60,120", "--seconds", "1", "--plot", picture, "--json")
@@ -53,6 +55,7 @@ def test_a_crowd_thinks_between_its_answers() -> None:
     assert 5 <= step["acknowledged"] == step["devices"] == ran.json["held_by_shuffler"] <= 100
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("https", [False, True], ids=["gRPC", "HTTPS"])
 async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path, https: bool) -> None:
     needed = devices_for(LoadSchedule((LoadStep(100.0, 1.0),), per_call=10), 1)

@@ -207,8 +207,8 @@ def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkey
     for place, parameter in enumerate(leaf.parameters):
         if is_flag(parameter):
             continue
-        # Parameters take turns in a usual run: each has every fifth value, and the next one the next values.
-        for value in bad(leaf, parameter) if EXHAUSTIVE else bad(leaf, parameter)[place % 5 :: 5]:
+        # Parameters take turns in a usual run: each has every tenth value, and the next one the next values.
+        for value in bad(leaf, parameter) if EXHAUSTIVE else bad(leaf, parameter)[place % 10 :: 10]:
             words = [*given(leaf, parameter, value), "--json"]
             if leaf.name in RUN_SOMETHING:
                 words += ["--data", "missing"] if leaf.name == "demo" else []
@@ -235,6 +235,7 @@ class Unwritable(io.RawIOBase):
         """Stay open: what could not be written would be written again."""
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE], ids=["full", "reader left"])
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_what_cannot_be_printed_is_a_failure_that_says_so(
@@ -254,6 +255,7 @@ def test_what_cannot_be_printed_is_a_failure_that_says_so(
         assert messages.getvalue() == expected
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("columns", ["0", "1", "40"])
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_narrow_terminals_and_poor_encodings_get_their_text(
@@ -298,6 +300,7 @@ ODD_STARTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ODD_STARTS)
 def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: Path) -> None:
     script, status, says = ODD_STARTS[name]
@@ -322,6 +325,7 @@ main()
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "module",
     ["hubbub.cli.registry", "typer", "hubbub.cli.commands.plan", "hubbub.planning.plan", "scipy.special"],
@@ -369,6 +373,7 @@ def test_bad_use_is_2_and_failure_is_1_and_both_are_json(here: Path, monkeypatch
         assert list(document) == ["error"]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_h_is_help(leaf: Leaf, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status_of([*leaf.words, "-h"], monkeypatch) == status_of([*leaf.words, "--help"], monkeypatch)

@@ -51,6 +51,7 @@ def test_laws_of_one_round_meet_their_target(
     assert 0.99 * epsilon < epsilon_upper(mechanism, 1, delta, bound="noise") <= epsilon
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("categories", "target", "rounds", "noise", "deviation"), [c for c in CASES if c[2] > 1])
 def test_laws_of_many_rounds_meet_their_target(
     categories: int, target: str, rounds: int, noise: str, deviation: str

@@ -11,23 +11,26 @@ from support.thoroughness import EXHAUSTIVE
 
 
 def test_commands_of_planning_by_error_print_what_the_page_shows(tmp_path: Path) -> None:
-    """In a usual run all but other values of the same options, and an error that is out of reach."""
-    left_out = () if EXHAUSTIVE else ("heavier.toml", "weaker.toml", "capped.toml", "theme=4 ")
+    """In a usual run all but other values of the same options, and solving for an error: test_plan_by_error.py does."""
+    left_out = () if EXHAUSTIVE else ("heavier.toml", "weaker.toml", "larger.toml", "--error")
     script = [
         step for step in pages.steps("howto/plan-by-error") if not any(name in step.commands for name in left_out)
     ]
-    assert len(script) > 6
+    assert len(script) > 4
     printed = pages.run(script, tmp_path)
     for step, out in zip(script, printed, strict=True):
         assert pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
-    """All but the proof, which takes most of a minute: tests of `--rigorous` are elsewhere."""
+    """All but the proof, which takes most of a minute: tests of `--rigorous` are elsewhere.
+
+    With the program that is installed: other pages' commands are forked.
+    """
     shutil.copytree(ROOT / "docs" / "examples" / "trips", tmp_path, dirs_exist_ok=True)
     script = [step for step in pages.steps("howto/verify-as-an-outsider") if "--rigorous" not in step.commands]
     assert len(script) > 3
-    printed = pages.run(script, tmp_path)
+    printed = pages.run(script, tmp_path, from_nothing=True)
     for step, out in zip(script, printed, strict=True):
         assert pages.unlike(step.shown, out, exactly=True) == [], out
 

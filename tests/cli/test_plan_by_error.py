@@ -53,6 +53,8 @@ def test_plan_by_error_says_what_was_solved_and_what_stayed(task: Path) -> None:
     assert "no error is stated for other queries" not in ran.out
 
 
+# `test_plan_by_error_says_what_was_solved_and_what_stayed` says it of fewer.
+@pytest.mark.exhaustive
 def test_plan_by_error_says_what_becomes_of_the_queries_without_a_stated_error(task: Path) -> None:
     task.write_text(TASK + '[[query]]\nname = "delay"\nkind = "sum"\nlower = 0\nupper = 60\n')
     words = ("plan", task, "--error", "carrier=40", "--no-compare")
@@ -98,6 +100,7 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
     assert "dotted: stated" in drawn
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -15,6 +15,9 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
 from support.postgres import OwnServer, secrets_in
+from support.thoroughness import usually
+
+DEVICES = usually(40, 100)
 
 
 @pytest.fixture
@@ -30,12 +33,12 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
     address = server.with_password(tmp_path / "passwords")
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "passwords"))
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
-    draft = Draft("kiosks", schedule, 100, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
+    draft = Draft("kiosks", schedule, DEVICES, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
     async with LocalPipeline(draft, tmp_path / "pipeline", database=address) as running:
-        names = [f"device {number}" for number in range(100)]
+        names = [f"device {number}" for number in range(DEVICES)]
         for name in names:
             async with running.device(name) as device:
-                if name == names[75]:
+                if name == names[3 * DEVICES // 4]:
                     # Both services run on: what was acknowledged before is there after, and so is what waits meanwhile.
                     await asyncio.to_thread(server.crash)
                     waits = asyncio.create_task(device.submit({"theme": "dark"}))
@@ -43,10 +46,10 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
                     await waits
                 else:
                     await device.submit({"theme": "dark"})
-            if name == names[50]:
+            if name == names[DEVICES // 2]:
                 await running.kill(Role.SHUFFLER)
                 await running.start(Role.SHUFFLER)
-        assert [each.submissions for each in await running.status()] == [100]
+        assert [each.submissions for each in await running.status()] == [DEVICES]
         log = running.services[Role.SHUFFLER].log.read_text()
         assert log.count("the database does not answer") == log.count("the database answers again") == 1
         assert "Traceback" not in log

@@ -121,6 +121,8 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         assert "Traceback" not in none.err
 
 
+# test_readme.py and test_init_cluster.py rehearse, and wait for results.
+@pytest.mark.exhaustive
 async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_path: Path) -> None:
     async with LocalPipeline(DRAFT, tmp_path / "the pipeline") as pipeline:
         operator, client = operator_settings(pipeline), pipeline.folder.of("client") / "client.toml"

@@ -22,6 +22,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return kept / "certificate-flights-0.json"
 
 
+# tests/unit/verification/test_proof.py proves every number of a certificate.
+@pytest.mark.exhaustive
 def test_the_demos_certificate_is_proven(certificate: Path) -> None:
     ran = hubbub_here("verify", certificate, "--rigorous", "--json")
     assert ran.status == 0, ran.err

@@ -20,7 +20,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from support.thoroughness import EXHAUSTIVE
+from support.thoroughness import EXHAUSTIVE, spread
 
 S = TypeVar("S", bound=Any)
 Describe = Callable[[S], Awaitable[Any]]
@@ -65,22 +65,28 @@ async def changes(implementation: Implementation[S], folder: Path, story: Story[
     return points, within
 
 
-def chosen(points: Sequence[str]) -> Sequence[int]:
+FEW = 6
+"""Places at which a story is broken in a usual run where each is told to a database that other processes keep."""
+
+
+def chosen(points: Sequence[str], few: bool) -> Sequence[int]:
     """The places at which a story is broken: all in an exhaustive run; else the first, the last, and one of each name.
 
     What is there after a change is there before the next one, so of the moments after, only commits' have names then.
+    If there are to be few, they are spread over these.
     """
     if EXHAUSTIVE:
         return range(len(points))
     named = {point: place for place, point in enumerate(points) if point.startswith("before") or "COMMIT" in point}
-    return sorted({0, len(points) - 1, *named.values()})
+    places = sorted({0, len(points) - 1, *named.values()})
+    return spread(places, FEW) if few else places
 
 
 async def check_kills(implementation: Implementation[S], folder: Path, story: Story[S]) -> int:
     """Kill at changes, in an exhaustive run at every one; return how many there are."""
     described = await told(implementation, folder / "undisturbed", story)
     points, _ = await changes(implementation, folder / "watched", story)
-    places = chosen(points)
+    places = chosen(points, implementation.cut_off is not None)
     if implementation.cut_off is not None:
         for kills in places:
             assert await _killed(implementation, folder / f"killed{kills}", story, described, kills)
@@ -189,7 +195,7 @@ async def check_full_disk(implementation: Implementation[S], folder: Path, story
     described = await told(implementation, folder / "undisturbed", story)
     points, within = await changes(implementation, folder / "watched", story)
     before = [point for point in points[:within] if point.startswith("before")]
-    for failing in chosen(before):
+    for failing in chosen(before, implementation.cut_off is not None):
         assert await _with_failure(implementation, folder / f"full{failing}", story, described, failing)
     return len(before)
 

@@ -187,6 +187,8 @@ def agree(fleet: Fleet) -> None:
     shutil.copy(task, outside.files / "client" / "task.json")
 
 
+# The tests below have what the units allow, test_files.py what they start, simulation/test_pipeline.py rounds.
+@pytest.mark.exhaustive
 def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> None:
     run_the_pipeline(fleet)
 

@@ -59,6 +59,7 @@ def on_the_grid(grid: LossGrid) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([np.maximum(grid.masses * (1 - power * ratios), 0.0).sum() for power in POWERS])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("people", [1, 3, 6])
 @pytest.mark.parametrize("mechanism", ATTACKED, ids=repr)
 def test_both_curves_of_the_grid_are_below_the_data_sets_own(mechanism: AnyMechanism, people: int) -> None:
@@ -74,6 +75,7 @@ def test_both_curves_of_the_grid_are_below_the_data_sets_own(mechanism: AnyMecha
     assert np.all(found >= 0.95 * np.minimum(*ways) - 1e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("people", [1, 2])
 @pytest.mark.parametrize("mechanism", ATTACKED[2:], ids=repr)
 def test_two_rounds_of_the_attack_are_below_two_real_batches(mechanism: AnyMechanism, people: int) -> None:

@@ -80,6 +80,7 @@ def stated(name: str, dummies: int, share: float, valid: int = REPORTS, rounds: 
     return found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize(("dummies", "share"), [(0, 1.0), (2, 1.0), (1, 0.75)])
 def test_neither_number_is_below_the_truth_however_many_are_valid(name: str, dummies: int, share: float) -> None:
@@ -102,6 +103,7 @@ def test_what_is_certified_at_a_lie_is_below_the_truth_and_the_other_two_are_not
     assert exact_delta(name, 1, 0, lie[ALONE]) <= DELTA
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["krr 2", "krr 3", "finite", "unary"])
 @pytest.mark.parametrize("dummies", [0, 1])
 def test_over_two_rounds_neither_number_is_below_the_truth(name: str, dummies: int) -> None:

@@ -43,6 +43,7 @@ def divergence(p: Law, q: Law, epsilon: float) -> Fraction:
     return sum((max(mass - ratio * q[place], Fraction(0)) for place, mass in p.items()), Fraction(0))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("people", [1, 6])
 @pytest.mark.parametrize("gamma", GAMMAS, ids=str)
 def test_no_bound_is_below_an_attack(people: int, gamma: Fraction) -> None:

@@ -168,6 +168,7 @@ def test_long_sums_that_are_cut_stay_above_the_whole_sum(case: tuple[int, float,
     assert exact <= found <= exact * (1 + 1e-8)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("mechanism", "epsilon"),
     [
@@ -256,6 +257,7 @@ def true_rdp(mechanism: KRR, people: int, order: float) -> float:
 SMALL = [(KRR.from_local_epsilon(2, 0.4), 24), (KRR.from_local_epsilon(2, 2.0), 8), (KRR.from_local_epsilon(3, 1.0), 5)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mechanism", "people"), spread(SMALL, 2), ids=str)
 def test_no_formula_claims_less_than_the_truth_of_small_batches(mechanism: KRR, people: int) -> None:
     """The truth, over all inputs and both directions, at each formula's own ε: δ there is at most what was asked."""
@@ -282,6 +284,7 @@ def test_no_formula_claims_less_than_the_truth_of_small_batches(mechanism: KRR, 
     assert {"erlingsson", "girgis-upper-1", "girgis-upper-2", "erlingsson-rdp", "clones-rdp"} <= answered
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", [(200, 2, 1.0), (2000, 16, 2.0), (20_000, 3, 0.3), (10**6, 100, 5.0)])
 def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, int, float]) -> None:
     people, categories, local = case
@@ -303,6 +306,7 @@ def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, 
     assert answered >= usually(8, 12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", spread([1.2, 2, 3.5, 10, 64], 3))
 def test_renyi_formulas_enclose_what_exact_pairs_give(order: float) -> None:
     for people, local in ((1000, 1.0), (10**5, 0.3), (10**5, 2.0)):

@@ -106,6 +106,7 @@ def assert_covers(parts: list[Part], outcomes: list[tuple[Fraction, Fraction]], 
             assert compose(parts, float(exact)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("reports", "categories", "gamma", "rounds"),
     [(2, 3, "1/4", 2), (5, 3, "1/2", 2), (4, 3, "9/10", 3), (7, 4, "1/3", 2), (3, 10, "1/100", 3), (9, 3, "1/5", 2)],
@@ -128,6 +129,7 @@ def test_stronger_clone_rounds_cover_exact_delta() -> None:
     assert_covers([Part(mechanism, 8, 2)], outcomes, 2e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dummies", [1, 3])
 def test_dummies_cover_exact_delta(dummies: int) -> None:
     mechanism = KRR(3, Fraction(1, 3))

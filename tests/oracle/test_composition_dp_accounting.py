@@ -52,6 +52,7 @@ def test_krr_rounds_lie_between_the_library_s_ends(categories: int, rounds: int,
     assert ends[0] <= ours <= ends[1] * 1.001
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "part",
     [Part(KRR.from_local_epsilon(4, 2.0), 1000, 20), Part(Generic(1.0), 500, 20), Part(Generic(3.0), 5000, 2)],

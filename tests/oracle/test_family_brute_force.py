@@ -51,6 +51,7 @@ def worst(rounds: tuple[tuple[Pair, ...], ...], epsilon: float) -> Fraction:
 CASES = [(2, 3, 1.0), (3, 3, 0.5), (3, 2, 3.0), (4, 3, 2.0), (5, 2, 1.0), (8, 2, 0.2)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("share", spread([0.0, 0.15, 0.4, 0.8], 2))
 @pytest.mark.parametrize(("reports", "rounds", "epsilon_local"), CASES)
 def test_rounds_cover_every_strategy_and_hardly_more(
@@ -71,6 +72,7 @@ def test_dummies_are_fair_coins() -> None:
     assert truth <= Fraction(found) <= truth * Fraction(102, 100)
 
 
+@pytest.mark.sampled("order1", "order2", "order3", "order4")
 @pytest.mark.parametrize("order", [(0, 1, 0), (1, 0, 0), (0, 0, 1), (0, 1, 1), (1, 0, 1)])
 def test_rounds_of_two_queries_are_covered_in_any_order(order: tuple[int, ...]) -> None:
     mechanisms = KRR.from_local_epsilon(2, 1.0), KRR.from_local_epsilon(2, 2.0)
@@ -111,6 +113,7 @@ def test_more_rounds_than_are_played_at_once_are_composed_of_those() -> None:
     assert [times for _, times in two_rr_rounds(mechanism, 10**5, 0, 10, 40.0)] == [10]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("blocks", "groups"), [(1024, 32), (1024, 1), (3, 32), (2, 1)])
 @pytest.mark.parametrize(
     ("reports", "rounds", "epsilon_local", "dummies"), [(5, 2, 1.0, 0), (4, 3, 3.0, 0), (6, 2, 0.4, 1)]
@@ -138,6 +141,7 @@ def test_groups_of_blocks_cover_every_strategy(
             assert values[place] <= float(truth) * 1.03 + 1e-6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("reports", "epsilon_local", "hull", "truth"),
     [(130, 1.0, 1.3056, 1.30160), (250, 1.0, 0.9033, 0.90122), (1000, 4.0, 4.0995, 4.07577)],
@@ -153,6 +157,7 @@ def test_composed_bounds_of_many_are_near_the_worst_strategy(
     assert found.epsilon_upper < hull
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_the_attack_stays_below(delta: float) -> None:
     for reports, epsilon_local, rounds in [

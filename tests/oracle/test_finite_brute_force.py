@@ -94,6 +94,7 @@ def blanket_by_hand(mechanism: Finite, people: int, power: Fraction) -> Fraction
     return worst
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("seed", "inputs", "outputs", "spread"), CASES)
 def test_the_blanket_is_the_sum_of_its_lemma(seed: int, inputs: int, outputs: int, spread: int) -> None:
     mechanism = random_law(seed, inputs, outputs, spread)

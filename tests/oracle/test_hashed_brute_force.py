@@ -66,6 +66,7 @@ def bounds(mechanism: Hashed, people: int, dummies: int) -> list[float]:
     return [delta_bracket(mechanism, people, epsilon, dummies=dummies).delta_upper for epsilon in epsilons]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("gamma", [2**30, 2**31, 2**32 - 2**29])
 @pytest.mark.parametrize(("people", "dummies"), [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)])
 @pytest.mark.parametrize("family", [APART, ONCE, ALWAYS], ids=["apart", "once", "always"])

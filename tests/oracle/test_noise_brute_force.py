@@ -91,6 +91,7 @@ def joined(first: View, second: View) -> list[tuple[Fraction, Fraction]]:
     return [(p, q) for p, q in found.values()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -191,6 +192,7 @@ def test_the_second_round_may_be_chosen_by_what_the_first_showed() -> None:
         assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("noisy", [WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(3, Fraction(1, 5)), ONE)])
 @pytest.mark.parametrize("plain", [KRR(2, Fraction(1, 3)), KRR(3, Fraction(1, 4))])
 def test_noise_composes_with_a_plain_part_to_no_less_than_the_exact_divergence(noisy: WithNoise, plain: KRR) -> None:
@@ -214,6 +216,7 @@ def test_noise_composes_with_a_plain_part_to_no_less_than_the_exact_divergence(n
         assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("mechanism", "people"), [(WithNoise(KRR(2, Fraction(1, 3)), HALF), 3), (WithNoise(KRR(3, Fraction(1, 2)), ONE), 2)]
 )
@@ -287,6 +290,7 @@ def test_the_pair_by_its_definition_is_that_of_the_views() -> None:
     assert float(exact_pair_delta(wide, 0.4)) == pytest.approx(delta_bracket(wide, 1, 0.4).delta_upper, rel=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("law", GRID)
 @pytest.mark.parametrize("categories", [2, 3])
 def test_no_end_on_a_grid_is_on_the_wrong_side_of_the_exact_pair(categories: int, law: NoiseLaw) -> None:

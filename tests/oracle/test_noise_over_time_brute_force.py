@@ -128,6 +128,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", CASES)
 def test_units_beside_noise_cover_every_two_streams_if_everybody_else_is_known(mechanism: WithNoise) -> None:
     tree = mechanism.randomizer
@@ -145,6 +146,7 @@ def test_units_beside_noise_cover_every_two_streams_if_everybody_else_is_known(m
             assert compose(parts, float(worst)).epsilon_upper >= epsilon * (1 - 1e-9)
 
 
+@pytest.mark.sampled("mechanism0", "True")
 @pytest.mark.parametrize("mechanism", [nodes(2, 1, 2**31, 2**31, ONE), nodes(2, 2, 2**31, EVEN, ONE)])
 @pytest.mark.parametrize("lying", [False, True])
 def test_units_cover_every_two_streams_beside_two_others_honest_or_not(mechanism: WithNoise, lying: bool) -> None:
@@ -194,6 +196,7 @@ def played(mechanism: WithNoise, epsilon: float) -> Fraction:
     return 2 * value((), (), Fraction(1, 2))
 
 
+@pytest.mark.sampled("mechanism0", "mechanism1", "mechanism2")
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -70,6 +70,7 @@ def test_noise_alone_has_the_divergence_of_the_reference(
     assert is_reached(delta, delta_bracket(WithNoise(KRR(categories, NEARLY_PLAIN), law), 1, epsilon).delta_upper, 1e-9)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("categories", "ratio", "reach", "rounds", "epsilon", "delta"), COMPOSED)
 def test_composed_noise_has_the_divergence_of_the_reference(
     categories: int, ratio: str, reach: int, rounds: int, epsilon: float, delta: float

@@ -61,6 +61,7 @@ def certificate(terms: Terms, queries: Queries, rounds: int = 1, valid: int = 59
     return {**statement(terms, history), "round": rounds - 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", [NOISY, HASHED, TWO])
 @pytest.mark.parametrize("valid", [590, 400, 0])
 def test_a_statement_with_noise_holds_when_it_is_recomputed(mechanism: WithNoise, valid: int) -> None:
@@ -68,6 +69,7 @@ def test_a_statement_with_noise_holds_when_it_is_recomputed(mechanism: WithNoise
     check_statement(TERMS, queries, certificate(TERMS, queries, valid=valid))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("terms", spread([TERMS, replace(TERMS, horizon=3), replace(TERMS, honest_share=1.0)], 2))
 def test_a_statement_of_several_queries_and_rounds_holds(terms: Terms) -> None:
     content = certificate(terms, SEVERAL, rounds=2)

@@ -81,6 +81,7 @@ HISTOGRAMS: list[tuple[KRandomizedResponse, NoiseLaw, tuple[int, ...], int]] = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("randomizer", "noise", "answers", "shufflers"), HISTOGRAMS, ids=str)
 @pytest.mark.parametrize("weights", [(1, 0, 0, 0), (0, 1, 1, 0), (0, 1, 2, 3)], ids=str)
 def test_mean_and_variance_over_all_draws_are_those_stated(
@@ -121,6 +122,7 @@ def test_published_counts_are_these_and_state_this_variance(
             assert (row.estimate.standard_error or 0.0) ** 2 == pytest.approx(stated, rel=1e-12)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("counted_once")
 @pytest.mark.parametrize("optional", [False, True])
 def test_a_sum_over_all_draws_has_the_mean_and_variance_of_its_levels(optional: bool) -> None:

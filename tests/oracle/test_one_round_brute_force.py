@@ -120,6 +120,7 @@ def test_blanket_encloses_its_exact_value(categories: int, reports: int, epsilon
     assert_encloses(lower, upper, blanket_delta(mechanism, reports, epsilon), 1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("reports", "epsilon_local", "epsilon"), CASES)
 def test_attack_encloses_its_exact_value(reports: int, epsilon_local: float, epsilon: float) -> None:
     mechanism = KRR.from_local_epsilon(4, epsilon_local)
@@ -127,6 +128,7 @@ def test_attack_encloses_its_exact_value(reports: int, epsilon_local: float, eps
     assert_encloses(lower, upper, attack_delta(mechanism, reports, epsilon), 1e-9)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("epsilon_local", "share"), [(0.5, 0.3), (1.0, 0.6), (2.0, 0.9), (4.0, 0.97)])
 @pytest.mark.parametrize("reports", spread([2, 3, 4, 5, 6], 3))
 def test_no_attack_passes_the_worst_assignment_of_all_others(reports: int, epsilon_local: float, share: float) -> None:
@@ -188,6 +190,7 @@ def two_rr_delta(mechanism: KRR, zeros: int, ones: int, epsilon: float, dummies:
     return sum((max(Fraction(0), a - factor * b) for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dummies", [0, 4])
 @pytest.mark.parametrize(
     ("reports", "epsilon_local", "epsilon"), [*CASES, (1, 1.0, 0.3), (30, 4.0, 1.0), (40, 1.0, 0.05)]
@@ -271,6 +274,7 @@ def assert_covered(rows: list[Law], reports: int) -> None:
                 assert divergence(add_report(view, rows[a]), add_report(view, rows[b]), epsilon) <= limit
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reports", [2, 3, 4])
 @pytest.mark.parametrize("epsilon_local", [1.0, 3.0])
 def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_local: float, reports: int) -> None:
@@ -291,6 +295,7 @@ def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_l
         assert divergence(add_report(view, rows[0]), add_report(view, rows[1]), 0.3) <= Fraction(limit)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_stronger_clones_cover_random_randomizers(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -345,6 +350,7 @@ def _blanket_with_dummies(mechanism: KRR, reports: int, dummies: int, epsilon: f
     return total
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dummies", [1, 2, 7])
 @pytest.mark.parametrize(
     ("categories", "gamma", "reports"),

@@ -51,6 +51,7 @@ def worst_delta(laws: list[Law], reports: int, epsilon: float) -> Fraction:
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("categories", "reports"), [(2, 2), (2, 4), (3, 2), (3, 3)])
 @pytest.mark.parametrize(
     ("truthful", "other"),
@@ -104,6 +105,7 @@ def ratios(mechanism: Laplace | Gaussian, x: float, y: np.ndarray) -> tuple[np.n
     return np.exp((far**2 - (y - x) ** 2) / (2 * sigma**2)), blanket
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "mechanism", [Laplace(0.2), Laplace(1.0), Laplace(5.0), Gaussian(0.4), Gaussian(1.0), Gaussian(8.0)], ids=repr
 )
@@ -126,6 +128,7 @@ def test_no_two_answers_are_worse_than_the_ends(mechanism: Laplace | Gaussian, f
         assert np.all(curve(float(x), float(other)) <= worst * (1 + 1e-3) + 1e-9)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mechanism", "room"),
     [(Laplace(0.5), 5e-3), (Laplace(3.0), 5e-3), (Gaussian(3.0), 5e-3), (Gaussian(0.7), 0.07)],
@@ -214,6 +217,7 @@ COMPOSED: list[RAPPOR | Laplace] = [
 ]
 
 
+@pytest.mark.sampled("20-RAPPOR")
 @pytest.mark.parametrize("mechanism", COMPOSED, ids=repr)
 @pytest.mark.parametrize("reports", [20, 5000])
 def test_losses_laid_from_curves_bracket_the_one_round_bound(mechanism: RAPPOR | Laplace, reports: int) -> None:
@@ -246,6 +250,7 @@ def test_two_rounds_of_rappor_cover_the_product_of_real_batches() -> None:
         assert found.delta_lower <= float(truth) <= found.delta_upper
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", COMPOSED, ids=repr)
 def test_renyi_divergences_are_ordered_and_below_the_local_one(mechanism: RAPPOR | Laplace) -> None:
     upper, lower = rdp_upper(mechanism, 3000, 2.0), rdp_lower(mechanism, 3000, 2.0)
@@ -282,6 +287,7 @@ def poisson_pair(mechanism: KRR, people: int, rate: Fraction) -> tuple[dict[tupl
     return sides
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rate", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize(
     "mechanism", [KRR(3, Fraction(1, 2)), KRR(2, Fraction(1, 3)), KRR(4, Fraction(1, 5))], ids=repr
@@ -339,6 +345,7 @@ def test_taking_part_less_often_never_hurts() -> None:
 ANY: list[AnyMechanism] = [Laplace(2.0), RAPPOR.from_local_epsilon(6, 2.0), Gaussian(1.0)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", ANY, ids=repr)
 def test_more_reports_and_a_larger_delta_never_hurt(mechanism: AnyMechanism) -> None:
     found = [BOUNDS["blanket"].epsilon(mechanism, n, 1e-6).upper for n in (50, 5000)]

@@ -168,6 +168,7 @@ def test_what_the_proof_reveals_has_the_divergence_that_the_proof_computes(repor
             assert divergence(seen[0], seen[1], power) <= revealed <= stronger_clones(reports, ratio, power)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("ratio", "reports", "outputs", "draws"), [(3, 2, 2, 10), (4, 2, 3, 300), (2, 3, 2, 200), (5, 4, 2, 25)]
 )

@@ -93,6 +93,7 @@ def test_blanket_with_a_node_for_every_number_is_the_exact_value(
     assert_encloses(found, truth, Fraction(1, 10**20))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("nodes", [2, 3, 5, 8])
 @pytest.mark.parametrize("gamma", [Fraction(1, 9), Fraction(1, 2), 1 - Fraction(1, 2**32)])
 @pytest.mark.parametrize("epsilon_share", [0.0, 0.3, 0.9])

@@ -103,6 +103,7 @@ COMPOSED = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("parts", "delta"), COMPOSED)
 def test_what_the_fast_path_composes_is_proven_to_one_per_cent(parts: list[Part], delta: float) -> None:
     stated = round_up_significant(compose(tuple(parts), delta).epsilon_upper)

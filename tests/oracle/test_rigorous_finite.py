@@ -42,6 +42,7 @@ def exact_delta(mechanism: Finite, reports: int, epsilon: float) -> Fraction:
     return worst
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", [TERNARY, NEAR], ids=["all", "near"])
 @pytest.mark.parametrize(("reports", "share"), [(1, 0.4), (4, 0.05), (4, 0.8)])
 def test_small_batches_are_bounded_and_hardly_more(mechanism: Finite, reports: int, share: float) -> None:
@@ -53,6 +54,7 @@ def test_small_batches_are_bounded_and_hardly_more(mechanism: Finite, reports: i
         assert bool(found.upper <= ball(exact) * ball(Fraction(115, 100)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mechanism", [TERNARY, NEAR, SUBSETS, hadamard_response(50, Fraction(5))], ids=range(4))
 @pytest.mark.parametrize(("reports", "share"), [(30, 0.3), (10**6, 0.004), (10**9, 1e-4)])
 def test_the_fast_delta_is_never_above_what_balls_bound(mechanism: Finite, reports: int, share: float) -> None:
@@ -64,6 +66,7 @@ def test_the_fast_delta_is_never_above_what_balls_bound(mechanism: Finite, repor
         assert bool(found.upper < ball(Fraction(upper)) * ball(Fraction(11, 10)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mechanism", "reports", "dummies"),
     [(TERNARY, 1000, 0), (NEAR, 1000, 0), (TERNARY, 600, 400), (SUBSETS, 10**6, 0)],
@@ -86,6 +89,9 @@ def test_local_epsilons_are_those_of_neighbours() -> None:
     assert refuted.value.refuted
 
 
+# tests/oracle/test_rigorous_composition.py proves different rounds together, and the test above what is certified of
+# one.
+@pytest.mark.exhaustive
 def test_rounds_of_different_neighbours_are_proven_together() -> None:
     parts = [Part(NEAR, 100, 2), Part(TERNARY, 100, 1)]
     if EXHAUSTIVE:

@@ -72,6 +72,7 @@ def test_the_fast_delta_is_never_above_what_balls_bound(
         assert not bool(found.upper < ball(Fraction(lower)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mechanism", "reports", "dummies"), [(TWO, 1_000, 0), (OPTIMIZED, 150, 40), (SYMMETRIC, 100, 0)], ids=repr
 )

@@ -41,6 +41,7 @@ def test_no_upper_end_is_below_the_exact_divergence(
         assert compose_delta([Part(mechanism, people, dummies=dummies)], epsilon).delta_upper >= truth
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("people", "dummies"), [(2, 1), (500, 1500)])
 def test_a_dummy_counts_as_one_further_person_and_no_more(people: int, dummies: int) -> None:
     """In one round, and in the pair that composes: counted twice, a certificate would promise what is not so."""

@@ -420,6 +420,8 @@ async def test_what_one_service_forgets_with_all_its_digests_the_other_remembers
 # Successions that somebody made up
 
 
+# tests/unit/service/runtime/test_own_identities.py refuses them; devices and verifiers do so below.
+@pytest.mark.exhaustive
 async def test_no_service_starts_with_a_succession_that_somebody_made_up(
     deployment: ReleasedRounds, tmp_path: Path
 ) -> None:

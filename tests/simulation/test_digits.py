@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.operator.export import as_table
 from hubbub.protos.records.results import QueryState, RoundResults
@@ -32,6 +34,8 @@ def answers(device: int) -> dict[str, Value]:
     return {"delay": device % 150 - 40, "theme": "dark" if device % 3 else "light"}
 
 
+# tests/statistical/test_digits.py has its sums, and unit/verification/test_results.py its results made again.
+@pytest.mark.exhaustive
 async def test_a_sum_by_digits_is_answered_certified_published_and_verified(tmp_path: Path) -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator")
     privacy = Privacy(epsilon=4.0, delta=1e-4, epsilon_local=40.0)

@@ -29,6 +29,7 @@ def test_the_story_comes_to_every_point_of_enrolling_and_strangers_to_nothing() 
     assert set(simulation.model.held[0]) <= set(simulation.model.by_id)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("party", "point"), PLACES)
 def test_killed_wherever_devices_enroll_each_has_one_submission(party: str, point: str) -> None:
     simulation = run([ops.Kill(party, point), *STORY])
@@ -38,6 +39,7 @@ def test_killed_wherever_devices_enroll_each_has_one_submission(party: str, poin
     assert tickets["ticket_redeemed"] == tickets["bad_ticket"] == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_happens_to_enrolled_devices_services_and_model_agree(seed: int) -> None:
     simulation = run(ops.from_seed(seed, 40), seed)

@@ -29,8 +29,10 @@ from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
+from support.patience import pause
+from support.thoroughness import usually
 
-DEVICES = 100
+DEVICES, OPENED = usually(40, 100), usually(15, 40)
 CALL_SECONDS = 30.0
 
 
@@ -100,6 +102,7 @@ class Pair:
         log = self.services[which].log
         while (await asyncio.to_thread(log.read_text)).count("a standby has everything") < times:
             assert self.services[which].pid is not None
+            await pause()
 
     async def stands_by(self, which: int) -> None:
         """Return once one that was replaced says so."""
@@ -111,7 +114,8 @@ class Pair:
                 except Refusal as refusal:
                     refused = refusal.reason
                 except Unreachable:
-                    continue  # its port is being opened
+                    pass  # its port is being opened
+                await pause()
         assert refused is Reason.NOT_READY
 
 
@@ -125,12 +129,12 @@ async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped
             await pair.start(0)
             second = asyncio.create_task(pair.start(1))
             await pair.follows(0, 1)
-            await pair.submit(0, names[:40])
+            await pair.submit(0, names[:OPENED])
             # Killed while the round is open: the standby has its keys, and holds on.
             await pair.services[0].kill()
             await second
-            assert await pair.held(1) == 40
-            await pair.submit(1, names[40:80])
+            assert await pair.held(1) == OPENED
+            await pair.submit(1, names[OPENED : 2 * OPENED])
             first = asyncio.create_task(pair.start(0))
             await pair.follows(1, 1)
             # Stopped: the server frees its lock. Woken, it is fenced, and stands by.
@@ -138,8 +142,8 @@ async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped
             assert pid is not None
             os.kill(pid, signal.SIGSTOP)
             await first
-            assert await pair.held(0) == 80
-            await pair.submit(0, names[80:])
+            assert await pair.held(0) == 2 * OPENED
+            await pair.submit(0, names[2 * OPENED :])
             os.kill(pid, signal.SIGCONT)
             await pair.stands_by(1)
             # Nobody is answered by what it had started.
@@ -153,6 +157,7 @@ async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped
                 state = RoundState.CUT
                 while state is RoundState.CUT:
                     state = (await ControlCaller(channel).get_status(None, CALL_SECONDS))[0].state
+                    await pause()
                 assert state is RoundState.MIXED
             await pair.services[0].kill()
             await pipeline.start(Role.ANALYZER)

@@ -38,9 +38,10 @@ from support.flooding import KNOWN, flood
 from support.patience import PATIENCE
 from support.queries import krr_query
 from support.samples import MOST, changed
+from support.thoroughness import EXHAUSTIVE, usually
 
 ANSWERS = ("never", "once", "often")
-QUERIES, ROUNDS = 4, 26
+QUERIES, ROUNDS = 4, usually(6, 26)
 GUESSES = QUERIES * ROUNDS
 REPORTS = 150
 GAMMA, DELTA = Fraction(1, 8), 0.05
@@ -220,7 +221,9 @@ def test_noise_keeps_a_flooded_open_round_at_what_its_certificate_states_of_anyb
     stated = [verify(each.results.certificate, Pins()).content["queries"] for each in rounds]
     worth = max(query[ALONE] for queries in stated for query in queries)
     assert worth < 0.6
-    assert shown(most_hits(worth)) > 1 - 1e-7
+    # As many as would show a false one; a few show one that is false by far.
+    assert not EXHAUSTIVE or shown(most_hits(worth)) > 1 - 1e-7
+    assert most_hits(worth) < GUESSES
     assert hits(WITH_NOISE, rounds) <= most_hits(worth)
     # The sum of the noise is drawn anew for each batch, and the shuffler signs it.
     assert len({query["dummies"] for queries in stated for query in queries}) > QUERIES

@@ -19,7 +19,7 @@ from simulation.devices import MISDEEDS
 from simulation.world import Simulation, simulate
 
 from support.samples import Parties
-from support.thoroughness import spread, thinned
+from support.thoroughness import spread, thinned, usually
 
 PARTIES = Parties.generate()
 MEMORY = Path("/dev/shm")  # noqa: S108 - nothing here has to outlive the test
@@ -70,6 +70,7 @@ def test_without_faults_everyone_is_acknowledged_and_counted() -> None:
     assert (len(simulation.model.held[0]), simulation.model.answers) == (9, {"receipt": 9})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("batch", range(8))
 def test_whatever_happens_services_and_model_agree(batch: int) -> None:
     runs = [replay(seed, 40) for seed in range(8 * batch, 8 * batch + 8)]
@@ -90,7 +91,7 @@ def operations(draw: st.DrawFn) -> ops.Operation:
 
 
 @given(st.lists(operations(), min_size=5, max_size=40))
-@settings(max_examples=30)
+@settings(max_examples=usually(8, 30))
 def test_no_list_of_operations_makes_services_and_model_disagree(happening: list[ops.Operation]) -> None:
     assert run(happening).shuffler.reached["after COMMIT"] > 0
 
@@ -112,6 +113,7 @@ def test_the_story_comes_to_every_point_and_no_write_or_call_is_without_one() ->
         assert set(reached) - set(named) - starting == set()
 
 
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize(("party", "point"), PLACES)
 def test_killed_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str, point: str) -> None:
     simulation = run([ops.Kill(party, point), *STORY])
@@ -119,7 +121,7 @@ def test_killed_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str
     assert len(simulation.model.held[0]) >= 8
 
 
-@pytest.mark.parametrize(("party", "point"), thinned(PLACES, 20))
+@pytest.mark.parametrize(("party", "point"), thinned(PLACES, 6))
 def test_killed_at_any_time_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str, point: str) -> None:
     # Services start before the first operation: what they come to until then is not counted.
     times = run([ops.Kill(party, point, 10**6), *STORY]).everybody[party].passed

@@ -56,6 +56,8 @@ async def sent_in_x25519(pipeline: LocalPipeline) -> Refusal:
     return caught.value
 
 
+# tests/cli/test_demo.py has a round in that suite, tests/unit/protos/sealing every layer.
+@pytest.mark.exhaustive
 async def test_every_layer_is_sealed_and_opened_in_the_task_s_suite(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         task = pipeline.task.task

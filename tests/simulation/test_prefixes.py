@@ -57,6 +57,8 @@ def operator(pipeline: LocalPipeline, path: Path) -> Path:
     return path
 
 
+# tests/unit/deploy/operator/test_prefixes.py finds them over rounds, and test_demo.py in a round of services.
+@pytest.mark.exhaustive
 async def test_texts_that_nobody_listed_are_found_over_rounds_of_real_services(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
         rounds = []

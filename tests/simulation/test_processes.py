@@ -152,7 +152,7 @@ async def test_killed_before_or_after_any_write_sync_or_send_everyone_counts_onc
 ) -> None:
     async with pipeline(tmp_path / "pipeline") as running:
         deaths = []
-        for number, point in enumerate(spread(POINTS[role], 2)):
+        for number, point in enumerate(spread(POINTS[role], 1)):
             settings = disk.environment(library, data(running, role), tmp_path / "log", DISK_KILL=point)
             with contextlib.suppress(ServiceError):
                 await restart(running, role, settings)
@@ -283,6 +283,8 @@ async def test_a_drain_on_sigterm_loses_nothing(tmp_path: Path) -> None:
         assert "Traceback" not in (running.logs / "shuffler.log").read_text()
 
 
+# test_pipeline.py and test_network_partitions.py restart them and part them.
+@pytest.mark.exhaustive
 async def test_services_find_each_other_again_in_whatever_order_they_restart(tmp_path: Path) -> None:
     async with pipeline(tmp_path / "pipeline") as running:
         orders = [

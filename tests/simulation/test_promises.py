@@ -52,6 +52,7 @@ def test_promise_1_acknowledged_means_kept(point: str) -> None:
     assert len(simulation.model.held[0]) == ops.DEVICES
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "fault",
     [

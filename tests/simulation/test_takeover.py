@@ -131,7 +131,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication, "POLL_SECONDS", 0.01)
 
 
-@pytest.mark.parametrize(("make", "each"), [(a_life, usually(15, 5)), (an_enrollment, usually(12, 4))])
+@pytest.mark.parametrize(("make", "each"), [(a_life, usually(35, 5)), (an_enrollment, usually(28, 4))])
 async def test_whoever_followed_goes_on_wherever_the_leader_was_killed(tmp_path: Path, make, each: int) -> None:  # type: ignore[no-untyped-def]
     story = make()
     described = await told(story, tmp_path / "undisturbed")

@@ -39,6 +39,8 @@ async def answered(pipeline: LocalPipeline) -> int:
         return (await fleet.submit_many(named, 0)).accepted
 
 
+# tests/cli/test_demo.py has texts looked up in what services release, and their certificates verified.
+@pytest.mark.exhaustive
 async def test_texts_are_looked_up_in_what_real_services_release(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         assert await answered(pipeline) == DEVICES

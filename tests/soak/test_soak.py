@@ -28,6 +28,8 @@ def load() -> ModuleType:
 RUN = load()
 
 
+# tests/simulation breaks services amid rounds, and the tests below have what a soak would notice.
+@pytest.mark.exhaustive
 def test_a_short_soak_keeps_every_promise(tmp_path: Path) -> None:
     rounds: list[object] = []
     found = asyncio.run(asyncio.wait_for(RUN.soak(tmp_path / "pipeline", 5.0, 100.0, 1.5, rounds.append), 400))

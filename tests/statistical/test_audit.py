@@ -175,6 +175,7 @@ def broken_law(mechanism: KRR, name: str, x: int) -> Law:
     return tuple(1 - kept if y == x else kept / (mechanism.categories - 1) for y in range(mechanism.categories))
 
 
+@pytest.mark.sampled("k=4, n=20")
 @pytest.mark.parametrize("setting", SETTINGS, ids=["k=4, n=20", "k=2, n=30", "k=4, n=100"])
 def test_no_attack_on_real_reports_passes_what_is_certified(setting: Setting) -> None:
     shown = audited(setting, randomize, setting.mechanism.law(setting.other), seed=20)
@@ -190,6 +191,7 @@ def test_the_attack_is_a_good_one() -> None:
     assert audited(setting, randomize, laws[setting.other], seed=21) > enough
 
 
+@pytest.mark.sampled("half_blanket-k=4", "no_blanket-k=4", "blanket_stays_near-k=4")
 @pytest.mark.parametrize("setting", SETTINGS[:2], ids=["k=4, n=20", "k=2, n=30"])
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
 def test_a_broken_randomizer_is_caught(setting: Setting, broken: Randomizer) -> None:

@@ -107,6 +107,7 @@ def covers(found: Sequence[Estimate], truth: float) -> bool:
     return LEAST < coverage(found, truth) < 0.95 + (0.95 - LEAST) + 0.005
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "query",
     [HISTOGRAM, OPTIONAL_HISTOGRAM, UNARY_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM],
@@ -208,6 +209,7 @@ def sums_with_dummies(query: Query) -> list[Estimates]:
     return with_dummies(query, of_numbers(query), 6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("query", [OPTIONAL_SUM, OPTIONAL_UNARY_SUM], ids=["krr", "unary"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_sums_and_means_with_dummies_are_unbiased_and_covered(query: Query, statistic: str) -> None:

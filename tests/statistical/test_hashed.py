@@ -56,6 +56,7 @@ def batches(cells: int, rows: int, dummies: int, size: int = BATCHES, wrong: int
     return np.array(counts), np.array(variances)
 
 
+@pytest.mark.sampled("101")
 @pytest.mark.parametrize(("cells", "rows", "dummies"), [(32, 16, 0), (101, 8, 500)])
 def test_decoded_counts_are_unbiased_and_their_errors_as_stated(cells: int, rows: int, dummies: int) -> None:
     counts, variances = batches(cells, rows, dummies)

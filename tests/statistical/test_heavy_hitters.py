@@ -21,9 +21,10 @@ from hubbub.queries.texts.alphabet import Alphabet
 from hubbub.queries.texts.heavy_hitters import find_heavy_hitters, steps_of
 from hubbub.queries.texts.text import DIGESTS, Text
 from support.prefix_batches import batches
+from support.thoroughness import usually
 
 Z = 4.9
-BATCHES = 24
+BATCHES = usually(12, 24)
 PEOPLE = 20_000
 WORD = Text("word", prefixes=(2, 4, 6))
 RANDOMIZER = HashedResponse(DIGESTS, 1024, 64, int(0.3 * 2**32))
@@ -59,7 +60,7 @@ def told(_: str) -> None:
 def found(wrong: int = 0) -> tuple[Estimates, ...]:
     """What is found in each of many batches; `wrong` shifts γ's numerator for the analyzer, and nothing that hashes."""
     generator, results = np.random.default_rng(23), []
-    for number in range(BATCHES if not wrong else BATCHES // 4):
+    for number in range(BATCHES if not wrong else 2):
         sent = HashedResponse(DIGESTS, RANDOMIZER.cells, RANDOMIZER.rows, RANDOMIZER.gamma + number)
         drawn = batches(WORD, sent, HELD, generator)
         if wrong:
@@ -103,10 +104,10 @@ def test_frequent_texts_are_found_every_time_and_counted_without_bias() -> None:
 
 
 def test_hardly_anything_is_found_that_nobody_holds() -> None:
-    """At most 5 % are expected to be; of more than 250, 5 % and Z deviations of a binomial law are not reached."""
+    """At most 5 % are expected to be; of more than ten a batch, 5 % and Z deviations of a binomial law are not seen."""
     results = [text for each in found() for text in counts(each)]
     false = sum(text not in HELD for text in results)
-    assert len(results) > 250
+    assert len(results) > 10 * BATCHES
     assert false < 0.05 * len(results) + Z * np.sqrt(0.05 * 0.95 * len(results))
 
 

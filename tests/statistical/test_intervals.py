@@ -84,6 +84,7 @@ HELD = (1500, 300, 100, 50, 30, 10, 5, 3, 1, 1, *[0] * 10)
 KINDS = {"plain": (0, None), "dummies": (200, None), "noise": (0, CENTRAL)}
 
 
+@pytest.mark.sampled("plain-1", "dummies-0.3", "noise-0.3")
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bands_of_counts_cover_all_at_once(kind: str, expected: float) -> None:
@@ -106,6 +107,7 @@ def test_bands_of_the_normal_law_do_not() -> None:
     assert np.mean(away.max(axis=1) <= 3.02) < least_share(BATCHES)
 
 
+@pytest.mark.sampled("krr-0", "unary-300")
 @pytest.mark.parametrize("dummies", [0, 300])
 @pytest.mark.parametrize("kind", ["krr", "unary"])
 def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies: int) -> None:
@@ -125,6 +127,7 @@ def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies
     assert all(row.significant for each in found for row in each.rows[:2])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("answered", [5, 60, 900])
 def test_means_where_few_answer_are_covered_and_in_their_range(answered: int, expected: float) -> None:
@@ -142,6 +145,7 @@ def test_means_where_few_answer_are_covered_and_in_their_range(answered: int, ex
     assert all(-10.0 <= each.lower <= each.value <= each.upper <= 50.0 for each in means)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("place", [0, 2, 4], ids=["lowest", "middle", "highest"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -157,6 +161,7 @@ def test_sums_where_few_reports_are_noise_are_covered(kind: str, place: int, exp
     assert all_covered(found, truth, "mean")
 
 
+@pytest.mark.sampled("answer-0.01", "answer-100", "optional-1")
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("optional", [False, True], ids=["all answer", "optional"])
 def test_shares_and_quantiles_are_covered_all_at_once(optional: bool, expected: float) -> None:

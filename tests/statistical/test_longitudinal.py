@@ -73,6 +73,7 @@ def batch_of(query: Query, reports: bytes, random: Any) -> Batch:
     return Batch(tally + query.randomizer.tally(query.randomizer.reports_of(drawn)), sum(drawn))
 
 
+@pytest.mark.sampled("tree")
 @pytest.mark.parametrize("way", NOISY)
 def test_noise_that_is_drawn_has_the_stated_error(way: str) -> None:
     """Nobody takes part: a count is the noise alone, in 4,000 draws of two rounds."""
@@ -116,6 +117,7 @@ def buffered() -> Any:
     return random
 
 
+@pytest.mark.sampled("vector", "sampled", "tree-noise")
 @pytest.mark.parametrize(("way", "noise"), [*((way, None) for way in SENDINGS), *((way, LAW) for way in NOISY)])
 def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str, noise: NoiseLaw | None) -> None:
     query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way], noise)

@@ -87,6 +87,7 @@ def published(query: Query, held: tuple[int, ...], seed: int, shuffled: NoiseLaw
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "held"),
     [(HISTOGRAM, CARRIERS), (YES_NO, (900, 100)), (IN_CHAIN, CARRIERS), (replace(YES_NO, shufflers=2), (900, 100))],
@@ -139,6 +140,7 @@ def p_values(query: Query, held: tuple[int, ...], shuffled: NoiseLaw | None = No
     return np.array([row.p_value for row in rows])
 
 
+@pytest.mark.sampled("geometric", "chain")
 @pytest.mark.parametrize(
     "query", [HISTOGRAM, replace(HISTOGRAM, noise=BELL), IN_CHAIN], ids=["geometric", "gaussian", "chain"]
 )
@@ -215,6 +217,7 @@ def decoded(noise: NoiseLaw, stated: NoiseLaw | None) -> tuple[np.ndarray, np.nd
     return np.array([each.counts for each in found]) - np.array(HELD), np.array([each.variances for each in found])
 
 
+@pytest.mark.sampled("geometric")
 @pytest.mark.parametrize("noise", [NOISE, NARROW], ids=["geometric", "gaussian"])
 def test_decoded_counts_are_unbiased_and_their_errors_as_stated(noise: NoiseLaw) -> None:
     errors, variances = decoded(noise, noise)

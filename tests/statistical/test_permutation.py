@@ -32,6 +32,7 @@ def orders(draws: int, size: int, draw: object = None) -> Counter[tuple[int, ...
     return Counter(tuple(permutation(size, source).tolist()) for _ in range(draws))
 
 
+@pytest.mark.sampled("2-", "3-", "4-")
 @pytest.mark.parametrize(("size", "draws"), [(2, 20_000), (3, 20_000), (4, 40_000), (5, 60_000)])
 def test_all_orders_of_a_few_elements_are_equally_likely(size: int, draws: int) -> None:
     limit = chi2.isf(FALSE_ALARM, factorial(size) - 1)

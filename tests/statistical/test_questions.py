@@ -175,6 +175,7 @@ GROUPED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", GROUPED)
 def test_groups_and_totals_are_unbiased_have_the_errors_they_state_and_cover(case: str) -> None:
     query, holders = GROUPED[case]
@@ -219,6 +220,7 @@ def rounded(query: Query, value: float) -> list[float]:
     return found
 
 
+@pytest.mark.sampled("krr", "unary", "optional")
 @pytest.mark.parametrize("case", VARIANCE)
 def test_a_variance_is_unbiased_has_the_error_it_states_and_is_covered(case: str) -> None:
     query, silent = VARIANCE[case]

@@ -58,6 +58,7 @@ def power(right: Sequence[Fraction], wrong: Sequence[Fraction]) -> float:
     return float(stats.ncx2.sf(threshold(), SYMBOLS - 1, distance))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("symbol", range(SYMBOLS))
 def test_reports_follow_the_law(symbol: int) -> None:
     law = KRR.from_numerator(SYMBOLS, GAMMA).law(symbol)

@@ -1,8 +1,8 @@
 """Processes forked from one that has imported what they need: over half of a start is imports.
 
 The first process runs no command, opens no file and starts no thread, so a child inherits modules and nothing else. How
-programs start from nothing is shown by the tests of the README, the demo and `tests/cli/test_start.py`, and by every
-test marked `from_nothing`.
+programs start from nothing is shown by the tests of an outsider's page, the demo and `tests/cli/test_start.py`, and by
+every test marked `from_nothing`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.fenced import fenced
+from support.forked_commands import folder_for_path
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
@@ -66,20 +67,26 @@ def _usual_ports(script: list[Step]) -> Iterator[None]:
         yield
 
 
-def run(script: list[Step], folder: Path, before: str = "") -> list[str]:
+def run(script: list[Step], folder: Path, before: str = "", *, from_nothing: bool = False) -> list[str]:
     """Run steps in one shell that stops at the first failure; what each printed on stdout and stderr.
 
-    Services of pages have the usual ports. One test has them at a time, so a test may wait for another's.
+    Services of pages have the usual ports. One test has them at a time, so a test may wait for another's. `hubbub` is
+    forked from a process that has imported what it needs, or with `from_nothing` the one that is installed.
     """
-    with _usual_ports(script):
-        return _run(script, folder, before)
+    installed = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_usual_ports(script))
+        path = installed
+        if not from_nothing:
+            around = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))
+            path = f"{stack.enter_context(folder_for_path(around))}{os.pathsep}{installed}"
+        return _run(script, folder, before, path)
 
 
-def _run(script: list[Step], folder: Path, before: str) -> list[str]:
+def _run(script: list[Step], folder: Path, before: str, path: str) -> list[str]:
     parts = [*STARTS, before]
     for number, step in enumerate(script):
         parts.append(f"echo '{MARK.format(number)}'\n{step.commands}")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shell = subprocess.Popen(
         ["bash", "-c", "\n".join(parts)],
         cwd=folder,

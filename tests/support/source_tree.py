@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -25,9 +26,15 @@ NAMES = {name_of(path): path for path in MODULES}
 """Every module by its full name."""
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a source, for all tests that read it: nobody changes it."""
+    return ast.parse(source)
+
+
 def imported(path: Path) -> Iterator[str]:
     """Every module of ours that a module names anywhere: in functions and for type checkers too."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -32,7 +32,7 @@ def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) ->
         return None
 
 
-@settings(max_examples=usually(6, 15), deadline=None)
+@settings(max_examples=usually(3, 15), deadline=None)
 @given(usual, people, deltas)
 def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
     mechanism: LocalMechanism, reports: int, delta: float
@@ -40,7 +40,7 @@ def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
     assert side_by_side(mechanism, reports, delta) == []
 
 
-@settings(max_examples=usually(4, 10), deadline=None)
+@settings(max_examples=usually(3, 10), deadline=None)
 @given(further, people, deltas)
 def test_the_same_of_laplace_noise_and_rappor(mechanism: LocalMechanism, reports: int, delta: float) -> None:
     assert side_by_side(mechanism, reports, delta) == []
@@ -63,7 +63,7 @@ def side_by_side(mechanism: LocalMechanism, reports: int, delta: float) -> list[
     return [name for name, holds in checks.items() if not holds]
 
 
-@settings(max_examples=usually(12, 25), deadline=None)
+@settings(max_examples=usually(6, 25), deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, st.integers(0, 10**6), deltas)
 def test_more_reports_never_hurt_a_formula(
     bound: object, mechanism: LocalMechanism, reports: int, more: int, delta: float
@@ -74,7 +74,7 @@ def test_more_reports_never_hurt_a_formula(
     assert few is None or (many is not None and many <= few * (1 + 1e-9))
 
 
-@settings(max_examples=usually(12, 25), deadline=None)
+@settings(max_examples=usually(6, 25), deadline=None)
 @given(st.sampled_from(FORMULAS), locals_, st.floats(0.5, 1), people, deltas)
 def test_a_larger_local_epsilon_never_helps_a_formula(
     bound: object, local: float, part: float, reports: int, delta: float
@@ -84,7 +84,7 @@ def test_a_larger_local_epsilon_never_helps_a_formula(
     assert high is None or low is None or low <= high * (1 + 1e-9)
 
 
-@settings(max_examples=usually(12, 25), deadline=None)
+@settings(max_examples=usually(6, 25), deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, deltas, st.floats(1, 100))
 def test_a_larger_delta_never_hurts_a_formula(
     bound: object, mechanism: LocalMechanism, reports: int, delta: float, factor: float
@@ -95,7 +95,7 @@ def test_a_larger_delta_never_hurts_a_formula(
     assert strict is None or loose is not None or isinstance(bound, EpsilonFormula)
 
 
-@settings(max_examples=usually(12, 25), deadline=None)
+@settings(max_examples=usually(6, 25), deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, st.floats(1.001, 5000))
 def test_renyi_formulas_are_finite_or_refused_and_above_zero(
     bound: object, mechanism: LocalMechanism, reports: int, order: float
@@ -109,7 +109,7 @@ def test_renyi_formulas_are_finite_or_refused_and_above_zero(
     assert found >= 0
 
 
-@settings(max_examples=usually(12, 25), deadline=None)
+@settings(max_examples=usually(6, 25), deadline=None)
 @given(st.sampled_from(["erlingsson-rdp", "girgis-lower", "clones-rdp"]), locals_, people, st.floats(2, 500))
 def test_renyi_formulas_that_are_divergences_rise_with_the_order(
     name: str, local: float, reports: int, order: float

@@ -24,7 +24,7 @@ mechanisms = st.one_of(
 )
 
 
-@settings(max_examples=usually(4, 7), deadline=None)
+@settings(max_examples=usually(3, 7), deadline=None)
 @given(
     mechanisms,
     st.sampled_from([1, 2, 7, 90, 5000, 10**7]),

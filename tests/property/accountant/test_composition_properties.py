@@ -19,7 +19,7 @@ rounds = st.sampled_from([1, 2, 3, 17, 1000, 10**6])
 deltas = st.sampled_from([0.5, 1e-3, 1e-8, 1e-15])
 
 
-@settings(max_examples=usually(4, 6), deadline=None)
+@settings(max_examples=usually(2, 6), deadline=None)
 @given(mechanisms, people, rounds, deltas)
 def test_a_bracket_is_finite_ordered_and_at_most_local(
     mechanism: Mechanism, reports: int, times: int, delta: float
@@ -31,7 +31,7 @@ def test_a_bracket_is_finite_ordered_and_at_most_local(
     assert bracket.epsilon_lower is None or bracket.epsilon_lower <= bracket.epsilon_upper
 
 
-@settings(max_examples=usually(4, 5), deadline=None)
+@settings(max_examples=usually(2, 5), deadline=None)
 @given(mechanisms, people, st.sampled_from([1, 2, 30, 3000]), deltas)
 def test_more_rounds_never_cost_less(mechanism: Mechanism, reports: int, times: int, delta: float) -> None:
     fewer, more = (compose([Part(mechanism, reports, count)], delta) for count in (times, 2 * times))
@@ -39,7 +39,7 @@ def test_more_rounds_never_cost_less(mechanism: Mechanism, reports: int, times: 
     assert more.epsilon_upper <= 2 * times * mechanism.epsilon_local * (1 + 1e-12)
 
 
-@settings(max_examples=usually(4, 5), deadline=None)
+@settings(max_examples=usually(2, 5), deadline=None)
 @given(mechanisms, st.sampled_from([2, 60, 5000, 10**8]), st.sampled_from([2, 50]), deltas)
 def test_more_people_never_cost_more(mechanism: Mechanism, reports: int, times: int, delta: float) -> None:
     few, many = (compose([Part(mechanism, count, times)], delta) for count in (reports, 3 * reports))
@@ -58,7 +58,7 @@ def test_a_second_query_adds_at_most_basic_composition(
     assert lower is None or lower <= both.epsilon_upper * (1 + 1e-9)
 
 
-@settings(max_examples=usually(4, 5), deadline=None)
+@settings(max_examples=usually(2, 5), deadline=None)
 @given(mechanisms, st.sampled_from([2, 300, 10**6]), st.sampled_from([2, 40]), st.floats(0.01, 0.9))
 def test_delta_and_epsilon_agree(mechanism: Mechanism, reports: int, times: int, share: float) -> None:
     part = Part(mechanism, reports, times)
@@ -69,7 +69,7 @@ def test_delta_and_epsilon_agree(mechanism: Mechanism, reports: int, times: int,
         assert compose([part], found.delta_upper).epsilon_upper <= epsilon * 1.01 + 1e-9
 
 
-@settings(max_examples=usually(4, 6), deadline=None)
+@settings(max_examples=usually(2, 6), deadline=None)
 @given(st.sampled_from([3, 20]), st.floats(0.1, 8), st.sampled_from([2, 60, 3000]), st.sampled_from([1, 100, 10**5]))
 def test_dummies_never_hurt(categories: int, local: float, reports: int, dummies: int) -> None:
     mechanism = KRR.from_local_epsilon(categories, local)

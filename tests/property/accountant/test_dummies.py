@@ -38,7 +38,7 @@ def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     assert 0 <= found.numerical_slack <= 1
 
 
-@settings(deadline=None, max_examples=usually(4, 10))
+@settings(deadline=None, max_examples=usually(2, 10))
 @given(mechanisms, people, few)
 def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, reports: int, dummies: int) -> None:
     plain = epsilon_bracket(mechanism, reports, 1e-6)
@@ -50,7 +50,7 @@ def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, repo
     assert rdp_upper(mechanism, reports, 4.0, dummies) <= rdp_upper(mechanism, reports, 4.0)
 
 
-@settings(deadline=None, max_examples=usually(3, 4))
+@settings(deadline=None, max_examples=usually(2, 4))
 @given(mechanisms, people, few, st.integers(2, 30))
 def test_rounds_are_never_worse_beside_dummies(
     mechanism: LocalMechanism, reports: int, dummies: int, rounds: int

@@ -59,9 +59,9 @@ parts = st.one_of(
     st.builds(Part, krr, reports, rounds, st.just(0), st.just(10**13)),
 )
 # The same questions in every run: a change that fails here failed by itself, not by the luck of the draw.
-extreme = settings(deadline=None, max_examples=usually(4, 5), derandomize=True)
-thorough = settings(deadline=None, max_examples=usually(30, 120), derandomize=True)
-costly = settings(deadline=None, max_examples=usually(6, 24), derandomize=True)
+extreme = settings(deadline=None, max_examples=usually(2, 5), derandomize=True)
+thorough = settings(deadline=None, max_examples=usually(8, 120), derandomize=True)
+costly = settings(deadline=None, max_examples=usually(2, 24), derandomize=True)
 """For what takes seconds, as masses of Gaussian noise do: the whole ends well before a test counts as hanging."""
 
 
@@ -122,6 +122,8 @@ def test_one_round_is_bracketed_wherever_it_is_asked(
     one_round(mechanism, people, added, delta, epsilon)
 
 
+# In a usual run `test_one_round_is_bracketed` asks the same of fewer.
+@pytest.mark.exhaustive
 @costly
 @given(noisy, reports, dummies, small, central)
 def test_one_round_of_gaussian_noise_is_bracketed_wherever_it_is_asked(
@@ -177,6 +179,7 @@ def test_what_arithmetic_once_refused_is_composed(several: list[Part], delta: fl
     composed(several, delta, 0.3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("people", "numerator"), [(2, 5), (2, 81), (7, 43), (50, 24), (50, 62)])
 def test_poisson_sampling_is_answered_at_every_rate(people: int, numerator: int) -> None:
     sampled = Part(KRR(3, Fraction(3, 10)), people, 10, sampling_rate=Fraction(numerator, 100))

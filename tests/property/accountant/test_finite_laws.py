@@ -25,7 +25,7 @@ def laws(draw: st.DrawFn, inputs: int = 4, outputs: int = 6, most: int = 30) -> 
     return Finite(tuple(rows))
 
 
-@settings(deadline=None, max_examples=usually(10, 25))
+@settings(deadline=None, max_examples=usually(5, 25))
 @given(laws(), st.integers(1, 10**7), st.floats(1e-12, 0.1))
 def test_the_ends_are_in_order_and_more_people_hide_better(mechanism: Finite, reports: int, delta: float) -> None:
     found = epsilon_bracket(mechanism, reports, delta)

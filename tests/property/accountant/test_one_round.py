@@ -29,7 +29,7 @@ mechanisms = st.one_of(
     st.builds(Generic, local),
     st.builds(RAPPOR.from_local_epsilon, st.sampled_from([2, 3, 50, 10**6]), local),
 )
-quick = settings(deadline=None, max_examples=usually(10, 15))
+quick = settings(deadline=None, max_examples=usually(5, 15))
 
 
 def assert_sound(found: EpsilonBracket) -> None:
@@ -127,7 +127,7 @@ def test_more_categories_hurt_at_a_fixed_gamma(categories: int, extra: int, w: i
     assert not_above(few, epsilon_bracket(KRR.from_numerator(categories + extra, w), reports, delta))
 
 
-@settings(deadline=None, max_examples=usually(4, 6))
+@settings(deadline=None, max_examples=usually(3, 6))
 @given(mechanism=mechanisms, reports=many, delta=small, dummies=st.sampled_from([1, 100, 10**6]))
 def test_dummies_never_hurt(mechanism: LocalMechanism, reports: int, delta: float, dummies: int) -> None:
     with_dummies = epsilon_bracket(mechanism, reports, delta, dummies=dummies)
@@ -156,6 +156,7 @@ def test_the_blocks_are_tighter_than_the_blanket_for_two_categories(
     assert not_above(blocks, epsilon_bracket(mechanism, reports, delta, bound="blanket"))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("reports", [2, 10**12])
 @pytest.mark.parametrize("categories", [2, 3, 10**6])
 @pytest.mark.parametrize("epsilon_local", [1e-9, 0.5, 20.0])

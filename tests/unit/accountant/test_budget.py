@@ -77,6 +77,8 @@ def test_a_dummy_is_as_noisy_as_a_uniform_symbol() -> None:
     assert math.isclose(added, 64 * (1 / 16) * (15 / 16) / 0.75**2, rel_tol=1e-9)
 
 
+# `test_one_query_with_dummies_holds_at_the_minimum_as_it_was_calibrated` has one query.
+@pytest.mark.exhaustive
 def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
     designs = [histogram_design(4), histogram_design(3, optional=True)]
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=1.0, minimum_reports=2_000, dummies=50)

@@ -52,6 +52,7 @@ def assert_least(found: Calibration[Randomizer], epsilon: float, delta: float, r
     assert delta_upper(smaller, reports, epsilon) > delta
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("categories", [2, 3, 16, 1000])
 @pytest.mark.parametrize("reports", [2000, 10**6])
 def test_histogram_gets_the_least_gamma_that_the_bound_allows(categories: int, reports: int) -> None:
@@ -126,6 +127,7 @@ def test_targets_without_a_useful_mechanism_are_refused_with_a_remedy() -> None:
 DESIGNS = [histogram_design(16), Design(Number("value", 0.0, 1.0, optional=True, weight=2.0))]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cap", [None, 6.0])
 def test_several_queries_together_stay_within_the_budget(cap: float | None) -> None:
     found = calibrate(DESIGNS, 1.0, 1e-6, 18_000, epsilon_local_cap=cap)
@@ -185,6 +187,7 @@ def debiased_variance(gamma: Fraction, symbols: int, levels: int, truth: dict[in
     return (second - mean**2) / (1 - gamma) ** 2
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("optional", [False, True])
 @pytest.mark.parametrize("levels", [1, 2, 7])
 @pytest.mark.parametrize(

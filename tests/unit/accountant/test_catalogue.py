@@ -17,6 +17,7 @@ from hubbub.accountant.pairs import Part
 MECHANISMS = [KRR.from_local_epsilon(16, 4.0), KRR.from_local_epsilon(2, 1.0), Generic(2.0)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "mechanism",
     [*MECHANISMS, RAPPOR.from_local_epsilon(5, 2.0), Laplace(1.0)],
@@ -31,6 +32,7 @@ def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
         assert "'best'" not in (each.why_not or "")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
 def test_exactly_the_certified_bound_is_chosen(mechanism: Mechanism) -> None:
     bracket = epsilon_bracket(mechanism, 10_000, 1e-6)
@@ -38,6 +40,7 @@ def test_exactly_the_certified_bound_is_chosen(mechanism: Mechanism) -> None:
     assert [(each.bound, each.epsilon_upper) for each in chosen] == [(bracket.bound, bracket.epsilon_upper)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
 def test_over_rounds_the_chosen_one_is_what_composing_certifies(mechanism: Mechanism) -> None:
     part = Part(mechanism, 10_000, 5)

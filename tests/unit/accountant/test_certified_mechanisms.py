@@ -54,6 +54,7 @@ def test_krr_is_stated_so() -> None:
     assert {name: query[name] for name in STATED} == STATED
 
 
+@pytest.mark.sampled("mechanism1", "mechanism2")
 @pytest.mark.parametrize("mechanism", [UNARY, Generic(0.7), Laplace(1.0)])
 def test_any_mechanism_with_a_form_is_stated_in_it_and_holds(mechanism: LocalMechanism) -> None:
     content = made(mechanism, rounds=2 if mechanism == UNARY else 1)
@@ -63,6 +64,9 @@ def test_any_mechanism_with_a_form_is_stated_in_it_and_holds(mechanism: LocalMec
     check_statement(TERMS, [("a", mechanism)], content)
 
 
+# tests/oracle/test_unary_dummies_brute_force.py has what a dummy is worth, test_certificate.py statements with
+# dummies.
+@pytest.mark.exhaustive
 def test_dummies_beside_unary_reports_hold_too() -> None:
     terms = Terms(3.0, 1e-6, 20.0, 0.9, 1000, dummies=500)
     check_minimum(terms, [UNARY])
@@ -71,6 +75,7 @@ def test_dummies_beside_unary_reports_hold_too() -> None:
     check_statement(terms, [("a", UNARY)], content)
 
 
+@pytest.mark.sampled("epsilon", "categories", "mechanism", "gamma", "other", "lie0", "lie1")
 @pytest.mark.parametrize(
     ("member", "lie"),
     [

@@ -179,6 +179,7 @@ def test_few_rounds_cost_no_more_than_basic_composition_of_the_one_round_bounds(
     assert both.epsilon_lower <= both.epsilon_upper
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "parts",
     [

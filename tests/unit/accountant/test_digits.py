@@ -67,6 +67,7 @@ TINY = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "second"), TINY)
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 0.8])
 def test_no_two_numbers_are_told_apart_better_than_certified(
@@ -84,6 +85,7 @@ def test_no_two_numbers_are_told_apart_better_than_certified(
     assert worst >= certified * (1 - 0.02)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_three_digits_are_told_apart_no_better_than_certified(epsilon: float) -> None:
     laws = [NoiseLaw.of("geometric", Fraction(share, 10), 2) for share in (4, 6, 7)]
@@ -141,6 +143,7 @@ FIGURES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("epsilon", "delta", "reports", "error"), FIGURES)
 def test_eight_bits_reach_the_error_of_central_noise_up_to_a_factor(
     epsilon: float, delta: float, reports: int, error: float

@@ -87,6 +87,7 @@ def test_a_law_of_thousands_of_denominators_is_refused_before_it_is_added_up() -
         Finite((few, few[::-1]), dummy=row)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reports", [10, 1000, 10**6])
 @pytest.mark.parametrize(
     ("own", "inputs"),
@@ -140,6 +141,7 @@ def test_fewer_neighbours_cost_less_and_clones_still_rest_on_all_inputs() -> Non
     assert rdp[0] == rdp[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("law", "local"),
     [

@@ -50,6 +50,7 @@ def every_string(categories: int) -> Finite:
     return Finite(tuple(map(unary.law, range(categories))))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("short", "whole"),
     [
@@ -70,6 +71,7 @@ def test_three_inputs_say_what_the_whole_matrix_says(short: Finite, whole: Finit
     assert ours.epsilon_lower == pytest.approx(theirs.epsilon_lower, rel=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("values", "categories"), [(2, 2), (3, 3), (2, 4), (4, 3)])
 def test_hashing_is_bounded_from_above_and_nearly_so_where_there_are_many_categories(
     values: int, categories: int

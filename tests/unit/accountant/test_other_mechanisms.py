@@ -104,6 +104,7 @@ def test_impossible_noise_is_refused() -> None:
         Laplace(1.0).density(Fraction(2), Fraction(0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", NOISES, ids=repr)
 def test_noise_has_the_blanket_of_lemma_5_1(mechanism: Laplace | Gaussian) -> None:
     total = mpmath.quad(
@@ -184,6 +185,7 @@ def test_rappors_amplification_variable_is_that_of_its_listed_laws(mechanism: RA
     assert known.second_moment == pytest.approx(second, rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("local", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.4])
 def test_no_two_answers_exceed_the_laplace_moments_of_lemma_5_8(local: float, epsilon: float) -> None:
@@ -223,6 +225,7 @@ def _chances(sigma: float, reports: int) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sigma", "reports"), thinned([*itertools.product((0.1, 0.3, 1.0, 20.0), (1, 2, 1000, 10**7))], 6)
 )

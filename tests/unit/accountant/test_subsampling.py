@@ -59,6 +59,7 @@ def test_without_amplification_the_draw_does_not_help_either(secret: dict[str, A
     assert compose_upper([behind(part, "local")], 1e-6) >= compose_upper([part], 1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("categories", "secret"),
     [

@@ -85,6 +85,7 @@ def views(mechanism: TreeNodes, people: list[tuple[int, ...]]) -> Law:
     return law
 
 
+@pytest.mark.sampled("2-1", "2-2")
 @pytest.mark.parametrize(("periods", "changes"), [(2, 1), (2, 2), (3, 2)])
 def test_units_cover_every_data_set_of_three_devices(periods: int, changes: int) -> None:
     """Brute force: everything that the batches of all rounds show, for every two streams and all others."""

@@ -332,6 +332,7 @@ def test_noise_is_worth_a_few_percent_of_error_and_no_more(design: Any, reports:
     assert auto == (always if taken else none)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("designs", "reports", "cap", "taken"),
     [
@@ -352,6 +353,7 @@ def test_queries_have_noise_if_no_error_of_any_becomes_much_larger(
     assert all(one.expected_standard_error <= NOISE_WORTH * other.expected_standard_error for one, other in pairs)
 
 
+@pytest.mark.usefixtures("composed_once")
 def test_a_query_that_takes_no_noise_pays_at_most_a_few_percent_for_that_of_others() -> None:
     """Unary encoding takes none. Beside a query with noise it gets less of the budget, unless a cap binds anyway."""
     designs = [histogram_design(16), Design(question_for("histogram", 4, False, "unary"))]

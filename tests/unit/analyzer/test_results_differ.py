@@ -125,6 +125,7 @@ async def test_what_nobody_changed_is_shown(counted: Bench) -> None:
     assert counted.results.refusals[Reason.RESULTS_DIFFER] == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "changed", "problem"),
     [

@@ -272,6 +272,7 @@ async def test_a_task_that_admits_by_certificates_is_carried_by_nobody(
 # Killed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("point", ["keep_reports", "pin", "seal", "settle"])
 async def test_killed_at_any_step_nothing_counts_twice(

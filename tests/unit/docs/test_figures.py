@@ -44,6 +44,7 @@ def value(curve: CurvePlan, x: float) -> float | None:
         return None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FIGURES)
 def test_kept_points_are_what_the_accountant_says(name: str) -> None:
     told = data_of(name)
@@ -92,6 +93,8 @@ def test_the_text_says_how_each_is_made() -> None:
     assert re.findall(r"^make figures FIGURES=(.*)$", TEXT, re.MULTILINE) == list(FIGURES)
 
 
+# `test_kept_points_are_what_the_accountant_says` has what figures are drawn of.
+@pytest.mark.exhaustive
 def test_a_figure_is_drawn_as_it_lies_here(tmp_path: Path) -> None:
     draw("feldman-1", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"feldman-1.svg", "feldman-1.json"}

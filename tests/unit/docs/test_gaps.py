@@ -25,6 +25,7 @@ def test_a_stated_gap_is_todays(cell: Cell) -> None:
     recomputed(cell)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_stated_gaps_of_a_mechanism_are_todays(name: str) -> None:
     for cell in ((name, REPORTS[0], ROUNDS[0]), (name, REPORTS[1], ROUNDS[1])):

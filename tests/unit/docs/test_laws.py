@@ -127,6 +127,7 @@ def test_the_table_lists_every_case() -> None:
     assert [line.case for line in LINES] == list(cases())
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("line", named(LINES))
 def test_laws_of_the_table_are_certified_and_have_its_errors(line: Line) -> None:
     case, law = line.case, line.law

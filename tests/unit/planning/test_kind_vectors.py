@@ -79,6 +79,7 @@ def test_task_is_written_again_byte_for_byte(name: str) -> None:
     assert trusted_task(document, named.operator, named.shuffler).id == task.task.id
 
 
+@pytest.mark.sampled(4)
 @each
 def test_changed_byte_of_a_task_is_refused(name: str) -> None:
     document, named = kept(name, "task.json"), signed_task(name).task.identities
@@ -103,6 +104,7 @@ def test_certificate_verifies_and_states_what_was_delivered(name: str) -> None:
     assert ("horizon" in verified.content) == (KINDS[name].rounds > 1)
 
 
+@pytest.mark.sampled(4)
 @each
 def test_changed_byte_of_a_certificate_is_refused(name: str) -> None:
     document = kept(name, "certificate.json")
@@ -191,6 +193,7 @@ def test_texts_are_looked_up_in_the_table_that_was_published() -> None:
     assert tea.lower <= sum(KINDS["text"].answer(device, 0) == "tea" for device in range(DEVICES)) <= tea.upper
 
 
+@pytest.mark.sampled(4)
 @each
 def test_changed_byte_of_the_results_is_refused_or_read_as_something_else(name: str) -> None:
     document = kept(name, "results.bin")

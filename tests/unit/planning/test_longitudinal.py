@@ -55,6 +55,7 @@ def drafted(**changes: str) -> Any:
     return read_draft(DRAFT + lines)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("way", ["direct", "tree", "auto"])
 def test_noise_that_is_always_asked_for_keeps_within_epsilon_alone(way: str) -> None:
     planned = plan(replace(drafted(strategy=f'"{way}"'), noise="always"))
@@ -86,6 +87,7 @@ def test_a_strategy_that_takes_no_noise_is_refused_if_noise_is_always_asked_for(
         plan(replace(drafted(strategy='"vector"', steady_share="1.0"), noise="always"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("changes", "reports", "cap"), [(1, 10_000, 100.0), (4, 10**6, None), (4, 10**6, 600.0)])
 def test_noise_is_worth_a_few_percent_of_error(changes: int, reports: int, cap: float | None) -> None:
     wanted = over_all(64, changes, reports, cap)
@@ -147,6 +149,7 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
         assert "set steady_share in the query" in told[name]["why_not"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["direct", "tree", "vector", "sampled"])
 def test_a_planned_task_is_read_as_it_was_written(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(drafted(strategy=f'"{way}"', steady_share="0.5"))
@@ -178,6 +181,7 @@ def plan_terms() -> Any:
     return Terms.of(drafted())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "way",
     ["direct", "vector", "sampled", "tree"],

@@ -100,6 +100,7 @@ CHARGED = 1e-5
 MARKS = {"flights, cap 8, dummies": pytest.mark.exhaustive}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in CHOSEN])
 def test_krr_is_planned_as_before_there_were_other_randomizers(name: str) -> None:
     drafted, wanted = CHOSEN[name]
@@ -182,6 +183,7 @@ def test_the_expected_error_of_unary_encoding_is_the_worst_case_by_enumeration(n
         assert each.expected_error == pytest.approx(sqrt(total) * scale, rel=1e-9)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("optional", [False, True])
 @pytest.mark.parametrize("levels", [1, 3, 4, 5])
 @pytest.mark.parametrize(

@@ -190,6 +190,7 @@ def _raise_lower(content: dict[str, Any]) -> None:
     content["queries"][0]["epsilon_lower"] = content["queries"][0]["epsilon_upper"]
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_that_the_analyzer_signs_is_found_and_named(lie: str) -> None:
     change, named = LIES[lie]

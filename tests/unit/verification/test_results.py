@@ -66,6 +66,7 @@ def checked(found: list[dict[str, Any]]) -> list[RecomputedResults | Verificatio
     return list(recompute(files, {file.certificate for file in files}))
 
 
+@pytest.mark.sampled(6)
 @each
 def test_results_of_every_kind_are_made_again_from_their_counts(name: str) -> None:
     results = results_of(name)
@@ -101,6 +102,7 @@ def _other(value: Any) -> Any:
     return not value if type(value) is bool else value + 1 if value > 0.5 else value - 1
 
 
+@pytest.mark.sampled(4)
 @each
 def test_any_other_number_in_the_results_is_refused(name: str) -> None:
     *before, last = documents(results_of(name))

@@ -48,6 +48,8 @@ def test_task_is_written_again_byte_for_byte_and_keeps_its_id() -> None:
     assert type(trusted.privacy.epsilon_local) is float
 
 
+# tests/unit/planning/test_kind_vectors.py changes bytes of smaller ones.
+@pytest.mark.exhaustive
 def test_changed_byte_of_a_task_is_refused() -> None:
     named = SignedTask.decode(TASK).task.identities
     for place in range(len(TASK)):
@@ -68,6 +70,8 @@ def test_certificate_verifies_and_is_written_again_byte_for_byte() -> None:
     assert canonical(document.as_json()) == CERTIFIED
 
 
+# tests/unit/planning/test_kind_vectors.py changes bytes of smaller ones.
+@pytest.mark.exhaustive
 def test_changed_byte_of_a_certificate_is_refused() -> None:
     for place in range(0, len(CERTIFIED), 7):
         changed = bytearray(CERTIFIED)

@@ -35,6 +35,7 @@ def hockey_stick(p: dict[tuple[int, ...], float], q: dict[tuple[int, ...], float
     return sum(max(0.0, mass - math.exp(epsilon) * q.get(view, 0.0)) for view, mass in p.items())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("node", "reports"), [(NODES[0], 10**6), (NODES[1], 1000), (NODES[2], 30)], ids=str)
 def test_two_single_differences_cover_a_double_one(node: Node, reports: int) -> None:
     assert covered(node, reports)

@@ -94,6 +94,7 @@ def test_the_last_point_of_every_variable_is_what_composition_says(
     assert found["best"].x == (first, last)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("said", "mechanism"),
     [
@@ -269,6 +270,8 @@ def test_png_decodes_and_shows_something() -> None:
         assert len(set(image.convert("L").tobytes())) > 50
 
 
+# tests/unit/deploy/demo/test_scenarios.py draws pictures twice, and the test of settings keeps them.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_the_same_picture_is_the_same_bytes_whatever_the_users_settings(form: str) -> None:
     first = drawn(picture(), form)

@@ -35,6 +35,7 @@ def said_after(before: str) -> str:
     return ran.stdout.strip()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("before", "says"),
     [

@@ -298,6 +298,7 @@ POINTS = ["look", "keep_reports", "pin", "seal", "settle"]
 UNSTORED = {("look", "before"), ("look", "after"), ("keep_reports", "before")}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_at_any_step_one_set_of_reports_is_sent(

@@ -53,6 +53,7 @@ def ran(contender: Contender, values: list[object], seed: int, repeat: int = 40)
     return run(contender, values, repeat, 0, lambda _devices: None, seeded(seed))  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", sorted(RANDOMIZERS))
 def test_every_randomizer_does_what_it_promises(kind: str) -> None:
     told: list[int] = []
@@ -73,6 +74,7 @@ def test_a_number_is_compared_by_its_sum_and_its_mean() -> None:
     assert [(each.statistic, each.verdict) for each in found.seen] == [("sum", "agrees"), ("mean", "agrees")]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("noise", [NoiseLaw("gaussian", 40 * 2**32, 60), NoiseLaw("geometric", 15 * 2**28, 90)])
 def test_errors_beside_noise_are_as_promised(noise: NoiseLaw) -> None:
     """Of a query with noise, which is added in place of dummies."""

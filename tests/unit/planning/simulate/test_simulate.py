@@ -23,6 +23,7 @@ from support.samples import FEW, START
 PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150, large_delta=FEW)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("randomizer", ["krr", "unary"])
 def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer: str) -> None:
     """Three estimates, each beyond eight standard errors with probability 4e-9 at most."""

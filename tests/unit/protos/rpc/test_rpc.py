@@ -241,6 +241,7 @@ EVERY_CALL = pytest.mark.parametrize(("name", "call", "arrives", "answer"), CALL
 MUTUAL = [case for case in CALLS if case[0] != "get_round"]
 
 
+@pytest.mark.sampled(17)
 @EVERY_CALL
 async def test_values_arrive_and_come_back(
     handler: Recorder, callers: Callers, name: str, call: Any, arrives: tuple[Any, ...], answer: Any
@@ -343,6 +344,7 @@ def test_every_reason_has_a_status_and_none_means_success() -> None:
     assert set(Reason) > TRANSIENT
 
 
+@pytest.mark.sampled(44)
 @pytest.mark.parametrize("retry_after", [None, 0.001, 1.25, 3600.0])
 @pytest.mark.parametrize("reason", Reason)
 async def test_refusal_comes_back_as_it_was_raised(
@@ -360,6 +362,7 @@ async def test_refusal_comes_back_as_it_was_raised(
         assert caught.value.retry_after == retry_after
 
 
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("reason", Reason)
 async def test_refusal_travels_as_its_status(handler: Recorder, callers: Callers, reason: Reason) -> None:
     handler.answer = Refusal(reason, "no")
@@ -378,6 +381,7 @@ async def test_long_message_still_arrives(handler: Recorder, callers: Callers) -
     assert caught.value.message == ("é\\n" * 50_000)[:LONGEST_MESSAGE]
 
 
+@pytest.mark.sampled(12)
 @EVERY_CALL
 async def test_unexpected_failure_does_not_leak_its_details(
     handler: Recorder,

@@ -11,6 +11,7 @@ from scipy import stats
 from hubbub.queries.estimation.bands import half_width, near_half_width, rate_of
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("intervals", [1, 10, 1000, 10**6])
 def test_a_near_interval_reaches_as_far_as_a_poisson_law_at_any_mean(intervals: int) -> None:
     rate = rate_of(intervals)

@@ -153,6 +153,7 @@ def missed(law: CountLaw, people: int, added: np.ndarray, rate: float) -> float:
     return float(exact[likely][(people < low) | (people > high)].sum())
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("rate", [RATE, RATE / 1000], ids=["one", "of a band of 1000"])
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("dummies", [0, 40])
@@ -168,6 +169,7 @@ def test_no_count_is_missed_more_often_than_is_said(expected: float, dummies: in
         assert each[5] > 0.6 * rate
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("expected", [0.01, 1, 100])
 @pytest.mark.parametrize(("symbols", "shufflers"), [(3, 1), (8, 1), (3, 2), (8, 3)])
 def test_nor_beside_noise_given_any_sum_of_it(expected: float, symbols: int, shufflers: int) -> None:

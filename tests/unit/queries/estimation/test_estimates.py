@@ -134,6 +134,7 @@ def test_the_variance_at_the_true_counts_is_the_exact_one() -> None:
         assert variances_of(batch)[symbol] == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.sampled("False")
 @pytest.mark.parametrize("optional", [False, True])
 def test_counts_are_unbiased_over_every_outcome(optional: bool) -> None:
     query = krr_query(Histogram("carrier", ("AA", "B6", "UA"), optional), 3 * 2**30)
@@ -269,6 +270,8 @@ def test_no_counts_make_an_error_that_is_no_number(found: list[int], gamma: int,
 # Dummies
 
 
+# tests/statistical/test_estimates.py: `test_counts_with_dummies_are_unbiased_and_covered`.
+@pytest.mark.exhaustive
 def test_dummies_leave_estimates_unbiased_and_are_no_reports() -> None:
     """Three devices and two dummies, over every outcome: the means are the truth, to rounding."""
     query = krr_query(Number("delay", 0.0, 1.0, optional=True), HALF, levels=2)
@@ -402,6 +405,7 @@ def held_by(x: int, symbols: int) -> Law:
     return [Fraction(int(symbol == x)) for symbol in range(symbols)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", KRR_AND_UNARY)
 @pytest.mark.parametrize("dummies", [0, 2])
 @pytest.mark.parametrize(("categories", "optional"), [(2, False), (3, False), (2, True)])
@@ -435,6 +439,7 @@ def stated_at_the_truth(randomizer: Randomizer, held: Sequence[int], dummies: in
     return float(sum(each[x] for x in held)) + dummies * randomizer.dummy_variance(weights)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", KRR_AND_UNARY)
 @pytest.mark.parametrize("dummies", [0, 1])
 @pytest.mark.parametrize(("levels", "optional"), [(1, False), (2, False), (1, True)])

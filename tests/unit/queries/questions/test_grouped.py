@@ -236,6 +236,7 @@ def by_group(found: Estimates, statistic: str) -> dict[Group, list[float]]:
     return values
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("unary", [False, True], ids=["krr", "unary"])
 @pytest.mark.parametrize("question", ALL, ids=lambda each: each.name)
 @given(data=st.data())

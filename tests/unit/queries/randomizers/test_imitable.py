@@ -112,6 +112,7 @@ def added_by(shufflers: int, noise: NoiseLaw, symbols: int) -> dict[tuple[int, .
 CHAINS = [(2, TWO, 1), (2, BELL, 1), (3, TWO, 1), (4, ONE, 1), (2, TWO, 3), (2, BELL, 2), (3, ONE, 2), (3, TWO, 2)]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("weights", WEIGHTS, ids=str)
 @pytest.mark.parametrize(("symbols", "noise", "shufflers"), CHAINS, ids=str)
 def test_noise_has_the_exact_mean_and_variance_that_are_stated(

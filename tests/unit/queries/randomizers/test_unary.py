@@ -93,6 +93,7 @@ def _one_byte_per_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unary, "DRAW_BYTES", 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("_one_byte_per_draw")
 @pytest.mark.parametrize(("truthful", "other"), [(192, 64), (255, 1), (77, 76), (2, 1)])
 def test_the_law_is_the_certified_one_over_every_tape_of_two_bytes(truthful: int, other: int) -> None:

@@ -179,6 +179,8 @@ def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
     assert list(tmp_path.iterdir()) == []
 
 
+# `test_a_service_that_stops_ends_the_job` has an error of a job, which leaves nothing.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_a_job_that_fails_says_so_and_leaves_nothing(tmp_path: Path) -> None:

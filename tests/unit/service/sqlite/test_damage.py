@@ -99,6 +99,7 @@ def damaged(content: bytes, random: Random) -> Iterator[bytes]:
         yield bytes(changed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", NEWEST)
 def test_a_damaged_store_is_a_documented_error_or_serves_and_never_says_that_less_was_spent(
     kind: str, tmp_path: Path

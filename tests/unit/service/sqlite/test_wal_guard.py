@@ -20,6 +20,7 @@ from hubbub.service.sqlite.wal_guard import WalPosition, position_file_of, what_
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
+from support.thoroughness import usually
 
 TASK = bytes(32)
 
@@ -206,7 +207,7 @@ async def test_no_log_that_is_whole_is_ever_missed(tmp_path: Path) -> None:
     copies = []
     with closing(ShufflerSqliteStore(data)) as opened:
         opened._database.writer.execute("PRAGMA wal_autocheckpoint = 10").fetchall()
-        for number in range(120):
+        for number in range(usually(40, 120)):
             await opened.add_round(TASK, number)
             if random.random() < 0.1:
                 await opened._writer.submit_bare(lambda _unit: opened._database.cut_log())

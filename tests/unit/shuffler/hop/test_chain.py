@@ -126,6 +126,7 @@ async def test_delivered_again_it_is_answered_as_before(chain: Chain) -> None:
     assert await chain.deliver(delivery, envelopes) == first
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hops", [1, 2])
 async def test_broken_at_any_call_and_started_again_it_is_counted_once(hops: int, tmp_path: Path) -> None:
     chain = Chain(tmp_path, hops, rounds=100)

@@ -305,6 +305,7 @@ async def test_another_key_set_in_a_round_is_refused(tmp_path: Path) -> None:
         assert "a round has exactly one" in message
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hops", [1, 2])
 async def test_broken_at_any_call_and_started_again_noise_counts_once(hops: int, tmp_path: Path) -> None:
     with closing(await started(tmp_path, hops, rounds=100)) as chain:

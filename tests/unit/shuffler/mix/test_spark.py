@@ -171,6 +171,8 @@ def expected(secret: bytes) -> Column:
     return column(COUNT)[np.lexsort((keys[:, 1], keys[:, 0]))]
 
 
+# simulation/test_on_spark.py mixes on Spark, the tests below run tasks again and draw equal keys.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")

@@ -79,6 +79,7 @@ def _fail() -> None:
     raise StoreError("broken by the test")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("crash", CRASHES)
 async def test_killed_at_any_step_it_goes_on_and_counts_everyone_once(world: World, crash: str) -> None:
     submissions = await world.fill()

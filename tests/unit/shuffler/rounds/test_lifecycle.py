@@ -54,6 +54,7 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, world: World, name: str, error
     return repaired
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("error", [StoreError("no room"), RuntimeError("a bug"), OSError(28, "no room")], ids=repr)
 @pytest.mark.parametrize("name", ["cut", "mix", "commit_batch", "erase"])
 async def test_a_step_that_fails_has_an_incident_at_once_and_goes_on_by_itself(

@@ -31,6 +31,7 @@ from hubbub.shuffler.settings import ShufflerSettings, load
 from support.ended import started_program
 from support.metrics_scrape import scrape
 from support.patience import PATIENCE, pause
+from support.thoroughness import usually
 
 WORKERS = 2
 
@@ -112,7 +113,7 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
             to, made = await seal(SubmissionCaller(first), deployment.task, 20)
         before = workers_of(os.getpid())
         for number, submission in enumerate(made):
-            if number % 5 == 0:
+            if number % usually(10, 5) == 0:
                 os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
             answer = None
             while answer is None:
@@ -295,6 +296,7 @@ def signal_of_end(descriptor: int) -> None:
     assert end.poll(20_000)
 
 
+@pytest.mark.sampled("15")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_they_drain_with_who_keeps_the_rounds(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     pids = workers_of(process.pid)

@@ -327,6 +327,7 @@ class Schedule:
             assert {content[at : at + 8] for at in range(0, len(content), 8)} == held
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 async def test_in_generated_schedules_only_the_last_leader_changes_anything(
     address: str, tmp_path: Path, seed: int
