@@ -46,7 +46,10 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
 
 def print_series(console: Console, rounds: Sequence[RoundResults], simultaneous: bool = False) -> None:
     """Print the results of all rounds of a task as one table, with when each round began and ended."""
-    every = [(each, result) for each in rounds for result in (*each.sums, *each.queries)]
+    every: list[tuple[RoundResults, QueryResult | SumResult]] = []
+    for each in rounds:
+        every += [(each, result) for result in each.sums]
+        every += [(each, result) for result in each.queries]
     table = Table("round", "begins", "ends", "query", "", title=f"task {rounds[0].id.task_name}", title_justify="left")
     for column in ("estimate", "standard error", "95 %, all at once" if simultaneous else "95 % interval"):
         table.add_column(column, justify="right")
