@@ -405,7 +405,7 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"shuffler_key": None}, "shuffler_key is of type NoneType; give bytes"),
         ({"state": b"device.sqlite"}, "state is of type bytes; give a Path"),
         ({"state": None}, "state is of type NoneType; give a Path"),
-        ({"authority": "authority.pem"}, "authority is of type str; give a Path, or the bytes of a PEM file"),
+        ({"authority": 7}, "authority is of type int; give a Path, or the content of a PEM file"),
         ({"authority": None}, "authority is of type NoneType; give a Path"),
         ({"shuffler": "http://shuffler.example.org:7301"}, "shuffler: 'http://.* is a URL or a path; give host:port"),
         ({"shuffler": "https://shuffler.example.org:7301/x"}, "is a URL or a path; give host:port"),
