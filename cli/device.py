@@ -107,12 +107,15 @@ def _public_key(path: Path) -> bytes:
 
 
 def naming_ticket(refusal: Refusal, settings: Path) -> Refusal:
-    """Return a refusal of the device's ticket with the name of the ticket's file; any other one as it is."""
+    """Return a refusal of a missing or bad ticket with the name of the ticket's file; any other one as it is."""
     from hubbub.deploy.settings import ClientSettings
     from hubbub.protos.refusals import Reason, Refusal
     from hubbub.service.settings import load
 
     ticket = load(settings, ClientSettings, "client").ticket
+    if refusal.reason is Reason.NOT_ENROLLED and (ticket is None or not ticket.exists()):
+        where = f"{settings} names no ticket" if ticket is None else f"there is no ticket {ticket}"
+        return Refusal(refusal.reason, f"{where}: {refusal.message}", refusal.retry_after)
     if refusal.reason is not Reason.BAD_TICKET or ticket is None:
         return refusal
     return Refusal(refusal.reason, f"{ticket}: {refusal.message}", refusal.retry_after)

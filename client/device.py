@@ -42,7 +42,8 @@ class Device:
         shuffler_key: the shuffler's public key, obtained out of band. It must have signed the task too.
         state: the file that stores the submissions. It is created if it does not exist, readable by its owner only.
         shuffler: host:port, or https://host:port. Give several with commas between them if any of them will do.
-        authority: the authority of the shuffler's TLS certificate, as a PEM file or its bytes. It is read at once.
+        authority: the authority of the shuffler's TLS certificate, as a PEM file (a Path) or its content. It is read
+            at once.
         ticket: the ticket by which the operator enrolled this device, as bytes or as the path of its file. Tasks that
             admit enrolled devices need it. The device redeems it once, and keeps its credential in `state`.
         certificate, key: the device's TLS certificate and its key, as PEM files. The device shows the certificate in
@@ -71,7 +72,7 @@ class Device:
         shuffler_key: bytes,
         state: Path,
         shuffler: str,
-        authority: Path | bytes,
+        authority: Path | bytes | str,
         ticket: Path | bytes | None = None,
         certificate: Path | None = None,
         key: Path | None = None,

@@ -144,7 +144,7 @@ class Fleet:
         shuffler_key: bytes,
         state: Path,
         shuffler: str,
-        authority: Path | bytes,
+        authority: Path | bytes | str,
         tickets: Mapping[str, bytes] | Tickets | None = None,
         proxy: str | None = None,
         retrying: Retrying | None = None,

@@ -60,7 +60,12 @@ class Gateway:
     """
 
     def __init__(
-        self, *, shuffler: str, authority: Path | bytes, proxy: str | None = None, retrying: Retrying | None = None
+        self,
+        *,
+        shuffler: str,
+        authority: Path | bytes | str,
+        proxy: str | None = None,
+        retrying: Retrying | None = None,
     ) -> None:
         checked_host()
         self._retrying = (

@@ -91,7 +91,7 @@ class DeviceStatus:
 
     Attributes:
         task: the task's name.
-        task_id: its id (32 bytes).
+        task_id: its id in hex (64 digits), as commands and documents show it.
         current: the round to answer now; None if there is none.
         next: the round after it, or the first one; None if there is none.
         waiting: the rounds whose answers are stored and have no outcome yet, in order.
@@ -105,7 +105,7 @@ class DeviceStatus:
     """
 
     task: str
-    task_id: bytes
+    task_id: str
     current: DeviceRound | None
     next: DeviceRound | None
     waiting: tuple[int, ...]
@@ -135,7 +135,7 @@ def status_of(task: Task, memory: Memory, now: float) -> DeviceStatus:
     following = max(0, math.floor((now - schedule.start) / schedule.length) + 1)
     return DeviceStatus(
         task=task.name,
-        task_id=task.id,
+        task_id=task.id.hex(),
         current=None if current is None else _round(task, memory, current),
         next=_round(task, memory, following) if following < schedule.rounds else None,
         waiting=tuple(sorted(number for number, entry in memory.entries.items() if entry.outcome is None)),

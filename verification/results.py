@@ -271,8 +271,10 @@ def _batches(
     rounds = [*stated["tally"]["rounds"], number]
     missing = [each for each in rounds if (task.id, each) not in held]
     if missing:
+        named = ", ".join(map(str, missing))
         raise CountsDiffer(
-            f"{stated['name']}: its estimates also follow from rounds {missing}; give the results of these rounds too"
+            f"{stated['name']}: its estimates also follow from these rounds, whose results are not here: {named}; give "
+            "them too"
         )
     found = {each: held[task.id, each][index] for each in rounds}
     return {

@@ -39,11 +39,10 @@ def command(
         signed = signed_task_in(task)
         operator = load(settings, OperatorSettings, "operator")
         found = asyncio.run(round_to_close(operator, signed.task, round_number, time.time()))
-        is_closed = isinstance(found, RoundStatus)
         status = found if isinstance(found, RoundStatus) else asyncio.run(close_round(operator, signed.task.id, found))
         if as_json:
             print_json(status_document(status))
         else:
             state = f"{status.shown_state} with {status.submissions} submissions"
-            line = f"is closed already: it is {state}; nothing was changed" if is_closed else f"is {state}"
+            line = f"is closed already: it is {state}; nothing was changed" if status is found else f"is {state}"
             console().print(f"round {status.round} {line}", markup=False, soft_wrap=True)

@@ -135,7 +135,10 @@ PlotOption = Annotated[
     typer.Option("--plot", metavar="FILE", help="Draw truth, estimates and intervals into this .svg or .png."),
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Also print each query's ε, what it rests on, and how long each step took.")
+    bool,
+    typer.Option(
+        "--explain", help="Also print who must be honest for which ε, what each ε rests on, and how long steps took."
+    ),
 ]
 ListOption = Annotated[bool, typer.Option("--list", help="List the tasks, then exit.")]
 
@@ -316,11 +319,11 @@ def _forget_paths(document: dict[str, Any]) -> None:
 
 
 def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
-    from hubbub.cli.tables.privacy import print_privacy, promise
+    from hubbub.cli.tables.privacy import plain_promise, print_privacy, promise
     from hubbub.cli.tables.truth import print_query, print_series
 
     printer = console()
-    for line in promise(document["rounds"][-1]["privacy"]):
+    for line in promise(document["rounds"][-1]["privacy"]) if explain else ():
         printer.print(line, markup=False, soft_wrap=True)
     is_series = len(document["rounds"]) > 1 and all(
         query.get("kind") == LONGITUDINAL for each in document["rounds"] for query in each["queries"]
@@ -338,12 +341,14 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, every: boo
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
-    if document["noise"] is not None:
+    if document["noise"] is not None and explain:
         printer.print(_noise(document), markup=False, soft_wrap=True)
-    if document["looser_cap"] is not None:
+    if document["looser_cap"] is not None and explain:
         shown = document["rounds"][0]["queries"]
         printer.print(_looser_cap(shown, **document["looser_cap"]), markup=False, soft_wrap=True)
     printer.print(_next(document, out, explain, given), markup=False, soft_wrap=True)
+    if not explain:
+        printer.print(plain_promise(document["rounds"][-1]["privacy"]), markup=False, soft_wrap=True)
 
 
 LONGITUDINAL = "longitudinal"
@@ -402,9 +407,10 @@ def _looser_cap(queries: list[dict[str, Any]], epsilon_local: float, expected_st
     """Return what a larger cap on ε_local would bring, and what is given up for it."""
     shown = {query["name"]: query for query in queries}
     errors = [_in_units(shown[name], error) for name, error in expected_standard_errors.items()]
+    which = "this standard error" if len(errors) == 1 else "these standard errors"
     return (
-        f"With --local-epsilon {epsilon_local:g} it would be {' and '.join(errors)}. Then ε ≤ {epsilon_local:g} is all "
-        "that a person keeps if everybody else works together."
+        f"With --local-epsilon {epsilon_local:g} {which} would be {' and '.join(errors)}. Then ε ≤ {epsilon_local:g} "
+        "is all that a person keeps if everybody else works together."
     )
 
 
@@ -436,5 +442,5 @@ def _next(document: dict[str, Any], out: Path | None, explain: bool, given: list
         checked = str(out) if len(document["rounds"]) > 1 else document["rounds"][0]["certificate"]
         return f"{verified} Saved to {out}; next: {hubbub} verify {shlex.quote(checked)}"
     again = shlex.join([*shlex.split(hubbub), "demo", *given])
-    more = "" if explain else f"{again} --explain shows how the privacy arises; "
+    more = "" if explain else f"{again} --explain shows how the privacy arises, and what is left if some lie; "
     return f"{verified} Next: {more}{again} --out DIR saves the certificate and the results."

@@ -160,7 +160,7 @@ def _document(found: DeviceStatus) -> dict[str, Any]:
     spending = found.spending
     return {
         "task": found.task,
-        "task_id": found.task_id.hex(),
+        "task_id": found.task_id,
         "current": None if found.current is None else _round(found.current),
         "next": None if found.next is None else _round(found.next),
         "waiting": list(found.waiting),
@@ -188,7 +188,7 @@ def _lines(found: DeviceStatus) -> list[str]:
     cap = "" if total is None else f", with a cap of {total:g} on all rounds"
     waiting = ", ".join(f"round {number}" for number in found.waiting) or "nothing"
     return [
-        f"task      {found.task} ({found.task_id.hex()})",
+        f"task      {found.task} ({found.task_id})",
         f"now       {_described(found.current)}",
         f"next      {_described(found.next)}",
         f"to send   {waiting}",

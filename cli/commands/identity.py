@@ -46,4 +46,4 @@ def command(
         if as_json:
             print_json({"private": str(file), "public": str(public), "fingerprint": digits})
             return
-        console().print(f"{digits}\nhand over {public}; {file} stays here", markup=False, soft_wrap=True)
+        console().print(f"fingerprint {digits}\nhand over {public}; {file} stays here", markup=False, soft_wrap=True)

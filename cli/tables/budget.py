@@ -30,7 +30,7 @@ def budget_document(budget: Budget) -> dict[str, Any]:
 def _task(task: TaskBudget) -> dict[str, Any]:
     return {
         "task": task.task,
-        "task_id": task.task_id.hex(),
+        "task_id": task.task_id,
         "total": _amounts(task.total),
         "today": _amounts(task.today),
         "certified": task.certified,

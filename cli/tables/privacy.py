@@ -67,6 +67,18 @@ def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def plain_promise(certificate: Mapping[str, Any]) -> str:
+    """Return the privacy of everyone in one sentence: the smallest (ε, δ) after all rounds so far, and who keeps it.
+
+    Both numbers are rounded up, so the sentence never says more than was certified.
+    """
+    rounds = len(certificate["all_rounds"]["history"])
+    first = ladder(certificate["all_rounds" if rounds > 1 else "round_total"], certificate["ladder"])[0]
+    over = f", over {rounds} rounds," if rounds > 1 else ""
+    epsilon, delta = _up(first.epsilon), _up(certificate["delta"])
+    return f"Everyone here{over} is ({epsilon}, {delta})-differentially private {first.words}."
+
+
 def _up(value: float) -> str:
     """Return a positive number as text, rounded up."""
     rounded = Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(value))

@@ -48,7 +48,8 @@ def print_series(console: Console, rounds: Sequence[RoundResults], simultaneous:
     """Print the results of all rounds of a task as one table, with when each round began and ended."""
     every: list[tuple[RoundResults, QueryResult | SumResult]] = []
     for each in rounds:
-        every += [(each, result) for result in each.sums] + [(each, result) for result in each.queries]
+        every += [(each, result) for result in each.sums]
+        every += [(each, result) for result in each.queries]
     table = Table("round", "begins", "ends", "query", "", title=f"task {rounds[0].id.task_name}", title_justify="left")
     for column in ("estimate", "standard error", "95 %, all at once" if simultaneous else "95 % interval"):
         table.add_column(column, justify="right")

@@ -30,7 +30,7 @@ class TaskBudget:
 
     Attributes:
         task: its name.
-        task_id: its id (32 bytes).
+        task_id: its id in hex (64 digits).
         total: the cost of all rounds that were answered, whether or not the answers left the device.
         today: the cost of the rounds that were answered today.
         certified: the last round with an added certificate that proves a central ε for all rounds so far; None if there
@@ -39,7 +39,7 @@ class TaskBudget:
     """
 
     task: str
-    task_id: bytes
+    task_id: str
     total: Epsilon
     today: Epsilon
     certified: int | None
@@ -84,7 +84,7 @@ def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: Pri
 def _task(account: Account, day: int) -> TaskBudget:
     return TaskBudget(
         task=account.task_cost.name,
-        task_id=account.task_id,
+        task_id=account.task_id.hex(),
         total=_added([account]),
         today=_added([account.since(day)]),
         certified=None if account.proven is None else account.proven.last,

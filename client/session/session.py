@@ -64,7 +64,7 @@ class Session:
         shuffler_key: bytes,
         state: Path,
         shuffler: str,
-        authority: Path | bytes,
+        authority: Path | bytes | str,
         retrying: Retrying | None,
         limits: PrivacyLimits | None,
         random: Random,

@@ -61,11 +61,13 @@ def check_epsilon_local(task: Task) -> None:
         )
 
 
-def trusted_authority(authority: Path | bytes) -> bytes:
-    """Return the certificates (PEM) of the authority whose TLS certificates are trusted, given as a file or its bytes.
+def trusted_authority(authority: Path | bytes | str) -> bytes:
+    """Return the certificates (PEM) of the authority whose TLS certificates are trusted.
+
+    It is given as a file, or as its content, in bytes or as text.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: if it is none of these, such as a text that is a file's name.
         AuthorityError: if the file does not exist, or contains no certificate; the message names it.
     """
     if isinstance(authority, os.PathLike):
@@ -74,8 +76,15 @@ def trusted_authority(authority: Path | bytes) -> bytes:
             pem = Path(authority).read_bytes()
         except OSError as error:
             raise AuthorityError(f"{name}: {error.strerror}; give the authority's certificate (PEM)") from error
+    elif isinstance(authority, str):
+        if "-----BEGIN" not in authority:
+            raise UsageError(
+                f"authority is the text {authority!r:.80}, which is no certificate (PEM); give a Path for the name of "
+                "a file"
+            )
+        name, pem = "authority", authority.encode()
     else:
-        name, pem = "authority", checked_bytes(authority, "authority", "a Path, or the bytes of a PEM file")
+        name, pem = "authority", checked_bytes(authority, "authority", "a Path, or the content of a PEM file")
     # Parsed only to check it: gRPC would refuse it later without naming the file.
     try:
         x509.load_pem_x509_certificates(pem)

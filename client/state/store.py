@@ -186,7 +186,10 @@ class State:
         """
         with self.transaction() as connection:
             if _opted_out(connection, [device]):
-                raise OptedOut("this device has opted out, so nothing is stored or sent; opt_in() reverses that")
+                raise OptedOut(
+                    "this device has opted out, so nothing is stored or sent; opt in again to change that "
+                    "(`hubbub device opt-in`, or `opt_in()`)"
+                )
             row = begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(

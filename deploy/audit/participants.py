@@ -92,7 +92,8 @@ class Participants:
         async with fleet:
             summary = await fleet.submit_many(((str(place), others) for place in range(count)), 0)
         if summary.accepted != count:
-            raise HubbubError(f"some of {count} devices were refused: {dict(summary.messages)}; see the logs")
+            why = "; ".join(f"{reason}: {message}" for reason, message in summary.messages.items())
+            raise HubbubError(f"some of {count} devices were refused ({why}); see the logs")
 
     def _common(self) -> dict[str, Any]:
         pipeline = self.pipeline

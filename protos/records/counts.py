@@ -226,7 +226,13 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()
         if tuple(each.rounds) != before:
             raise CountsDiffer(
-                f"{each.name}: its estimates are stated to follow from rounds {list(each.rounds)} too, but the "
-                f"rounds composed with it that were counted and published are {list(before)}"
+                f"{each.name}: its estimates are stated to follow from {_rounds(each.rounds)} too, but what was composed "
+                f"with it, counted and published is {_rounds(before)}"
             )
     return counted
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    if not numbers:
+        return "no round"
+    return f"round{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"

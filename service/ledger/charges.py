@@ -37,8 +37,9 @@ def check_follows(stored: int, charges: Charges) -> None:
     """
     positions = [charge.position for charge in charges]
     if positions != list(range(stored, stored + len(charges))):
+        named = ", ".join(map(str, positions))
         raise LedgerMoved(
-            f"the ledger has {stored} charges, but these are for positions {positions}; read the ledger again"
+            f"the ledger has {stored} charges, but these are for positions {named}; read the ledger again"
         )
 
 

@@ -198,8 +198,8 @@ def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(trips: tuple[
 def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
     shown = [{"name": "carrier", "kind": "histogram"}, {"name": "delay", "kind": "sum", "unit": "minutes"}]
     assert _looser_cap(shown, 20.0, {"carrier": 6.491, "delay": 1880.0}) == (
-        "With --local-epsilon 20 it would be 6.49 and 1,880 minutes. Then ε ≤ 20 is all that a person keeps if "
-        "everybody else works together."
+        "With --local-epsilon 20 these standard errors would be 6.49 and 1,880 minutes. Then ε ≤ 20 is all that a "
+        "person keeps if everybody else works together."
     )
     noise = {
         "carrier": {"expected_standard_error": 72.0, "expected_without_noise": 71.6},

@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, load_public
-from support.cli import hubbub
+from support.cli import hubbub, hubbub_here
 
 
 def test_it_makes_a_private_key_and_the_public_one_to_hand_over(tmp_path: Path) -> None:
@@ -22,6 +22,12 @@ def test_it_makes_a_private_key_and_the_public_one_to_hand_over(tmp_path: Path) 
     }
     assert load_public(public) == Identity.load(private).public
     assert private.stat().st_mode & 0o777 == 0o600
+
+
+def test_people_are_told_what_the_digits_are(tmp_path: Path) -> None:
+    made = hubbub_here("identity", "identity.pem", folder=tmp_path)
+    digits = fingerprint(load_public(tmp_path / "identity.pub.pem"))
+    assert made.out == f"fingerprint {digits}\nhand over identity.pub.pem; identity.pem stays here\n"
 
 
 @pytest.mark.parametrize("taken", ["identity.pem", "identity.pub.pem"])

@@ -52,7 +52,7 @@ PARTIES = Parties(identity(11), identity(12), identity(13))
 
 def vector_task() -> Task:
     """A task whose numbers Python and ECMAScript write differently (1e-06, 1e+16, 4.0), and with texts beyond ASCII."""
-    carrier = Histogram("carrier", ("AA", "Ö", "\ufb33", "😀"), weight=1e-6)
+    carrier = Histogram("carrier", ("AA", "Ö", "\u05d3\u05bc", "😀"), weight=1e-6)
     delay = Number("delay", -1e-7, 1e16, "µs", optional=True, weight=4.0)
     return sample_task(
         PARTIES,

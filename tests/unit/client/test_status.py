@@ -38,7 +38,7 @@ async def test_a_device_tells_its_rounds_and_what_became_of_its_answers(
 ) -> None:
     one, offline = device(), device(shuffler="127.0.0.1:1")
     status = one.status()
-    assert (status.task, status.task_id, status.waiting, status.opted_out) == (task.name, task.id, (), False)
+    assert (status.task, status.task_id, status.waiting, status.opted_out) == (task.name, task.id.hex(), (), False)
     assert status.current == DeviceRound(0, START, START + 3600, START + 3660, Answer.NONE)
     assert status.next == DeviceRound(1, START + 3600, START + 7200, START + 7260, Answer.NONE)
     with pytest.raises(Unreachable):

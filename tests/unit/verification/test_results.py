@@ -206,7 +206,7 @@ def test_estimates_over_time_follow_from_the_rounds_that_the_certificate_compose
         chosen = results_of_history(task, [*(history[each] for each in kept), history[number]])
         other = RoundResults(results[number].id, chosen, results[number].certificate)
         found = checked(documents([*results[:number], other]))
-        assert "stated to follow from rounds" in str(found[0] if isinstance(found[0], VerificationError) else found[-1])
+        assert "stated to follow from round" in str(found[0] if isinstance(found[0], VerificationError) else found[-1])
 
 
 def test_a_chance_has_no_room_and_numbers_of_people_have_little() -> None:

@@ -14,7 +14,7 @@ from hubbub.accountant.certificate.ladder import ladder_words
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.mechanisms import KRR
-from hubbub.cli.tables.privacy import print_privacy, promise
+from hubbub.cli.tables.privacy import plain_promise, print_privacy, promise
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from support.certificates import counts
 from support.samples import Parties, sample_task
@@ -39,18 +39,22 @@ def test_the_ladder_and_who_was_let_in_are_below_the_table(admission: AdmissionP
 @pytest.mark.parametrize("epsilon", [1e-9, 0.375162, 1.0, 8.0, 40.0])
 def test_a_promise_says_no_less_than_was_certified(epsilon: float) -> None:
     words = ladder_words(Terms.of(TASK), {"site": KRR.from_numerator(4, 2**28)}, 2)
-    heading, first, second, means = promise(
-        {
-            "delta": 1e-6,
-            "ladder": words,
-            "round_total": {"epsilon_upper": epsilon / 2, "epsilon_local": epsilon},
-            "all_rounds": {
-                "epsilon_upper": epsilon,
-                "epsilon_local": 2 * epsilon,
-                "history": [{"round": 0}, {"round": 1}],
-            },
-        }
-    )
+    stated_twice = {
+        "delta": 1e-6,
+        "ladder": words,
+        "round_total": {"epsilon_upper": epsilon / 2, "epsilon_local": epsilon},
+        "all_rounds": {
+            "epsilon_upper": epsilon,
+            "epsilon_local": 2 * epsilon,
+            "history": [{"round": 0}, {"round": 1}],
+        },
+    }
+    heading, first, second, means = promise(stated_twice)
+    whole = plain_promise(stated_twice)
+    said = re.fullmatch(r"Everyone here, over 2 rounds, is \((\S+), (\S+)\)-differentially private (.*)\.", whole)
+    assert said is not None
+    assert epsilon <= float(said[1]) <= 1.001 * epsilon
+    assert (float(said[2]), said[3]) == (1e-6, words["epsilon_upper"])
     assert heading == "Each person whose device is honest keeps, at δ = 1e-06 over 2 rounds:"
     assert first == f"  ε ≤ {epsilon:.6g} {words['epsilon_upper']}"
     assert second == f"  ε ≤ {2 * epsilon:.6g} {words['epsilon_local']}"

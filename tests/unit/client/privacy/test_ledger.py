@@ -99,7 +99,7 @@ async def test_without_limits_everything_is_counted_and_nothing_refused(
     assert budget.today.epsilon_local == rounded_up(3 * local_cost(task, 0))
     assert (budget.today.rounds, budget.today.epsilon, budget.today.delta) == (3, 3.0, rounded_up(3 * Fraction(0.01)))
     (only,) = budget.tasks
-    assert (only.task, only.task_id, only.total, only.today) == (task.name, task.id, budget.today, budget.today)
+    assert (only.task, only.task_id, only.total, only.today) == (task.name, task.id.hex(), budget.today, budget.today)
 
 
 async def test_a_refusal_explains_itself_and_leaves_nothing_behind(device: Make, clock: Clock, task: Task) -> None:

@@ -406,7 +406,7 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"shuffler_key": None}, "shuffler_key is of type NoneType; give bytes"),
         ({"state": b"device.sqlite"}, "state is of type bytes; give a Path"),
         ({"state": None}, "state is of type NoneType; give a Path"),
-        ({"authority": "authority.pem"}, "authority is of type str; give a Path, or the bytes of a PEM file"),
+        ({"authority": 7}, "authority is of type int; give a Path, or the content of a PEM file"),
         ({"authority": None}, "authority is of type NoneType; give a Path"),
         ({"shuffler": "http://shuffler.example.org:7301"}, "shuffler: 'http://.* is a URL or a path; give host:port"),
         ({"shuffler": "https://shuffler.example.org:7301/x"}, "is a URL or a path; give host:port"),
@@ -532,7 +532,7 @@ async def test_who_opted_out_sends_nothing_until_opting_in(device: Make, shuffle
     drawn = await kept_offline(device)
     device().opt_out()
     one = device()
-    with pytest.raises(OptedOut, match=r"opt_in\(\) reverses that"):
+    with pytest.raises(OptedOut, match=r"opt in again to change that \(`hubbub device opt-in`, or"):
         await one.submit(ANSWERS)
     assert await one.resend() == []
     assert (shuffler.fetched, shuffler.seen) == ([], [])
@@ -642,6 +642,17 @@ def test_an_authority_without_a_certificate_fails_at_once_and_is_named(
     parties.operator.save_public(path)
     with pytest.raises(AuthorityError, match=f"{path} has no readable certificate"):
         Device(**{**settings, "authority": path}, shuffler=NOBODY)
+
+
+def test_an_authority_may_be_the_text_of_its_file_and_another_text_is_refused_in_words(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    authority = settings["authority"]
+    text = (authority.read_bytes() if isinstance(authority, Path) else authority).decode()
+    Device(**{**settings, "authority": text}, shuffler=NOBODY)
+    for given in ("authority.pem", str(tmp_path / "authority.pem"), ""):
+        with pytest.raises(UsageError, match=r"which is no certificate \(PEM\); give a Path for the name of a file"):
+            Device(**{**settings, "authority": given}, shuffler=NOBODY)
 
 
 def test_an_authority_that_is_missing_is_named_at_once(settings: dict[str, Any], tmp_path: Path) -> None:
