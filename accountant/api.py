@@ -5,13 +5,14 @@ them.
 """
 
 from hubbub.accountant.arithmetic_errors import BeyondArithmetic
-from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.library.devices import group_epsilon
 from hubbub.accountant.library.dp_accounting import to_dp_accounting
+from hubbub.accountant.library.over_reports import delta_bracket, epsilon_bracket
 from hubbub.accountant.library.subsampling import subsampled_delta, subsampled_epsilon
 from hubbub.accountant.mechanisms import (
     KRR,

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from hubbub.cli.output import EXIT_FAILURE, failures, print_json
 from hubbub.cli.registry import FAILURE_STATUS, NEEDS, missing
 from hubbub.cli.signals import raises
-from hubbub.cli.whole_numbers import whole_options, written_out
+from hubbub.cli.whole_numbers import options_of, written_out
 from hubbub.protos.errors import HubbubError, UsageError
 
 USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
@@ -38,7 +38,8 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
     commands = build(names)
     raises()
     try:
-        return commands(args=written_out(words, _whole_options(names)), prog_name="hubbub", standalone_mode=False) or 0
+        written = written_out(words, _options(int, names), _options(float, names))
+        return commands(args=written, prog_name="hubbub", standalone_mode=False) or 0
     except USAGE_ERROR as error:
         if "--json" in words:
             print_json({"error": error.format_message()})
@@ -89,8 +90,8 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
     return app
 
 
-def _whole_options(names: Sequence[str]) -> set[str]:
-    """Return the options of these commands that take a whole number."""
+def _options(kind: type, names: Sequence[str]) -> set[str]:
+    """Return the options of these commands that take a number of this kind."""
     found = set[str]()
     for name in names:
         module = importlib.import_module(f"hubbub.cli.commands.{name}")
@@ -98,7 +99,7 @@ def _whole_options(names: Sequence[str]) -> set[str]:
             [each.callback for each in module.app.registered_commands] if hasattr(module, "app") else [module.command]
         )
         for run in runs:
-            found |= whole_options(run, _option)
+            found |= options_of(kind, run, _option)
     return found
 
 

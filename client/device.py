@@ -110,6 +110,11 @@ class Device:
         """The task. Identities that have a successor are replaced by it, once the device has learned of it."""
         return self._session.task
 
+    def __repr__(self) -> str:
+        """Return the task's name, its id and the shuffler: what a log may have. It has no answer, key or state."""
+        task = self.task
+        return f"Device(task={task.name!r}, id={task.id.hex()[:16]}, shuffler={self._session.address!r})"
+
     async def __aenter__(self) -> Self:
         return self
 

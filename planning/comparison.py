@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
-from typing import Any
+from math import inf, sqrt
+from typing import Any, overload
 
 import numpy as np
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration, MechanismFamily
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import check_categories
+from hubbub.accountant.library.over_reports import over_reports
+from hubbub.accountant.mechanisms import KRR, check_categories
 from hubbub.accountant.mechanisms.noise_law import ChainNoise
+from hubbub.accountant.numbers import checked_reports
 from hubbub.planning.planned import Plan, symbols_named
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
@@ -270,3 +272,79 @@ def counted_questions(
             "a histogram needs --categories; give their number, or ask for a text if they are unknown"
         )
     return listed, listed
+
+
+@overload
+def choose(
+    categories: int,
+    epsilon: float,
+    delta: float,
+    reports: int,
+    *,
+    randomizer: str = "krr",
+    epsilon_local_cap: float | None = None,
+) -> Calibration[Randomizer]: ...
+
+
+@overload
+def choose(
+    categories: int,
+    epsilon: float,
+    delta: float,
+    reports: Iterable[int],
+    *,
+    randomizer: str = "krr",
+    epsilon_local_cap: float | None = None,
+) -> list[Calibration[Randomizer]]: ...
+
+
+def choose(
+    categories: int,
+    epsilon: float,
+    delta: float,
+    reports: int | Iterable[int],
+    *,
+    randomizer: str = "krr",
+    epsilon_local_cap: float | None = None,
+) -> Calibration[Randomizer] | list[Calibration[Randomizer]]:
+    """Return the randomizer of least error for a histogram whose batch of `reports` is to be (epsilon, delta)-private.
+
+    `reports` is a number, or an array, a list or a range of numbers: then a list has one answer for each. An answer's
+    `expected_standard_error` is the largest standard error of one count, in people. Its `mechanism` is the exact law,
+    which `hubbub.accountant` takes.
+
+    Raises:
+        AccountingError: for values out of range; UnmetTarget if no randomizer meets the target.
+        FieldError: if the randomizer is unknown.
+    """
+    design = Design(question_for(Histogram.kind, categories, False, randomizer))
+
+    def at(count: int) -> Calibration[Randomizer]:
+        return calibrate([design], epsilon, delta, count, epsilon_local_cap=epsilon_local_cap)[0]
+
+    return over_reports(at, reports)
+
+
+@overload
+def count_error(mechanism: KRR, reports: int) -> float: ...
+
+
+@overload
+def count_error(mechanism: KRR, reports: Iterable[int]) -> list[float]: ...
+
+
+def count_error(mechanism: KRR, reports: int | Iterable[int]) -> float | list[float]:
+    """Return the largest standard error of one count of `reports` people through kRR, in people; a list of several.
+
+    A report is a true one's symbol with probability p, and another one's with q; the count is debiased by 1/(p − q).
+    So its variance is n·p(1 − p)/(p − q)² if all have the symbol, n·q(1 − q)/(p − q)² if nobody has, and in between
+    otherwise. It is infinite if gamma is 1.
+
+    Raises:
+        AccountingError: if a number of reports is out of range.
+    """
+    if mechanism.gamma == 1:
+        return over_reports(lambda _: inf, reports)
+    chances = mechanism.truthful, mechanism.other
+    largest = float(max(chance * (1 - chance) for chance in chances) / (1 - mechanism.gamma) ** 2)
+    return over_reports(lambda count: sqrt(checked_reports(count) * largest), reports)

@@ -7,6 +7,7 @@ in lowest terms. Real numbers are texts in C's hexadecimal notation.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,9 @@ GAMMA_DENOMINATOR = 2**32
 
 _FRACTION = re.compile("[0-9]{1,80}(?:/[0-9]{1,80})?")
 """A probability as text: no sign, exponent or space, and no more digits than a number of 256 bits has."""
+
+LONGEST_EXACT = 36
+"""The most characters of a fraction in a repr: with 2**32 below it, every probability of a task is shown exactly."""
 
 Fits = Callable[[Any], bool]
 """Whether a JSON value has the shape of a member; the mechanism checks its range."""
@@ -105,3 +109,21 @@ def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, 
                 f"{name} of a {kind!r} mechanism is {shown(content[name])}, which is not of the expected form; "
                 "write it as the mechanism's content() does"
             )
+
+
+def short_repr(mechanism: Any) -> str:
+    """Return the repr of a frozen mechanism in few characters: an exact fraction may have eighty digits on each side.
+
+    A fraction with a long numerator or denominator is shown as its nearest decimal, after a sign that says so.
+    """
+    shown_fields = (f"{each.name}={_short(getattr(mechanism, each.name))}" for each in fields(mechanism))
+    return f"{type(mechanism).__name__}({', '.join(shown_fields)})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple) and value:
+        return f"({_short(value[0])}, … {len(value)} in all)" if len(value) > 1 else f"({_short(value[0])},)"
+    if not isinstance(value, Fraction):
+        return repr(value)
+    exact = repr(value)
+    return exact if len(exact) <= LONGEST_EXACT else f"≈{float(value):.8g}"

@@ -20,6 +20,7 @@ from hubbub.accountant.mechanisms.exact_values import (
     or_none,
     pair_of_counts,
     read_fraction,
+    short_repr,
 )
 
 INPUTS_LIMIT = 128
@@ -76,6 +77,8 @@ class Finite:
     blanket: Row | None = None
     neighbours: tuple[tuple[int, int], ...] | None = None
     dummy: Row | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "law", _checked_law(self.law))

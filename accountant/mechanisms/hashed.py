@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_count, is_ratio
+from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_count, is_ratio, short_repr
 from hubbub.accountant.mechanisms.krr import KRR
 
 CELLS_LEAST = 3
@@ -36,6 +36,8 @@ class Hashed:
     cells: int
     rows: int
     gamma: Fraction
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         for name, value, least in (("cells", self.cells, CELLS_LEAST), ("rows", self.rows, 1)):

@@ -14,6 +14,7 @@ from hubbub.accountant.mechanisms.exact_values import (
     check_content,
     is_count,
     is_ratio,
+    short_repr,
     written_probability,
 )
 
@@ -44,6 +45,8 @@ class KRR:
 
     categories: int
     gamma: Fraction
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_categories(self.categories)

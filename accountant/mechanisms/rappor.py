@@ -25,6 +25,7 @@ from hubbub.accountant.mechanisms.exact_values import (
     check_content,
     is_count,
     is_ratio,
+    short_repr,
     written_probability,
 )
 from hubbub.accountant.mechanisms.krr import check_categories
@@ -56,6 +57,8 @@ class RAPPOR:
     categories: int
     truthful: Fraction
     other: Fraction
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_categories(self.categories)

@@ -7,7 +7,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR, Fits, check_content, is_count, is_ratio
+from hubbub.accountant.mechanisms.exact_values import (
+    GAMMA_DENOMINATOR,
+    Fits,
+    check_content,
+    is_count,
+    is_ratio,
+    short_repr,
+)
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
 from hubbub.accountant.mechanisms.longitudinal.tree import Node, units
 
@@ -36,6 +43,8 @@ class TreeNodes:
     gamma: int
     side: int
     alone: bool = False
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         # The horizon and the node check the numbers.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ from hubbub.accountant.mechanisms import (
     WithNoise,
 )
 from hubbub.accountant.mechanisms.noise_law import FAMILIES, PARAMETER_LIMIT
-from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
+from hubbub.accountant.numbers import EPSILON_MOST, checked_reports, checked_whole, honest_reports, real
 from hubbub.accountant.pairs import GaussianRound, Part
 from hubbub.accountant.pairs.composition_part import NOT_COMPOSED
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 from hubbub.cli.mechanisms.law_file import law_of, read_law
+from hubbub.cli.mechanisms.named_bounds import THEOREMS, check_bound, delta_by_theorem, epsilon_by_theorem
 
 ROW_KEYS = (
     "mechanism",
@@ -280,6 +282,9 @@ def epsilon_of(part: Part | GaussianRound, delta: float, bound: str = "best") ->
     Raises:
         AccountingError: bad values, or a bound that does not cover the mechanism.
     """
+    check_bound(bound)
+    if bound in THEOREMS:
+        return epsilon_by_theorem(part, delta, bound, epsilon_of(part, delta))
     if isinstance(part, GaussianRound) or (part.rounds == 1 and not part.sampled):
         return epsilon_bracket(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
     best = compose([part], delta)
@@ -292,7 +297,22 @@ def epsilon_of(part: Part | GaussianRound, delta: float, bound: str = "best") ->
 
 
 def delta_of(part: Part | GaussianRound, epsilon: float, bound: str = "best") -> DeltaBracket:
-    """Return the δ of all rounds of `part` at `epsilon`; see `epsilon_of`."""
+    """Return the δ of all rounds of `part` at `epsilon`; see `epsilon_of`.
+
+    It takes every ε from 0 on. δ falls as ε grows, so beyond `EPSILON_MOST` the δ there is an upper end; from the local
+    ε on, δ is 0.
+
+    Raises:
+        AccountingError: bad values, or a bound that does not cover the mechanism.
+    """
+    check_bound(bound)
+    wanted = real(epsilon)
+    if not 0 <= wanted < inf:
+        raise AccountingError(f"epsilon is {shown(epsilon)}; give a finite number of at least 0, such as 0.5")
+    if wanted > EPSILON_MOST:
+        return _delta_beyond(delta_of(part, EPSILON_MOST, bound), wanted)
+    if bound in THEOREMS:
+        return delta_by_theorem(part, bound, delta_of(part, epsilon))
     if isinstance(part, GaussianRound) or (part.rounds == 1 and not part.sampled):
         return delta_bracket(part.mechanism, part.reports, epsilon, bound=bound, dummies=part.dummies)
     best = compose_delta([part], epsilon)
@@ -301,6 +321,14 @@ def delta_of(part: Part | GaussianRound, epsilon: float, bound: str = "best") ->
     asked = compose_delta([behind(part, bound)], epsilon)
     source = f"{asked.source}; pair: {BOUNDS[bound].source}"
     return replace(asked, delta_lower=best.delta_lower, epsilon_local=best.epsilon_local, source=source)
+
+
+def _delta_beyond(found: DeltaBracket, epsilon: float) -> DeltaBracket:
+    """Return the bracket at an ε above that of `found`."""
+    if found.epsilon_local is not None and epsilon >= found.epsilon_local:
+        return replace(found, delta_upper=0.0, delta_lower=0.0, epsilon=epsilon, numerical_slack=0.0)
+    lower = None if found.delta_lower is None else 0.0
+    return replace(found, delta_lower=lower, epsilon=epsilon, numerical_slack=1.0 if found.delta_upper > 0 else 0.0)
 
 
 def read_rounds(path: Path) -> list[Part]:

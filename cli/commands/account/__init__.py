@@ -386,11 +386,13 @@ def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
     query = design.query(chosen.size, chosen.randomizer)
     content = chosen.randomizer.content()
     ratios = {key: value for key, value in content.items() if isinstance(value, list)}
+    sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
     return {
         "query": design.question.kind,
         "levels": query.question.content().get("levels"),
         "categories": query.symbols,
         "randomizer": content["mechanism"],
+        **sizes,
         **{key: value[0] / value[1] for key, value in ratios.items()},
         **{f"{key}_exact": f"{value[0]}/{value[1]}" for key, value in ratios.items()},
         "epsilon_local": chosen.epsilon_local,

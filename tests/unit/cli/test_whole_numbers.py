@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from hubbub.cli.app import _whole_options
+from hubbub.cli.app import _options
 from hubbub.cli.registry import NEEDS
 from hubbub.cli.whole_numbers import written_out
 from support.cli import hubbub_here
@@ -45,7 +47,7 @@ def test_a_whole_number_is_written_out_and_nothing_else_is_changed(word: str, di
 
 
 def test_every_command_has_its_options_of_whole_numbers() -> None:
-    found = _whole_options(list(NEEDS))
+    found = _options(int, list(NEEDS))
     assert {"--reports", "--rounds", "--categories", "--devices", "--dummies", "--seed", "--workers"} <= found
     assert not {"--data", "--delta", "--column", "--gamma", "--sampling-rate"} & found
 
@@ -66,3 +68,36 @@ def test_what_is_no_probability_is_refused_with_the_forms(gamma: str) -> None:
     ran = hubbub_here(*asked, f"--gamma={gamma}")
     assert ran.status == 2
     assert "give a number above 0 and at most 1 such as 0.25 or 1/4, or W/4294967296" in " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "decimal"),
+    [
+        ("1/4", "0.25"),
+        ("1/1000000", "1e-06"),
+        ("50_000", "50000"),
+        ("1e-6", "1e-6"),
+        ("1/0", "1/0"),
+        ("1/-4", "1/-4"),
+        ("1/2/3", "1/2/3"),
+        ("", ""),
+    ],
+)
+def test_a_ratio_is_taken_by_every_option_of_a_number(word: str, decimal: str) -> None:
+    assert written_out(["--delta", word], OPTIONS, {"--delta"}) == ["--delta", decimal]
+    assert written_out([f"--delta={word}"], OPTIONS, {"--delta"}) == [f"--delta={decimal}"]
+    assert written_out(["--reports", "1/4", word], OPTIONS, {"--delta"}) == ["--reports", "1/4", word]
+
+
+@pytest.mark.parametrize("command", NEEDS)
+def test_no_option_is_a_number_in_one_command_and_a_text_in_the_next_of_its_group(command: str) -> None:
+    names = [command]
+    assert _options(float, names) & (_options(str, names) | _options(Path, names) | _options(int, names)) == set()
+
+
+def test_numbers_are_taken_in_every_form_by_options_of_any_number() -> None:
+    asked = ("account", "epsilon", "--mechanism", "krr", "--categories", "20", "--gamma", "1/4", "--reports", "5e4")
+    plain = hubbub_here(*asked, "--delta", "1e-6", "--honest-share", "0.5", "--json")
+    ratio = hubbub_here(*asked, "--delta", "1/1000000", "--honest-share", "1/2", "--json")
+    assert plain.status == ratio.status == 0, ratio.err
+    assert plain.json["epsilon_upper"] == ratio.json["epsilon_upper"]

@@ -53,6 +53,18 @@ async def test_a_receipt_means_that_the_shuffler_holds_the_submission(device: Ma
     assert (round_number, len(envelope)) == (0, outer_bytes([INNER_BYTES] * 2))
 
 
+async def test_a_device_is_shown_by_its_task_and_shuffler_alone(device: Make) -> None:
+    """A log may have it: there is no answer, no key and no path of its state."""
+    made = device()
+    await made.submit(ANSWERS)
+    task = made.task
+    shown = repr(made)
+    assert shown.startswith(f"Device(task={task.name!r}, id={task.id.hex()[:16]}, shuffler=")
+    assert len(shown) < 150
+    assert "12.5" not in shown
+    assert "/" not in shown
+
+
 def counted(shuffler: FakeShuffler, submission_id: bytes) -> tuple[int, ...]:
     """The symbols that the analyzer would count of a held submission; all queries here are answered through kRR."""
     return tuple(symbol(report) for report in shuffler.symbols(submission_id))
