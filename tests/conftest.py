@@ -98,6 +98,8 @@ def counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Stop a server that tests started; a worker's process ends without `atexit`."""
+    """Stop a server that tests started, and remove what they remember; a worker's process ends without `atexit`."""
+    if "support.preloaded" in sys.modules:
+        sys.modules["support.preloaded"].forget()
     if "support.postgres" in sys.modules:
         sys.modules["support.postgres"].stop()

@@ -90,6 +90,8 @@ class Silent:
         assert devices >= 0
 
 
+# tests/unit/shuffler/admit/test_admission.py refuses what is above its queue.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "call_timeout", [0.5, pytest.param(30.0, marks=pytest.mark.exhaustive)], ids=["who gives up", "who comes again"]
 )

@@ -300,7 +300,7 @@ ODD_STARTS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ODD_STARTS)
 def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: Path) -> None:
     script, status, says = ODD_STARTS[name]

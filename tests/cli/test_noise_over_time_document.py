@@ -21,7 +21,7 @@ def test_the_table_is_read() -> None:
     assert len(ROWS) == 6
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("periods", "changes", "reports", "cap", "strategy", "without", "beside"), ROWS)
 def test_errors_are_those_that_planning_finds(
     periods: str, changes: str, reports: str, cap: str, strategy: str, without: str, beside: str

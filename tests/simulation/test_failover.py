@@ -119,6 +119,9 @@ class Pair:
         assert refused is Reason.NOT_READY
 
 
+# test_kills_at_any_moment.py kills leaders beside a standby, and tests/unit/shuffler/cluster/test_failover.py has
+# whoever is replaced stand by.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.exhaustive), 2])
 async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped(tmp_path: Path, workers: int) -> None:
     names, database = [f"device {number}" for number in range(DEVICES)], postgres.new_database()

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from hubbub.client import Device
 from hubbub.deploy.init.folders import LOOPBACK
 from hubbub.deploy.init.frontends import add_frontend
@@ -45,6 +47,8 @@ def frontend_of(pipeline: LocalPipeline, name: str, leader: str, database: str) 
     return ServiceProcess("shuffler", settings, pipeline.logs / f"{name}.log")
 
 
+# test_kills_at_any_moment.py kills the front ends of a cluster too.
+@pytest.mark.exhaustive
 async def test_devices_of_two_frontends_count_once_whoever_is_killed(tmp_path: Path) -> None:
     names = [f"device {number}" for number in range(DEVICES)]
     database, leader = postgres.new_database(), free_address()

@@ -70,7 +70,7 @@ def test_without_faults_everyone_is_acknowledged_and_counted() -> None:
     assert (len(simulation.model.held[0]), simulation.model.answers) == (9, {"receipt": 9})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", range(8))
 def test_whatever_happens_services_and_model_agree(batch: int) -> None:
     runs = [replay(seed, 40) for seed in range(8 * batch, 8 * batch + 8)]
@@ -113,7 +113,7 @@ def test_the_story_comes_to_every_point_and_no_write_or_call_is_without_one() ->
         assert set(reached) - set(named) - starting == set()
 
 
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("party", "point"), PLACES)
 def test_killed_at_any_point_nothing_is_lost_and_nothing_counts_twice(party: str, point: str) -> None:
     simulation = run([ops.Kill(party, point), *STORY])

@@ -102,6 +102,8 @@ def estimates(result: QueryResult) -> dict[tuple[str, str | None], Estimate]:
     return {(row.statistic, row.category): row.estimate for row in result.estimates.rows if row.estimate is not None}
 
 
+# test_processes.py kills it at a write, a sync or a send while devices submit.
+@pytest.mark.exhaustive
 async def test_submissions_in_flight_while_the_shuffler_is_killed_are_all_counted(pipeline: LocalPipeline) -> None:
     sending = asyncio.ensure_future(submit(pipeline, 0, DEVICES))
     await _until_some_arrived(pipeline)
@@ -235,7 +237,7 @@ UNARY = (
 
 
 # Dummies beside unary encoding: tests/statistical/test_estimates.py, and oracle/test_unary_dummies_brute_force.py.
-# Together they are planned in tests/unit/planning/test_plan.py, counted in unit/analyzer/test_certifier.py.
+# tests/unit/planning/test_plan.py plans each, and unit/analyzer/test_certifier.py counts and publishes two.
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dummies", [0, pytest.param(20, marks=pytest.mark.exhaustive)])
 async def test_queries_through_several_randomizers_are_answered_counted_and_certified_together(

@@ -42,7 +42,7 @@ def attacked(name: str, count: str, folder: Path) -> Withstood:
     raise AssertionError(f"{name} made no attack: {found.counts}")
 
 
-@pytest.mark.sampled("https-calls", "https-rapid")
+@pytest.mark.sampled("https-rapid")
 @pytest.mark.parametrize(
     ("name", "count"),
     [

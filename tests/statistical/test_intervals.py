@@ -107,7 +107,7 @@ def test_bands_of_the_normal_law_do_not() -> None:
     assert np.mean(away.max(axis=1) <= 3.02) < least_share(BATCHES)
 
 
-@pytest.mark.sampled("krr-0", "unary-300")
+@pytest.mark.sampled("krr-0")
 @pytest.mark.parametrize("dummies", [0, 300])
 @pytest.mark.parametrize("kind", ["krr", "unary"])
 def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies: int) -> None:
@@ -161,7 +161,7 @@ def test_sums_where_few_reports_are_noise_are_covered(kind: str, place: int, exp
     assert all_covered(found, truth, "mean")
 
 
-@pytest.mark.sampled("answer-0.01", "answer-100", "optional-1")
+@pytest.mark.sampled("answer-100", "optional-0.3")
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("optional", [False, True], ids=["all answer", "optional"])
 def test_shares_and_quantiles_are_covered_all_at_once(optional: bool, expected: float) -> None:

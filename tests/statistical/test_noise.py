@@ -232,6 +232,9 @@ def test_noise_that_is_taken_for_uniform_dummies_is_noticed() -> None:
     assert np.all(errors.var(axis=0) / variances.mean(axis=0) < 1 - Z * np.sqrt(2 / SIZE))
 
 
+# `test_p_values_of_an_empty_category_are_as_rare_as_they_say`, and test_heavy_hitters.py finds hardly anything that
+# nobody holds.
+@pytest.mark.exhaustive
 def test_bounds_of_hashed_counts_are_no_rarer_than_they_say() -> None:
     """Both those from the table, which find texts, and those from the law of the noise, of a listed answer."""
     asked = np.arange(len(HELD), dtype=np.uint64)

@@ -39,6 +39,8 @@ def test_all_orders_of_a_few_elements_are_equally_likely(size: int, draws: int) 
     assert chi_square(orders(draws, size), size) < limit
 
 
+# tests/unit/shuffler/mix/test_mix.py: buckets give the order of the keys, and the test above the law of orders.
+@pytest.mark.exhaustive
 def test_all_orders_are_equally_likely_through_buckets(tmp_path: Path) -> None:
     """The same through files, with the permutation's own keys: 4 envelopes in up to 4 buckets."""
     column = np.arange(4, dtype=np.uint8).repeat(INNER_BYTES).reshape(4, INNER_BYTES)

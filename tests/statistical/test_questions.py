@@ -175,7 +175,7 @@ GROUPED = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", GROUPED)
 def test_groups_and_totals_are_unbiased_have_the_errors_they_state_and_cover(case: str) -> None:
     query, holders = GROUPED[case]

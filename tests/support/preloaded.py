@@ -1,16 +1,20 @@
 """Services of `LocalPipeline` and its like, and workers that play devices, forked from a process that imported them.
 
 A service started so is a process of its own, in a session of its own, with the environment, descriptors and exit status
-that it would have. What `ps` shows of it is the first process: its words, and the environment that it was given.
+that it would have. What `ps` shows of it is the first process: its words, and the environment that it was given. What
+one of them has composed, such as what a task promises at its minimum, none computes again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -20,6 +24,7 @@ from hubbub.deploy.local.client_process import LONGEST_LINE, ClientProcess
 from hubbub.deploy.local.process import ServiceProcess, service_environment
 from hubbub.service.processes import subprocesses
 from support.forked import Place, be, context
+from support.remembered import remember_in
 
 READ_AT_START = ("LD_", "MALLOC_", "GRPC_", "OPENSSL_", "PYTHON")
 """Beginnings of variables that are read when a process starts, or a library is loaded."""
@@ -97,7 +102,7 @@ async def _forked(words: Sequence[str], environment: dict[str, str], log: Binary
     module, *rest = words[len(python) :]
     try:
         given = tuple(map(DupFd, (stdin, stdout, log.fileno(), there)))
-        process = context().Process(target=_serve, args=(module, rest, Place.here(environment), given))
+        process = context().Process(target=_serve, args=(module, rest, Place.here(environment), given, _remembered()))
         process.start()
     finally:
         for each in (stdin, stdout, there):
@@ -111,7 +116,20 @@ async def _forked(words: Sequence[str], environment: dict[str, str], log: Binary
     return Started(process, to_stdin, reader)
 
 
-def _serve(module: str, words: list[str], place: Place, given: tuple[Any, ...]) -> None:
+@cache
+def _remembered() -> Path:
+    """Where services find what others have composed: each checks as it starts what its task promises."""
+    return Path(tempfile.mkdtemp(prefix="hubbub-remembered-"))
+
+
+def forget() -> None:
+    """Remove what was remembered for services, at the end of all tests."""
+    shutil.rmtree(_remembered())
+    _remembered.cache_clear()
+
+
+def _serve(module: str, words: list[str], place: Place, given: tuple[Any, ...], remembered: Path) -> None:
+    remember_in(remembered)
     os.setsid()
     *standard, there = [each.detach() for each in given]
     for number, descriptor in enumerate(standard):

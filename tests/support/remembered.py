@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
+import tempfile
 from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
-
-import pytest
 
 from hubbub.accountant import composition
 
 if TYPE_CHECKING:
+    import pytest
+
     from hubbub.queries.estimation.count_law import CountLaw, Whole
 
 COMPUTED = ("_composed", "_smaller_epsilon", "_composed_delta")
@@ -35,6 +40,29 @@ def remember(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute no composition twice, for as long as `monkeypatch` holds. What is computed stays for later tests."""
     for name in COMPUTED:
         monkeypatch.setattr(composition, name, remembering(name, getattr(composition, name)))
+
+
+def remembering_in(folder: Path, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which is called once for the same arguments by all processes that remember in this folder."""
+
+    def answer(parts: Sequence[Any], *rest: float) -> Any:
+        # What composes prints all that it is made of.
+        place = folder / sha256(repr((name, tuple(parts), rest)).encode()).hexdigest()
+        with contextlib.suppress(FileNotFoundError):
+            return pickle.loads(place.read_bytes())  # noqa: S301 - these tests wrote it
+        found = function(parts, *rest)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(pickle.dumps(found))
+        Path(file.name).replace(place)
+        return found
+
+    return answer
+
+
+def remember_in(folder: Path) -> None:
+    """Compute no composition of those that are remembered in this folder, until this process ends."""
+    for name in COMPUTED:
+        setattr(composition, name, remembering_in(folder, name, getattr(composition, name)))
 
 
 BLOCK = 64

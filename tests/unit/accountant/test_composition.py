@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism
 from hubbub.accountant.pairs import Part
-from support.remembered import remember
+from support.remembered import remember, remembering_in
 
 
 def test_a_hundred_thousand_rounds_of_any_randomizer_reach_the_goal() -> None:
@@ -214,6 +215,20 @@ def test_an_attack_alone_is_that_of_the_bracket(mechanism: LocalMechanism, dummi
 
 def test_the_smallest_delta_is_composed_too() -> None:
     assert compose([Part(KRR.from_local_epsilon(3, 1.0), 10**4, rounds=2)], 1e-100).epsilon_upper <= 2.0
+
+
+def test_what_services_remember_in_a_folder_is_what_is_computed_and_of_these_arguments_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Services that tests fork compute no composition that another has (`support.preloaded`)."""
+    asked = [(Part(KRR.from_numerator(4, 2**31), 1000, rounds),) for rounds in (2, 3)]
+    computed = [composition._composed_delta(parts, 0.5) for parts in asked]
+    first = remembering_in(tmp_path, "delta", composition._composed_delta)
+    assert [first(parts, 0.5) for parts in asked] == computed
+    assert len(list(tmp_path.iterdir())) == len(set(computed)) == len(asked)
+    second = remembering_in(tmp_path, "delta", lambda *_: pytest.fail("computed twice"))
+    assert [second(parts, 0.5) for parts in reversed(asked)] == computed[::-1]
+    assert remembering_in(tmp_path, "another", lambda *_: "computed")(asked[0], 0.5) == "computed"
 
 
 def test_what_other_tests_remember_is_what_is_computed_and_of_these_arguments_alone() -> None:

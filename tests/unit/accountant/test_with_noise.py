@@ -353,6 +353,8 @@ def test_queries_have_noise_if_no_error_of_any_becomes_much_larger(
     assert all(one.expected_standard_error <= NOISE_WORTH * other.expected_standard_error for one, other in pairs)
 
 
+# `test_queries_have_noise_if_no_error_of_any_becomes_much_larger` has fewer answers.
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("composed_once")
 def test_a_query_that_takes_no_noise_pays_at_most_a_few_percent_for_that_of_others() -> None:
     """Unary encoding takes none. Beside a query with noise it gets less of the budget, unless a cap binds anyway."""

@@ -167,6 +167,8 @@ def test_what_the_page_concludes() -> None:
     assert min(float(line.cells[12]) for line in LINES) > 0.8
 
 
+# `test_laws_of_the_table_are_certified_and_have_its_errors` has what it found.
+@pytest.mark.exhaustive
 def test_the_search_finds_krr_if_it_is_best() -> None:
     case = Case(4, 10**4, 1.0, 1e-6, 8.0, 0.25)
     assert sqrt(case.reports * best(case).worst(case.share)) == error(case, strongest(case, (1,), (UNIT,)))

@@ -130,6 +130,8 @@ def test_an_error_may_be_stated_for_the_sum() -> None:
     assert own < sum_of(planned).expected_error <= 1.5 * own
 
 
+# tests/cli/test_digits.py: `test_plan_refuses_digits_that_are_worth_nothing`.
+@pytest.mark.exhaustive
 def test_a_cap_that_does_not_pay_is_refused_with_one_that_does() -> None:
     with pytest.raises(
         TaskError, match=r"delay: by 4 digits its expected standard error is .* in one message"

@@ -181,7 +181,7 @@ def plan_terms() -> Any:
     return Terms.of(drafted())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "way",
     ["direct", "vector", "sampled", "tree"],

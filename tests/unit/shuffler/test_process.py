@@ -56,6 +56,7 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_drains_and_leaves_when_asked_to(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     process.send_signal(number)

@@ -161,6 +161,8 @@ def test_the_tally_is_that_of_one_machine_whatever_tasks_run_again(
     assert list(tmp_path.iterdir()) == []
 
 
+# tests/unit/shuffler/mix/test_spark.py searches the files of a session, which encrypts all: `check_encrypted` above.
+@pytest.mark.exhaustive
 @NEEDS_JAVA
 @LEAKY
 def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
