@@ -226,8 +226,8 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()
         if tuple(each.rounds) != before:
             raise CountsDiffer(
-                f"{each.name}: its estimates are stated to follow from {_rounds(each.rounds)} too, but what was composed "
-                f"with it, counted and published is {_rounds(before)}"
+                f"{each.name}: its estimates are stated to follow from {_rounds(each.rounds)} too, but what was "
+                f"composed with it, counted and published is {_rounds(before)}"
             )
     return counted
 
