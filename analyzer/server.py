@@ -34,6 +34,7 @@ from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery,
 from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
+from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
@@ -139,14 +140,9 @@ async def _assembled(
         metrics.registry.register(Disk("analyzer", settings.data))
         metrics.registry.register(IncidentCollector("analyzer", incidents))
         metrics.registry.register(certificates)
-        try:
-            async with certificates.watched():
-                yield _AnalyzerParts(
-                    settings, store, timed, certifier, results, metrics, incidents, certificates, clock
-                )
-        finally:
-            # The ports have drained; the rounds that the last batches completed are still certified.
-            await certifier.settle()
+        # The ports have drained by then; the rounds that the last batches completed are still certified.
+        async with tidied_async(certifier.settle), certificates.watched():
+            yield _AnalyzerParts(settings, store, timed, certifier, results, metrics, incidents, certificates, clock)
 
 
 def _load(settings: AnalyzerSettings) -> tuple[Identity, Tasks, list[Succession]]:
@@ -192,11 +188,9 @@ async def _opened(
 ) -> AsyncIterator[tuple[AnalyzerStore, OpeningPool]]:
     store = open_store(settings, metrics.stage(AnalyzerStage.STORE), incidents)
     opening_pool = _opening_pool(settings, new_pool)
-    try:
+    closing = (lambda: asyncio.to_thread(opening_pool.close), lambda: asyncio.to_thread(store.close))
+    async with tidied_async(*closing):
         yield store, opening_pool
-    finally:
-        await asyncio.to_thread(opening_pool.close)
-        await asyncio.to_thread(store.close)
 
 
 def _opening_pool(settings: AnalyzerSettings, new_pool: Callable[[int], OpeningPool]) -> OpeningPool:

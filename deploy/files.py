@@ -21,6 +21,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft
+from hubbub.service.runtime.tidying import noted_on, tidied
 
 
 def draft_in(path: Path) -> Draft:
@@ -117,7 +118,7 @@ def save(path: Path, content: bytes) -> None:
         except FileNotFoundError:
             _replace(path, content, None)
             return
-        try:
+        with tidied(lambda: os.close(descriptor)):
             status = os.fstat(descriptor)
             stream = _stream(status)
             if stat.S_ISREG(status.st_mode) and stream is None:
@@ -125,8 +126,6 @@ def save(path: Path, content: bytes) -> None:
             else:
                 with os.fdopen(stream or descriptor, "wb", closefd=False) as file:
                     file.write(content)
-        finally:
-            os.close(descriptor)
 
 
 def _stream(status: os.stat_result) -> int | None:
@@ -152,8 +151,9 @@ def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None
             file.flush()
             os.fsync(descriptor)
         partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as error:
+        with noted_on(error):
+            partial.unlink(missing_ok=True)
         raise
 
 

@@ -19,6 +19,7 @@ from hubbub.service.observability.shared_metrics import Disk, IncidentCollector,
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
+from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, operator_pipeline
@@ -142,7 +143,10 @@ async def _assembled(
     store_server = StoreServer(store, credentials, rounds.damaged_keys)
     served = Served(load_public(settings.operator_key), identity.public, tasks)
     workers = WorkerSupervisor(settings, served, store_server, incidents, merged) if settings.workers else None
-    try:
+    # Callers first, then rounds, which use all the others; the store last, as it still writes what waits.
+    callers = [] if workers is None else [workers.stop]
+    last = (rounds.stop, analyzer.close, openers.close, lambda: asyncio.to_thread(store.close))
+    async with tidied_async(*callers, *last):
         queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys
         admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, reserve, damaged)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
@@ -159,14 +163,6 @@ async def _assembled(
             control = Control(tasks, store, rounds, clock, enrollment, counts)
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
             yield _ShufflerParts(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
-    finally:
-        # Callers first, then rounds, which use all the others; the store last, as it still writes what waits.
-        if workers is not None:
-            await workers.stop()
-        await rounds.stop()
-        await analyzer.close()
-        await openers.close()
-        await asyncio.to_thread(store.close)
 
 
 def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:

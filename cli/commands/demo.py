@@ -346,9 +346,9 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, every: boo
     if document["looser_cap"] is not None and explain:
         shown = document["rounds"][0]["queries"]
         printer.print(_looser_cap(shown, **document["looser_cap"]), markup=False, soft_wrap=True)
-    printer.print(_next(document, out, explain, given), markup=False, soft_wrap=True)
     if not explain:
         printer.print(plain_promise(document["rounds"][-1]["privacy"]), markup=False, soft_wrap=True)
+    printer.print(_next(document, out, explain, given), markup=False, soft_wrap=True)
 
 
 LONGITUDINAL = "longitudinal"

@@ -22,6 +22,7 @@ from hubbub.protos.identity.keys import write_private
 from hubbub.protos.messages import RoundStatus
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.admission import Mode
+from hubbub.service.runtime.tidying import tidied
 
 DEVICES_OF_A_WORKER = 1000
 """A further worker is started for this many devices: to start one takes longer than to answer for them."""
@@ -70,17 +71,16 @@ class DemoWorkers:
         # The true answers, which only their owner may read, under any umask.
         write_private(answers, written.getvalue().to_pybytes())
         counts, of = SubmissionCounts(), len(self._workers)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for index, worker in enumerate(self._workers):
-                    each = _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, of)
-                    group.create_task(_run(worker, each, counts, progress))
-        except BaseExceptionGroup as failures:
-            # One message is enough: workers that fail together mostly fail for the same reason.
-            raise failures.exceptions[0] from None
-        finally:
-            # It contains the true answers, so it is removed whether the workers succeeded or not.
-            answers.unlink()
+        # It contains the true answers, so it is removed whether the workers succeeded or not.
+        with tidied(answers.unlink):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for index, worker in enumerate(self._workers):
+                        each = _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, of)
+                        group.create_task(_run(worker, each, counts, progress))
+            except BaseExceptionGroup as failures:
+                # One message is enough: workers that fail together mostly fail for the same reason.
+                raise failures.exceptions[0] from None
         return counts
 
 

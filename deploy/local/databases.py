@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.protos.errors import HubbubError
+from hubbub.service.runtime.tidying import tidied
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,9 @@ def _own_server() -> Iterator[str]:
             raise HubbubError(
                 f"PostgreSQL did not start in {folder}: {error}; name a running server with --postgres"
             ) from error
-        try:
+        with tidied(server.cleanup):
             parts = conninfo_to_dict(server.get_uri())
             yield f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
-        finally:
-            server.cleanup()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -76,10 +75,9 @@ def _own_server() -> Iterator[str]:
 def _new_database(server: str) -> Iterator[str]:
     name = f"hubbub_demo_{uuid.uuid4().hex}"
     _run(server, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
-    try:
+    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+    with tidied(lambda: _run(server, drop)):
         yield urlsplit(server)._replace(path=f"/{name}").geturl()
-    finally:
-        _run(server, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def _run(server: str, statement: sql.Composed) -> None:

@@ -39,6 +39,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft, Identities, Task
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
+from hubbub.service.runtime.tidying import noted_on
 from hubbub.service.transport.health import is_serving
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
@@ -124,17 +125,19 @@ class LocalPipeline:
         """Start everything."""
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
             # `__aexit__` is not called if entering fails: stop the started parts here.
-            await self._stack.aclose()
+            with noted_on(error):
+                await self._stack.aclose()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything, the shuffler first."""
-        await self._stack.aclose()
+        """Stop everything, the shuffler first. What fails meanwhile never takes the place of the block's own error."""
+        with noted_on(error):
+            await self._stack.aclose()
 
     async def _start(self) -> None:
         self.directory = self._given or Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))

@@ -15,6 +15,7 @@ from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
 from hubbub.service.observability.shared_metrics import IncidentCollector, Metrics
+from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
@@ -115,7 +116,13 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
         clock=clock,
     )
     going_on: set[asyncio.Task[None]] = set()
-    try:
+
+    async def stop() -> None:
+        for task in going_on:
+            task.cancel()
+        await asyncio.gather(*going_on, return_exceptions=True)
+
+    async with tidied_async(stop, openers.close, lambda: asyncio.to_thread(store.close), leader.close):
         credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrollments_per_second)
         # Without the secrets every device would be refused as unknown.
         await store.learn()
@@ -132,10 +139,3 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
         async with certificates.watched():
             parts = (store, credentials, metrics, certificates, devices, incidents, going_on)
             yield _FrontendParts(settings, tasks, handler, *parts)
-    finally:
-        for task in going_on:
-            task.cancel()
-        await asyncio.gather(*going_on, return_exceptions=True)
-        await openers.close()
-        await asyncio.to_thread(store.close)
-        await leader.close()

@@ -23,6 +23,7 @@ from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery,
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.task_files import read_tasks
+from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
 from hubbub.service.transport.ports import Announce, Ports
@@ -96,7 +97,9 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
     metrics, incidents = Metrics("hop", HopStage), Incidents()
     store = HopSqliteStore(settings.data, metrics.stage(HopStage.STORE), incidents=incidents)
     opening_pool = OpeningPool(settings.processes)
-    try:
+    # The store last, as it still writes what waits.
+    closing = (taker.close, lambda: asyncio.to_thread(opening_pool.close), lambda: asyncio.to_thread(store.close))
+    async with tidied_async(*closing):
         await store.add_tasks(tasks.values())
         hop = Hop(tasks, identity, store, opening_pool, taker, settings.next, incidents=incidents)
         timed = TimedDelivery(hop, metrics.stage(HopStage.ACCEPT), metrics.stage(HopStage.PASS_ON))
@@ -105,11 +108,6 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
             metrics.registry.register(each)
         async with certificates.watched():
             yield _HopParts(settings, store, timed, metrics, incidents, certificates, clock)
-    finally:
-        # The store last, as it still writes what waits.
-        await taker.close()
-        await asyncio.to_thread(opening_pool.close)
-        await asyncio.to_thread(store.close)
 
 
 def load_tasks(

@@ -184,6 +184,9 @@ def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder)
         keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))
         keys("activate", "certificate", settings(folder, party))
     assert states(keys("remove", "authority", operator), "authority") == {"active": added["pending"]}
+    # Nobody trusts the operator's old certificate any more, so it is not listed either, and its key is gone.
+    assert set(states(run("list", operator, "--json").json, "certificate")) == {"active"}
+    assert not list((folder.of("operator") / "tls" / "retired").iterdir())
     assert len(ssl.PEM_cert_to_DER_cert(bundle.read_text())) > 100
     own = TLS(bundle, *(folder.of("shuffler") / "tls" / f"shuffler.{end}" for end in ("pem", "key")))
     assert own.check(time.time(), own=True)["own"].party == "shuffler"

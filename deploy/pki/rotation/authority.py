@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 
 from hubbub.deploy.files import save
 from hubbub.deploy.pki.authority import Authority
-from hubbub.deploy.pki.rotation.certificate import shown_certificate
+from hubbub.deploy.pki.rotation.certificate import pair_of, shown_certificate
 from hubbub.deploy.pki.rotation.key import ORDER, Key, KeyLocation, KeyRequest, of_operator
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import KeyState
@@ -101,7 +101,21 @@ class AuthorityRotation:
         own = TlsCertificate.of(chain[0], str(location.certificate))
         check_issued(chain, kept, own, "the authorities that would remain")
         _write(location, kept)
+        _remove_untrusted(location, kept)
         return _everywhere(location)
+
+
+def _remove_untrusted(location: KeyLocation, trusted: Sequence[x509.Certificate]) -> None:
+    """Delete the operator's retired certificate and its key if nobody trusts it any more."""
+    retired = pair_of(location, KeyState.RETIRED)
+    if not retired[0].exists():
+        return
+    chain = certificates_in(retired[0].read_bytes(), str(retired[0]))
+    try:
+        check_issued(chain, trusted, TlsCertificate.of(chain[0], str(retired[0])), "the authorities that remain")
+    except TlsCertificateError:
+        for path in retired:
+            path.unlink(missing_ok=True)
 
 
 def _everywhere(location: KeyLocation) -> str:

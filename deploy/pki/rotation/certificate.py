@@ -27,7 +27,7 @@ class CertificateRotation:
 
     def held(self, location: KeyLocation) -> list[Key]:
         """Read the certificates in the active one's folder and in its subfolders `next` and `retired`."""
-        files = {state: _pair(location, state)[0] for state in _FOLDERS}
+        files = {state: pair_of(location, state)[0] for state in _FOLDERS}
         return [
             shown_certificate(self.name, file.stem, state, certificates_in(file.read_bytes(), str(file))[0])
             for state, file in files.items()
@@ -40,7 +40,7 @@ class CertificateRotation:
         Raises:
             HubbubError: if the operator's folder is not known.
         """
-        certificate, key = _pair(location, KeyState.PENDING)
+        certificate, key = pair_of(location, KeyState.PENDING)
         if certificate.exists():
             return f"{certificate} is already pending; activate it with `hubbub keys activate certificate`"
         folder = request.authority or (location.certificate.parent.parent if location.party is Role.OPERATOR else None)
@@ -61,7 +61,7 @@ class CertificateRotation:
 
     def activate(self, location: KeyLocation) -> str:
         """Replace the active certificate and key by the pending ones; a running service loads them within seconds."""
-        certificate, key = _pair(location, KeyState.PENDING)
+        certificate, key = pair_of(location, KeyState.PENDING)
         if not certificate.exists() and not key.exists():
             return f"nothing changed: no certificate is pending in {certificate.parent}"
         # A crash between the two files, below, leaves the new key in place. Calling this again completes the change.
@@ -79,12 +79,12 @@ class CertificateRotation:
 
     def remove(self, location: KeyLocation) -> str:
         """Delete the retired certificate and its key."""
-        for path in _pair(location, KeyState.RETIRED):
+        for path in pair_of(location, KeyState.RETIRED):
             path.unlink(missing_ok=True)
         return ""
 
 
-def _pair(location: KeyLocation, state: KeyState) -> tuple[Path, Path]:
+def pair_of(location: KeyLocation, state: KeyState) -> tuple[Path, Path]:
     """Return the files of a certificate and its key in a state."""
     folder = _FOLDERS[state]
     return tuple(path.parent / folder / path.name for path in (location.certificate, location.certificate_key))  # type: ignore[return-value]
