@@ -10,7 +10,7 @@ from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT
 from hubbub.protos.sealing.suites import SUITES
 from hubbub.protos.task.admission import Mode
-from hubbub.protos.task.draft import LONGEST_REASON, MAXIMUM_EPSILON_LOCAL, MAXIMUM_ROUNDS
+from hubbub.protos.task.draft import LONGEST_REASON, MAXIMUM_EPSILON_LOCAL, MAXIMUM_ROUNDS, USUAL_GRACE
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
 from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, MAXIMUM_NAME_LENGTH, MAXIMUM_SYMBOLS
 from hubbub.queries.longitudinal.strategies import SENDINGS
@@ -51,6 +51,7 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
             "grace": DraftKey(
                 f"{_DURATION}; at most a year",
                 "How long after its end a round still takes what is on its way. Clocks may differ by as much.",
+                f"`{USUAL_GRACE}`",
             ),
             "rounds": DraftKey(f"whole number, 1 to {MAXIMUM_ROUNDS:,}", "How many rounds follow each other.", "`1`"),
             "minimum_reports": DraftKey(

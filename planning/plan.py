@@ -113,6 +113,34 @@ def _noise_for_all_rounds(draft: Draft, plain: tuple[PlannedQuery, ...], fit: in
     return lasting if small else None
 
 
+def noise_kept_out(of: Plan) -> dict[str, str]:
+    """Return why a query has no noise although the draft says `auto`, by its name: of each that keeps noise out itself.
+
+    It is empty if planning left all noise out for epsilon_total (`Plan.noise_needs`). Questions over time and sums by
+    digits have rules of their own. The errors are those of a query with its share of the budget.
+    """
+    draft = of.draft
+    if draft.noise != "auto" or of.noise_needs is not None:
+        return {}
+    without = {each.name for each in of.queries if each.query.noise is None}
+    asked = [each for each in draft.questions if each.name in without and not _is_repeated(each)]
+    alone = replace(draft, noise="always", privacy=replace(draft.privacy, epsilon_total=None))
+    errors = {each.name: each.expected_error for each in of.asked}
+    why = {each.name: _no_worth(alone, each, errors[each.name]) for each in asked}
+    return {name: reason for name, reason in why.items() if reason is not None}
+
+
+def _no_worth(draft: Draft, question: Question, error: float) -> str | None:
+    """Return why noise is not worth its error beside a question, whose error without any is given; None if it is."""
+    try:
+        (beside,) = _planned_rounds(draft, [question], draft.minimum_reports)
+    except (UnmetTask, TakesNoNoiseTask) as why:
+        return str(why.__cause__)
+    if beside.expected_error <= NOISE_WORTH * error:
+        return None
+    return f"its standard error would be {beside.expected_error:.4g} with noise, and is {error:.4g} without"
+
+
 @lru_cache(maxsize=32)
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     """Plan each question for this number of reports; longitudinal ones and sums by digits come first.

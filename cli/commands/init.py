@@ -100,6 +100,14 @@ Address = Annotated[
     ),
 ]
 
+PortBase = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Count all ports from N: 7301 becomes N + 1, and so on. So several deployments run on one machine.",
+    ),
+]
+
 
 def command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
@@ -121,6 +129,7 @@ def command(
     standby_host: StandbyHosts = None,
     shuffler_store: Address = None,
     analyzer_store: Address = None,
+    port_base: PortBase = 7300,
     as_json: Json = False,
 ) -> None:
     """Make a folder for each party, with only what it may know.
@@ -163,6 +172,7 @@ def command(
             public_keys={role: key for role, key in keys.items() if key is not None},
             hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or (), hop_bound),
             proxy=proxy,
+            port_base=port_base,
             cluster=_cluster(cluster, frontends, frontend_host, standby_host, shuffler_store, analyzer_store),
         )
         _say(initialise(directory, placement), _next_steps(directory, placement), as_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, program
+from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 from hubbub.cli.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -218,10 +218,9 @@ def _check_picture(picture: Path | None) -> None:
 def _planned(draft: Draft) -> Plan:
     from hubbub.planning.plan import plan
 
-    if not draft.errors:
-        return plan(draft)
-    with progress_bars() as bars:
-        bar = bars.add_task("solving for ε", total=None)
+    # Most plans take a second; one over many rounds or by digits takes up to half a minute.
+    with progress_bars(disable=not (draft.errors or progress_console().is_terminal)) as bars:
+        bar = bars.add_task("solving for ε" if draft.errors else "planning", total=None)
         planned = plan(draft)
         bars.update(bar, total=1, completed=1)
     return planned

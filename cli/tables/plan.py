@@ -33,6 +33,7 @@ from hubbub.planning.alternatives import Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.comparison import best, candidates_of
 from hubbub.planning.digits import PlannedSum
+from hubbub.planning.plan import noise_kept_out
 from hubbub.planning.planned import Plan, PlannedQuery, half_width, sent_by, steps_of, symbols_named, too_weak_when_full
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.task.task import is_large
@@ -132,7 +133,10 @@ def _chosen_texts(planned: Plan) -> Iterator[str]:
 
 
 def _noise_left_out(planned: Plan) -> list[str]:
-    return [] if planned.noise_needs is None else [_auto_words(planned)]
+    """Return that noise is left out for epsilon_total, or which queries keep it out, each with why."""
+    if planned.noise_needs is not None:
+        return [_auto_words(planned)]
+    return [f"noise = auto: {name} has none: {why}" for name, why in noise_kept_out(planned).items()]
 
 
 def _budget_text(planned: Plan, budget: BudgetForecast) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,6 +34,15 @@ from hubbub.protos.transport.addresses import bracketed, checked_host
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Hosts that every service's certificate is valid for."""
+
+USUAL_BASE = 7300
+"""The number that ports count from if no other one is given."""
+
+LEAST_PORT, LARGEST_PORT = 1024, 65_535
+"""Ports that a service may have: a smaller one is for the system's own services."""
+
+_PORT = re.compile(r":(7[3-9][0-9]{2})\b")
+"""A port in settings, as every sample and every part of a cluster writes it."""
 
 TRUST = {
     "operator": (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER),
@@ -79,6 +89,7 @@ class Placement:
         hops: the shufflers after the first one.
         proxy: whether a proxy is in front of the shuffler's public port, and has that address.
         cluster: the parts of the shuffler, if it is more than one process; its ports bind like the leader's.
+        port_base: the number that every port counts from, instead of 7300: 7301 is then the port after it.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
@@ -88,6 +99,7 @@ class Placement:
     hops: Hops = field(default_factory=Hops)
     proxy: bool = False
     cluster: Cluster | None = None
+    port_base: int = USUAL_BASE
 
 
 HERE = Placement()
@@ -108,7 +120,8 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
         HubbubError: if the folder has content already.
         HostError: if a host of the placement is not one.
         SignatureError: if a handed-over file has no public key.
-        UsageError: if two parties hand over the same key, or a proxy is requested in front of a cluster.
+        UsageError: if two parties hand over the same key, a proxy is requested in front of a cluster, or a port would
+            be out of range.
     """
     folder = Folder(root)
     placement = _checked(placement)
@@ -136,7 +149,32 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
             hosts, bound = placement.hosts.get(Role.SHUFFLER, ()), placement.listen.get(Role.SHUFFLER, "127.0.0.1")
             add_cluster(root, placement.cluster, authority, ClusterLayout(hosts, bound, placement.data, LOOPBACK))
         identities_in(folder.trust_of("operator"))
+        _move_ports(root, placement.port_base)
     return folder
+
+
+def _move_ports(root: Path, base: int) -> None:
+    """Count every port of every settings file from `base`; databases are at the ports that were given for them."""
+    if base == USUAL_BASE:
+        return
+    files = {path: path.read_text() for ending in ("toml", "cfg") for path in root.rglob(f"*.{ending}")}
+    moved = {path: _with_ports(text, base) for path, text in files.items()}
+    for path, text in moved.items():
+        path.write_text(text)
+
+
+def _with_ports(text: str, base: int) -> str:
+    def moved(found: re.Match[str]) -> str:
+        port = int(found[1]) - USUAL_BASE + base
+        if not LEAST_PORT <= port <= LARGEST_PORT:
+            raise UsageError(
+                f"--port-base is {base}, which makes {port} of port {found[1]}; ports are from {LEAST_PORT} to "
+                f"{LARGEST_PORT}: choose another base"
+            )
+        return f":{port}"
+
+    lines = text.splitlines(keepends=True)
+    return "".join(line if "postgresql://" in line else _PORT.sub(moved, line) for line in lines)
 
 
 def _checked(placement: Placement) -> Placement:

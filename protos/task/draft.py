@@ -39,6 +39,10 @@ by digits may need that much, and then says so."""
 LONGEST_REASON = 300
 """Most characters of a task's reason for a large δ."""
 
+USUAL_GRACE = "10m"
+"""How long a round takes what is on its way after its end, if a draft does not say."""
+
+
 NOISE = ("none", "auto", "always")
 """What a draft can say of noise of the shuffler: never, if that gives the smaller error, or in every query."""
 
@@ -68,8 +72,8 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     check_keys("file", tables, {"task", "privacy", "query"}, {"admission"})
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
-    required = {"name", "start", "length", "grace", "minimum_reports"}
-    check_keys("task", task, required, {"rounds", "close", "suite", "maximum_reports"})
+    required = {"name", "start", "length", "minimum_reports"}
+    check_keys("task", task, required, {"grace", "rounds", "close", "suite", "maximum_reports"})
     optional = {"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta", "noise"}
     check_keys("privacy", privacy, {"epsilon", "delta"}, optional)
     if admission.assumed and "honest_share" not in privacy:
@@ -124,7 +128,7 @@ def _schedule(task: dict[str, Any]) -> Schedule:
     return Schedule(
         start=int(start.timestamp()),
         length=_duration("length", task["length"]),
-        grace=_duration("grace", task["grace"]),
+        grace=_duration("grace", task.get("grace", USUAL_GRACE)),
         rounds=task.get("rounds", 1),
         close=task.get("close", "schedule"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.task import Draft, Identities
 from hubbub.service.settings import load
 from hubbub.shuffler.hop import settings as hop_settings
-from support.cli import hubbub
+from support.cli import hubbub, hubbub_here
 
 
 @pytest.mark.parametrize(
@@ -192,3 +193,53 @@ def test_the_name_of_a_public_key_is_no_place_for_a_private_one(tmp_path: Path, 
     assert "x.pub.pem is a name for the public key" in ran.err
     assert "such as x.pem" in ran.err
     assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"] * there
+
+
+SHAPES: dict[str, tuple[str, ...]] = {
+    "one machine": (),
+    "hops and a proxy": ("--hops", "3", "--proxy"),
+    "cluster": ("--cluster", "--frontends", "3", "--shuffler-store", "postgresql://hubbub@db.example:7432/hubbub"),
+    "two parties": ("--shuffler-host", "a.example", "--analyzer-host", "b.example", "--shuffler-listen", "0.0.0.0"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_port_of_every_settings_file_counts_from_the_base(tmp_path: Path, shape: str) -> None:
+    """But for these numbers the files are those of a deployment without a base; a database keeps its port."""
+    port = re.compile(r":([0-9]{4,5})\b")
+
+    def settings_of(name: str, *words: str) -> dict[str, str]:
+        ran = hubbub_here("init", tmp_path / name, *SHAPES[shape], *words)
+        assert ran.status == 0, ran.err
+        files = [path for ending in ("toml", "cfg") for path in (tmp_path / name).rglob(f"*.{ending}")]
+        return {str(path.relative_to(tmp_path / name)): path.read_text() for path in sorted(files)}
+
+    usual, moved = settings_of("usual"), settings_of("moved", "--port-base", "2e4")
+    assert usual.keys() == moved.keys()
+    seen = set()
+    for name, text in usual.items():
+        if name.endswith("task.toml"):
+            continue
+        for before, after in zip(text.splitlines(), moved[name].splitlines(), strict=True):
+            if "postgresql://" in before:
+                assert after.replace("moved", "usual") == before
+                continue
+            was, now = port.findall(before), port.findall(after)
+            assert [int(each) - 7300 + 20_000 for each in was] == [int(each) for each in now], (name, before)
+            seen |= {*was}
+    assert len(seen) >= 6, "settings have ports that were not read"
+
+
+def test_a_base_that_leaves_no_room_for_the_ports_is_bad_use_and_nothing_is_made(tmp_path: Path) -> None:
+    for base in ("65500", "10", "-1"):
+        ran = hubbub_here("init", tmp_path / "new", "--port-base", base)
+        assert ran.status == 2
+        assert "--port-base" in ran.err
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_grace_has_a_default() -> None:
+    text = initialising.sample("task.toml").replace("@START@", "2030-01-01T00:00:00Z")
+    without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("grace"))
+    assert without != text
+    assert read_draft(without) == read_draft(text)

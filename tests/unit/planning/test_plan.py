@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -378,6 +379,32 @@ def test_more_noise_of_a_chain_than_is_sealed_for_a_batch_is_refused_with_the_re
         plan(replace(asked, shufflers=8))
     with pytest.raises(TaskError, match="shufflers is 9"):
         plan(replace(asked, shufflers=9))
+
+
+# What keeps noise out
+
+
+def test_a_query_that_keeps_noise_out_is_named_with_why() -> None:
+    theme = Histogram("theme", ("a", "b", "c"))
+    many = Histogram("many", tuple(f"c{number:02}" for number in range(40)), randomizer="unary")
+    asked = replace(draft(20_000, Privacy(1.0, 1e-6, 8.0), theme, many), noise="auto")
+    found = plan(asked)
+    assert {each.name: each.query.noise is not None for each in found.queries} == {"theme": True, "many": False}
+    why = planning.noise_kept_out(found)
+    assert [*why] == ["many"]
+    assert "the randomizer is unary; use krr, or leave the noise out" in why["many"]
+    assert planning.noise_kept_out(plan(replace(asked, noise="none"))) == {}
+
+
+def test_a_query_whose_error_noise_makes_larger_says_by_how_much() -> None:
+    asked = draft(20_000, Privacy(0.1, 1e-7, 2.0), Histogram("many", tuple(f"c{at}" for at in range(40))))
+    found = plan(replace(asked, noise="auto"))
+    assert found.queries[0].query.noise is None
+    (why,) = planning.noise_kept_out(found).values()
+    told = re.fullmatch(r"its standard error would be ([0-9.]+) with noise, and is ([0-9.]+) without", why)
+    assert told is not None
+    assert float(told[1]) > NOISE_WORTH * float(told[2])
+    assert float(told[2]) == pytest.approx(found.queries[0].expected_error, rel=1e-3)
 
 
 # An error inside a search
