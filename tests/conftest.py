@@ -99,7 +99,7 @@ def counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_unconfigure() -> None:
     """Stop a server that tests started, and remove what they remember; a worker's process ends without `atexit`."""
-    if "support.preloaded" in sys.modules:
-        sys.modules["support.preloaded"].forget()
+    if "support.remembered" in sys.modules:
+        sys.modules["support.remembered"].forget()
     if "support.postgres" in sys.modules:
         sys.modules["support.postgres"].stop()

@@ -255,7 +255,7 @@ def test_what_cannot_be_printed_is_a_failure_that_says_so(
         assert messages.getvalue() == expected
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("columns", ["0", "1", "40"])
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_narrow_terminals_and_poor_encodings_get_their_text(

@@ -22,10 +22,11 @@ from hubbub.protos import codec
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import canonical
 from support.mutation import of_bytes, of_json
+from support.thoroughness import usually
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "fuzz.json").read_text())
 
-EXAMPLES = 200
+EXAMPLES = usually(60, 200)
 """Mutated and arbitrary inputs for each target in every test run; `make fuzz` goes on with coverage to guide it."""
 
 MEMORY = 32 * 1024 * 1024

@@ -117,7 +117,7 @@ def buffered() -> Any:
     return random
 
 
-@pytest.mark.sampled("vector", "sampled", "tree-noise")
+@pytest.mark.sampled("sampled", "tree-noise")
 @pytest.mark.parametrize(("way", "noise"), [*((way, None) for way in SENDINGS), *((way, LAW) for way in NOISY)])
 def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str, noise: NoiseLaw | None) -> None:
     query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way], noise)

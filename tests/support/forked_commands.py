@@ -2,7 +2,7 @@
 
 The program in PATH hands its words, folder, environment and standard streams to the tests' process, which forks the
 command (`support.forked`); it passes on the signals that it gets, and ends as the command does. If it is killed, the
-command is too.
+command is too. What one command has composed, none computes again (`support.remembered`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from support.forked import PROGRAM, Place, be, context
+from support.remembered import remember_in, shared
 
 LARGEST = 2**20
 """Bytes of words and environment that are asked for at once."""
@@ -80,7 +81,7 @@ def _run(caller: socket.socket) -> None:
         words, folder, environment, umask = json.loads(asked)
         place = Place(Path(folder), environment, umask)
         try:
-            process = context().Process(target=_be, args=(words, place, tuple(map(DupFd, streams))))
+            process = context().Process(target=_be, args=(words, place, tuple(map(DupFd, streams)), shared()))
             process.start()
         finally:
             for stream in streams:
@@ -95,7 +96,8 @@ def _run(caller: socket.socket) -> None:
         process.close()
 
 
-def _be(words: Sequence[str], place: Place, streams: tuple[Any, ...]) -> None:
+def _be(words: Sequence[str], place: Place, streams: tuple[Any, ...], remembered: Path) -> None:
+    remember_in(remembered)
     os.setsid()
     for number, stream in enumerate(each.detach() for each in streams):
         os.dup2(stream, number)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
-from functools import cache
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -24,7 +21,7 @@ from hubbub.deploy.local.client_process import LONGEST_LINE, ClientProcess
 from hubbub.deploy.local.process import ServiceProcess, service_environment
 from hubbub.service.processes import subprocesses
 from support.forked import Place, be, context
-from support.remembered import remember_in
+from support.remembered import remember_in, shared
 
 READ_AT_START = ("LD_", "MALLOC_", "GRPC_", "OPENSSL_", "PYTHON")
 """Beginnings of variables that are read when a process starts, or a library is loaded."""
@@ -102,7 +99,7 @@ async def _forked(words: Sequence[str], environment: dict[str, str], log: Binary
     module, *rest = words[len(python) :]
     try:
         given = tuple(map(DupFd, (stdin, stdout, log.fileno(), there)))
-        process = context().Process(target=_serve, args=(module, rest, Place.here(environment), given, _remembered()))
+        process = context().Process(target=_serve, args=(module, rest, Place.here(environment), given, shared()))
         process.start()
     finally:
         for each in (stdin, stdout, there):
@@ -114,18 +111,6 @@ async def _forked(words: Sequence[str], environment: dict[str, str], log: Binary
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(from_stdout, "rb"))
     return Started(process, to_stdin, reader)
-
-
-@cache
-def _remembered() -> Path:
-    """Where services find what others have composed: each checks as it starts what its task promises."""
-    return Path(tempfile.mkdtemp(prefix="hubbub-remembered-"))
-
-
-def forget() -> None:
-    """Remove what was remembered for services, at the end of all tests."""
-    shutil.rmtree(_remembered())
-    _remembered.cache_clear()
 
 
 def _serve(module: str, words: list[str], place: Place, given: tuple[Any, ...], remembered: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,18 @@ def remembering_in(folder: Path, name: str, function: Callable[..., Any]) -> Cal
         return found
 
     return answer
+
+
+@cache
+def shared() -> Path:
+    """Where services and commands of pages find what others composed: each service checks what its task promises."""
+    return Path(tempfile.mkdtemp(prefix="hubbub-remembered-"))
+
+
+def forget() -> None:
+    """Remove what was remembered for them, at the end of all tests."""
+    shutil.rmtree(shared())
+    shared.cache_clear()
 
 
 def remember_in(folder: Path) -> None:

@@ -61,6 +61,7 @@ parts = st.one_of(
 # The same questions in every run: a change that fails here failed by itself, not by the luck of the draw.
 extreme = settings(deadline=None, max_examples=usually(2, 5), derandomize=True)
 thorough = settings(deadline=None, max_examples=usually(8, 120), derandomize=True)
+dear = settings(deadline=None, max_examples=usually(3, 120), derandomize=True)
 costly = settings(deadline=None, max_examples=usually(2, 24), derandomize=True)
 """For what takes seconds, as masses of Gaussian noise do: the whole ends well before a test counts as hanging."""
 
@@ -152,7 +153,7 @@ def test_many_rounds_are_bracketed_wherever_they_are_asked(several: list[Part], 
     composed(several, delta, epsilon)
 
 
-@thorough
+@dear
 @given(private, reports, dummies, st.floats(-6, 6).map(lambda power: min(1 + 10**power, 1e6)))
 def test_renyi_divergences_are_bracketed_wherever_they_are_asked(
     mechanism: LocalMechanism, people: int, added: int, order: float
