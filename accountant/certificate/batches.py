@@ -34,12 +34,7 @@ def part_of_round(terms: Terms, query: QueryCount) -> Part:
 
 def round_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
     """Return a batch alone, of so many honest reports; dummies are left out if its bound cannot count them."""
-    return Part(one_round(mechanism), reports, dummies=uniform_dummies(terms, mechanism))
-
-
-def uniform_dummies(terms: Terms, mechanism: LocalMechanism) -> int:
-    """Return how many uniform dummies hide people in a batch: none beside noise, which is drawn in place of them."""
-    return 0 if isinstance(mechanism, WithNoise) or not mechanism.counts_dummies else terms.dummies
+    return Part(one_round(mechanism), reports, dummies=terms.uniform_dummies(mechanism))
 
 
 def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: int | None = None) -> Part:
@@ -50,7 +45,7 @@ def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: 
     """
     lacked = missing_reports(terms, [reports]) if missing is None else missing
     hiding = hiding_reports(mechanism, reports, lacked)
-    return Part(mechanism, hiding, dummies=uniform_dummies(terms, mechanism))
+    return Part(mechanism, hiding, dummies=terms.uniform_dummies(mechanism))
 
 
 def missing_reports(terms: Terms, reports: Iterable[int]) -> int:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from hubbub.accountant.certificate.batches import uniform_dummies
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.mechanisms import LocalMechanism, Sequence, WithNoise
 
@@ -168,7 +167,7 @@ def _needs(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> list[str]:
 def _hiding(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str:
     """Return what an honest shuffler adds that hides a person, if it does, and for which queries unless for all."""
     noisy = [name for name, each in mechanisms.items() if isinstance(each, WithNoise)]
-    hidden = noisy or [name for name, each in mechanisms.items() if uniform_dummies(terms, each)]
+    hidden = noisy or [name for name, each in mechanisms.items() if terms.uniform_dummies(each)]
     if not hidden:
         return ""
     honest = "the honest shuffler" if terms.shufflers > 1 and not _first_only(terms) else _shuffler(terms)

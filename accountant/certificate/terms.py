@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 
 
 class Admission(Protocol):
@@ -76,6 +76,10 @@ class Terms:
             assumed=task.admission.assumed,
             **promised,
         )
+
+    def uniform_dummies(self, mechanism: LocalMechanism) -> int:
+        """Return how many uniform dummies hide people in a batch: none beside noise, drawn in place of them."""
+        return 0 if isinstance(mechanism, WithNoise) or not mechanism.counts_dummies else self.dummies
 
 
 @dataclass(frozen=True)
