@@ -119,12 +119,12 @@ class MuteLadder(Ladder):
     @classmethod
     def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Three families, which are alike: of so many, planning compares the errors first."""
-        return (_MuteLadders(symbols),) * 3
+        return tuple(_MuteLadders(symbols) for _ in range(3))
 
 
 @dataclass(frozen=True)
 class _MuteLadders:
     symbols: int
 
-    def at(self, noise_level: int) -> MuteLadder:
+    def at(self, noise_level: int) -> Ladder:
         return MuteLadder(self.symbols, noise_level)
