@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.ended import started_program
 from support.forked_commands import folder_for_path
 from support.patience import AGAIN_SECONDS, PATIENCE
 
@@ -44,7 +45,8 @@ def test_it_has_the_shells_folder_streams_and_variables_and_ends_with_its_status
 def test_a_signal_ends_it_and_who_started_it(tmp_path: Path, around: dict[str, str], number: signal.Signals) -> None:
     """It waits for the end of what it reads; once nobody reads that, it is gone."""
     os.mkfifo(tmp_path / "endless")
-    with subprocess.Popen([tmp_path / "first" / "hubbub", "verify", tmp_path / "endless"], env=around) as waiting:
+    command = [str(tmp_path / "first" / "hubbub"), "verify", str(tmp_path / "endless")]
+    with started_program(command, env=around) as waiting:
         writer = opened(tmp_path / "endless")
         waiting.send_signal(number)
         assert waiting.wait(PATIENCE) == -number
