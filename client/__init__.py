@@ -44,7 +44,15 @@ from hubbub.client.recorder import Recorder, RecorderCounts
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
 from hubbub.client.submit import Retry, Retrying, RetryPolicy
-from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
+from hubbub.protos.errors import (
+    Distrusted,
+    HubbubError,
+    KeyRecordError,
+    MessageError,
+    SignatureError,
+    TaskError,
+    Unreachable,
+)
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.queries.questions.question import Value
@@ -59,6 +67,7 @@ __all__ = [
     "DeviceReceipt",
     "DeviceRound",
     "DeviceStatus",
+    "Distrusted",
     "Ending",
     "Epsilon",
     "Fleet",

@@ -27,7 +27,7 @@ from hubbub.accountant.rigorous.prove import prove_local
 class Claim:
     """One number of a certificate, by place (`where`) and `member`; `proof()` proves it or raises NotProvenError.
 
-    `required` claims are those of one batch, which the proof mode must always prove; totals it proves if it can.
+    `required` claims are those of a query, which the proof mode must always prove; totals it proves if it can.
     """
 
     where: str
@@ -62,16 +62,16 @@ def claims(
         yield _local(name, latest[-1:], stated, True)
         yield upper(name, "epsilon_upper", latest[-1:], stated, True)
         lone.append(round_part(terms, mechanism, 1))
-        yield alone(name, lone[-1:], stated)
+        yield alone(name, lone[-1:], stated, True)
     yield _local("round_total", latest, content["round_total"], False)
     yield upper("round_total", "epsilon_upper", latest, content["round_total"], False)
-    yield alone("round_total", lone, content["round_total"])
+    yield alone("round_total", lone, content["round_total"], False)
     stated = content["all_rounds"]
     came = _so_far(terms, queries, stated["history"], lambda counts: _reports(terms, counts))
     least = _so_far(terms, queries, stated["history"], lambda counts: _reports(terms, counts, terms.minimum_reports))
     yield _local("all_rounds", came, stated, False)
     yield upper("all_rounds", "epsilon_upper", came, stated, False)
-    yield alone("all_rounds", _so_far(terms, queries, stated["history"], lambda _: 1), stated)
+    yield alone("all_rounds", _so_far(terms, queries, stated["history"], lambda _: 1), stated, False)
     if stated["epsilon_upper_at_minimum"] is not None:
         yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
     if terms.horizon is not None:
@@ -80,7 +80,7 @@ def claims(
         yield _local("horizon", parts, stated, False)
         if stated["epsilon_upper"] is not None:
             yield upper("horizon", "epsilon_upper", parts, stated, False)
-        yield alone("horizon", parts_of_horizon_at(terms, of, terms.horizon, 1), stated)
+        yield alone("horizon", parts_of_horizon_at(terms, of, terms.horizon, 1), stated, False)
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class _Prover:
 
         return Claim(where, member, value, required, proof)
 
-    def alone(self, where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> Claim:
+    def alone(self, where: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
         """Claim the ε if only the person and the shuffler are honest; `parts` have one honest report."""
         if stated[ALONE] == stated["epsilon_local"]:
-            return _local(where, parts, stated, False, ALONE)
-        return self.upper(where, ALONE, parts, stated, False)
+            return _local(where, parts, stated, required, ALONE)
+        return self.upper(where, ALONE, parts, stated, required)
 
 
 def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progress) -> Proof:

@@ -145,7 +145,7 @@ async def test_a_second_submit_says_that_the_first_answers_stand(client: Client)
     client.is_reached(False)
     assert (await client.run("submit", *ANSWERS, "--timeout", "0.5")).status == 1
     client.is_reached(True)
-    # What is kept is sent now, so that a script that submits until it succeeds comes to its end.
+    # What is kept is sent now, with the round that it was kept for.
     ran = await client.run("submit", *OTHERS)
     assert ran.status == 0
     assert "the first answers stay, the new ones were not used" in ran.out

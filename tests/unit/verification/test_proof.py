@@ -62,6 +62,9 @@ def test_every_number_of_a_sound_certificate_is_proven_or_labelled() -> None:
         ("all_rounds", "epsilon_upper_at_minimum"),
     ]
     assert not any(each.fails for each in findings)
+    # Of a query, every number is required, the ε of this person alone too; of totals none is.
+    of_queries = CLAIMS_OF_QUERY * len(TASK.queries)
+    assert [each.claim.required for each in findings] == [place < of_queries for place in range(len(findings))]
     assert all(each.proof for each in findings if each.claim.required)
     for each in findings:
         document, text = each.as_json(), each.as_text()
