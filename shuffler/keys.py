@@ -45,7 +45,7 @@ def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
     """Return only if a round's keys, which devices may have already, are signed by the signers of the round.
 
     Raises:
-        SignatureError: if a succession that came too late names another signer for the round.
+        SignatureError: if a succession that came too late names another signer for the round, or one is missing.
     """
     of_round = signers(task, round_number)
     try:
@@ -53,5 +53,6 @@ def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
     except SignatureError as error:
         raise SignatureError(
             f"the keys of round {round_number} of {task.name} were given out before a succession arrived that begins "
-            "earlier; remove it from `successions`, and have one signed that begins later"
+            "earlier, or under one that is missing here; remove the late one from `successions`, and have one signed "
+            "that begins later; or add the missing one"
         ) from error

@@ -35,6 +35,7 @@ from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.failover import OPERATORS, leader_gauge, open_to_cluster, run_with_failover
+from hubbub.shuffler.cluster.readiness import Readiness
 from hubbub.shuffler.cluster.standbys import watched_standbys
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
@@ -42,7 +43,7 @@ from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of, standbys_of
+from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of, standbys_of, unfinished_rounds
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, load_tasks
 from hubbub.shuffler.workers.handshake import Served
@@ -70,9 +71,9 @@ async def serve(
         HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
     if settings.store:
-        await run_with_failover(
-            settings, clock, functools.partial(_assembled, settings, clock), announce=announce, stop=stop
-        )
+        readiness = Readiness(lambda: own_tasks(settings), lambda: unfinished_rounds(settings), clock)
+        acting = functools.partial(_assembled, settings, clock)
+        await run_with_failover(settings, clock, acting, readiness.check, announce=announce, stop=stop)
     else:
         await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 

@@ -128,7 +128,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "standing by": "Another shuffler keeps the rounds. This one takes over when that one is gone.",
         "another leader has taken over": "This process was the leader. It drains, and then stands by.",
         "cannot take over": "It is this one's turn, and it cannot begin (`error` has the cause). It goes on standing "
-        "by, and tries again.",
+        "by, and tries again. Or this standby lacks a task, a succession or a private key, and could not begin.",
         "no leader answers": "A front end reached none of its `leaders` (`error` has what each answered). It goes on "
         "with the rounds whose secrets it has, and enrolls nobody meanwhile.",
         "the leader redeems no tickets": "A front end's leader refuses to redeem tickets (`error` has why, such as "

@@ -17,6 +17,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from hubbub.protos.cluster import FollowerPosition, KeyringChanges
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 """Seconds between a standby's tries to take the lease."""
 
+CHECK_SECONDS = 60.0
+"""Seconds between a standby's looks at whether it has everything that a leader needs."""
+
 OPERATORS = frozenset({"operator"})
 """Common names that may control rounds."""
 
@@ -49,11 +53,14 @@ LEADERS = frozenset({Role.SHUFFLER.value})
 FRONTENDS = frozenset({"frontend"})
 """Common names that may receive the secrets that a front end needs."""
 
-_CANNOT = "cannot take over"
+_CANNOT, _LACKS = "cannot take over", "cannot take over later"
 _ALONE = "the keyring does not follow"
 _STANDS_BY = "this shuffler is a standby: another is the leader of its rounds; ask that one"
 
 _LOG = structlog.get_logger(__name__)
+
+Able = Callable[[], object]
+"""Returns only if this process has everything to act as the leader; else raises a HubbubError. It may block."""
 
 Acting = Callable[["Lease"], AbstractAsyncContextManager[RunningService]]
 """Assembles the service for a term, and closes it."""
@@ -63,11 +70,14 @@ async def run_with_failover(
     settings: ShufflerSettings,
     clock: Callable[[], float],
     acting: Acting,
+    able: Able,
     *,
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Lead while this process has the lease, and stand by otherwise, until SIGTERM, SIGINT, or `stop` is set.
+
+    While it stands by, `able` is called at once and then every `CHECK_SECONDS`: what it raises is an incident.
 
     Raises:
         HubbubError: if it cannot run in its first role; later it stands by and tries again.
@@ -78,12 +88,12 @@ async def run_with_failover(
         while not stopping.is_set():
             lease = await _at_once(settings, incidents) if first else None
             if lease is None:
-                lease, first = await _stand_by(settings, clock, incidents, stopping), False
+                lease, first = await _stand_by(settings, clock, incidents, stopping, able), False
             if lease is None:
                 return
             try:
                 await _act(settings, acting, lease, announce, stopping)
-            except StoreError as error:
+            except HubbubError as error:
                 if first and not lease.lost:
                     raise
                 _cannot(incidents, error)
@@ -128,7 +138,7 @@ async def _passed_on(asked: asyncio.Event, other: asyncio.Event) -> AsyncIterato
 
 
 async def _stand_by(
-    settings: ShufflerSettings, clock: Callable[[], float], incidents: Incidents, stopping: asyncio.Event
+    settings: ShufflerSettings, clock: Callable[[], float], incidents: Incidents, stopping: asyncio.Event, able: Able
 ) -> Lease | None:
     """Stand by until this process may lead; return its lease, or None if it is asked to stop before."""
     certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
@@ -137,12 +147,29 @@ async def _stand_by(
         await _listen(ports, settings, certificates, incidents)
         _LOG.info("standing by")
         lease = None
+        looking = asyncio.create_task(_look_ahead(able, incidents))
         try:
             lease = await _wait_for_lease(settings, incidents, stopping, kept)
             return lease
         finally:
+            looking.cancel()
             # Before a takeover the service goes on: `acting as the leader` was logged.
             await ports.drain(quiet=lease is not None)
+
+
+async def _look_ahead(able: Able, incidents: Incidents) -> None:
+    """Show what this process lacks to act as the leader, long before its turn."""
+    while True:
+        try:
+            await asyncio.to_thread(able)
+        except StoreError:
+            pass  # taking the lease, or following, shows it
+        except HubbubError as error:
+            text = f"this standby could not act as the leader: {error}"
+            incidents.open(_LACKS, IncidentKind.ROUNDS, _CANNOT, text, error)
+        else:
+            incidents.resolve(_LACKS)
+        await asyncio.sleep(CHECK_SECONDS)
 
 
 async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | None:
@@ -237,9 +264,11 @@ async def _wait_for_lease(
                 return lease
 
 
-def _cannot(incidents: Incidents, error: StoreError) -> None:
+def _cannot(incidents: Incidents, error: HubbubError) -> None:
     """Note why this process cannot lead. If it only waits for a leader to copy, `Follower` logs that none answers."""
-    if error.fault is StoreFault.STANDBYS:
+    if not isinstance(error, StoreError):
+        incidents.open(_CANNOT, IncidentKind.ROUNDS, _CANNOT, f"it stands by: {error}", error)
+    elif error.fault is StoreFault.STANDBYS:
         incidents.show(_CANNOT, IncidentKind.PEER, _CANNOT, f"it stands by: {error}")
     else:
         incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)

@@ -11,7 +11,7 @@ from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler
-from hubbub.shuffler.records import RoundId
+from hubbub.shuffler.records import Round, RoundId
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
@@ -116,6 +116,19 @@ def take_lease(
         from hubbub.shuffler.stores.postgres import open_store as opening
 
     return opening.take_lease(kept or settings.data, settings.store, incidents, forward=forward)
+
+
+def unfinished_rounds(settings: ShufflerSettings) -> list[Round]:
+    """Return the rounds that are not over in the database that the settings name; for a process that does not lead.
+
+    Raises:
+        StoreError: if the database cannot be used, or has no store of this version.
+        HubbubError: if the extra for databases is not installed.
+    """
+    with of_an_extra():
+        from hubbub.shuffler.stores.postgres import open_store as opening
+
+    return opening.unfinished_rounds(settings.store)
 
 
 def replication_of(store: ShufflerStore) -> ReplicationHandler | None:

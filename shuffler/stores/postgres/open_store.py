@@ -6,14 +6,18 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psycopg
+from psycopg.conninfo import make_conninfo
+
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, damaged
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.binding import check_new, is_kept
 from hubbub.service.postgres.schema import bring_forward
-from hubbub.service.postgres.sessions import Connection, shown
-from hubbub.shuffler.records import RoundId
+from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, shown
+from hubbub.shuffler.records import Round, RoundId
+from hubbub.shuffler.stores.postgres import tables
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 from hubbub.shuffler.stores.postgres.replication.frontend_store import FrontendSessions, FrontendStore
 from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
@@ -111,6 +115,22 @@ def take_lease(
             check_entitled(connection, keyring)
 
     return Lease.take(address, entitled, incidents)
+
+
+def unfinished_rounds(address: str) -> list[Round]:
+    """Return the rounds in a database that are not over, without the keys that only the keyring has.
+
+    Raises:
+        StoreError: if the server cannot be used, or has no store of this version.
+    """
+    try:
+        with psycopg.connect(make_conninfo(address, connect_timeout=int(WAIT_SECONDS)), autocommit=True) as connection:
+            configure(connection, SCHEMA.name)
+            return tables.unfinished(connection)
+    except psycopg.Error as error:
+        raise as_store_error(error, address) from error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise damaged(error) from error
 
 
 def create_replicated(folder: Path, address: str) -> Path:

@@ -27,7 +27,7 @@ from hubbub.service.postgres.ledger import insert_releases, last_of
 from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
-from hubbub.shuffler.records import Round, RoundId, StoredBatch, Tally, is_over
+from hubbub.shuffler.records import FINAL, Round, RoundId, StoredBatch, Tally, is_over
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from hubbub.shuffler.stores.postgres.secrets import StorageSecrets
 
@@ -80,6 +80,13 @@ def find(connection: Connection, task_id: bytes, number: int, *, locked: bool = 
 def rounds(connection: Connection) -> list[Round]:
     """Return all rounds, in the order in which they began."""
     return [round_from(row) for row in connection.execute(f"{_ROUNDS} ORDER BY key").fetchall()]
+
+
+def unfinished(connection: Connection) -> list[Round]:
+    """Return the rounds that are not over, in the order in which they began."""
+    over = [state.value for state in FINAL]
+    statement = f"{_ROUNDS} WHERE NOT state = ANY(%s) ORDER BY key"
+    return [round_from(row) for row in connection.execute(statement, (over,)).fetchall()]
 
 
 def insert_round(connection: Connection, task_id: bytes, number: int) -> Round | None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hubbub.protos.errors import Unreachable
+from hubbub.protos.errors import SignatureError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import TLS, open_channel
@@ -30,6 +30,7 @@ from hubbub.shuffler.stores.postgres.replication import leadership
 from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
+from support.patience import pause
 from support.samples import make_tls
 
 SECONDS = 30.0
@@ -51,9 +52,15 @@ class Shuffler:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     incidents: Incidents = field(default_factory=Incidents)
     announced: int = 0
+    lacks: str = ""
 
     async def run(self) -> None:
-        await failover.run_with_failover(self.settings, time.time, self.acting, announce=self.announce, stop=self.stop)
+        run = failover.run_with_failover
+        await run(self.settings, time.time, self.acting, self.able, announce=self.announce, stop=self.stop)
+
+    def able(self) -> None:
+        if self.lacks:
+            raise SignatureError(self.lacks)
 
     def announce(self, _addresses: dict[str, str]) -> None:
         self.announced += 1
@@ -61,6 +68,7 @@ class Shuffler:
     @contextlib.asynccontextmanager
     async def acting(self, own: Lease) -> AsyncIterator[Shuffler]:
         with contextlib.closing(opening.open_as_leader(self.settings.data, self.settings.store, lease=own)):
+            self.able()
             yield self
         self.ended.set()
 
@@ -84,6 +92,17 @@ class Shuffler:
                     return refusal
                 except Unreachable:
                     continue  # the port is being opened
+
+    async def incident_with(self, words: str) -> str:
+        """Return the text of an incident with these words, once there is one."""
+        async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
+            while True:
+                with contextlib.suppress(Unreachable):
+                    report = await ControlCaller(channel).get_incidents(SECONDS)
+                    for each in report.incidents:
+                        if words in each.text:
+                            return each.text
+                await pause()
 
     async def serves(self) -> bool:
         async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
@@ -227,3 +246,31 @@ async def test_a_standby_that_takes_over_does_not_say_that_it_ends(
     assert told.index("standing by") < told.index("acting as the leader", 1) < told.index("serving")
     first.stop.set()
     await running
+
+
+async def test_a_standby_says_at_once_what_it_lacks_and_leads_once_it_has_it(
+    pair: tuple[Shuffler, Shuffler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failover, "CHECK_SECONDS", 0.05)
+    first, _ = pair
+    before = Lease.take(first.settings.store)
+    assert before is not None
+    first.lacks = "the private key of an identity is missing"
+    running = asyncio.create_task(first.run())
+    text = await first.incident_with("could not act as the leader")
+    assert first.lacks in text
+    # Its turn comes: it fails, and does not end.
+    before.close()
+    assert first.lacks in await first.incident_with("it stands by: ")
+    assert not running.done()
+    first.lacks = ""
+    await first.acts.wait()
+    first.stop.set()
+    await running
+
+
+async def test_a_shuffler_that_lacks_something_in_its_first_role_is_refused(pair: tuple[Shuffler, Shuffler]) -> None:
+    first, _ = pair
+    first.lacks = "the private key of an identity is missing"
+    with pytest.raises(SignatureError, match="is missing"):
+        await first.run()
