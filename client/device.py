@@ -159,8 +159,8 @@ class Device:
             OverLimit: if answering would spend more than the limits allow; nothing was drawn, stored or sent.
             KeyRecordError, SignatureError, KeySetChanged: if the round's keys cannot be trusted. The reports are kept,
                 and nothing was sent.
-            Refusal: if the shuffler refuses, with its reason. A submission that came too late is discarded; any other
-                is kept.
+            Refusal: if the shuffler refuses, with its reason. The submission is discarded if its round takes no more,
+                and kept otherwise.
             Unreachable: if the shuffler does not answer; the submission is kept.
             StateError: if the state file cannot be used; nothing was sent.
         """

@@ -71,8 +71,9 @@ class Spending:
 
     Attributes:
         rounds: how many rounds count; never fewer than were sent.
-        unsent: how many answered rounds cost nothing, because nothing ever left the device. Their answers still wait
-            for keys, or waited until the round was over.
+        unsent: how many answered rounds do not count here, because nothing ever left the device. Their answers still
+            wait for keys, or waited until the round was over. A budget counts them too: its limits are on what was
+            drawn.
         epsilon_local_round: the cost of one round, summed over the task's queries.
         epsilon_local: the cost of the rounds that count, rounded up.
         epsilon_local_left: the cost of all rounds that this device may still answer.

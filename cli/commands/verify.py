@@ -94,9 +94,9 @@ def command(
     sentence each; for a history, it prints this for all rounds together. With --json these are the rows of ladder,
     of the proven numbers alone if --rigorous is given.
 
-    Give a folder or several files to check a whole history. Each certificate is checked. Together they must be the
-    whole history of their tasks: one chain of releases without a gap, and no round with two certificates. In a folder,
-    the .json files are read.
+    Give a folder or several files to check a history. Each certificate is checked. Together they must be the history
+    of their tasks up to the last of them: one chain of releases without a gap, and no round with two certificates.
+    Missing newer certificates cannot be seen. In a folder, the .json files are read.
 
     Example: hubbub verify certificate.json --operator-key operator.pub.pem --shuffler-key shuffler.pub.pem
     --analyzer-key analyzer.pub.pem

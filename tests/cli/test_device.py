@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,22 @@ async def test_a_second_submit_says_that_the_first_answers_stand(client: Client)
     assert "was answered before: the first answers stay" in ran.json["error"]
     assert ran.err == f"error: {ran.json['error']}\n"
     assert len(client.shuffler.seen) == 1
+
+
+async def test_answers_to_a_named_round_are_never_those_to_a_later_one(client: Client) -> None:
+    """A script may call again with `--round`: once that round is over, nothing is drawn, stored or sent."""
+    schedule = client.task.schedule
+    # A device forgets a round two graces after its end.
+    earlier = replace(schedule, start=schedule.start - schedule.length - 2 * schedule.grace)
+    later = signed(replace(client.task, schedule=earlier), client.parties)
+    (client.folder / "task.json").write_bytes(later.encode())
+    ran = await client.run("submit", *ANSWERS, "--round", "0")
+    assert ran.status == 1
+    assert "round 0 of task flights is over" in ran.err
+    status = (await client.run("device", "status", "--json")).json
+    assert (status["current"]["round"], status["current"]["answer"], status["waiting"]) == (1, "none", [])
+    assert (await client.run("device", "resend")).status == 0
+    assert (client.shuffler.fetched, client.shuffler.seen) == ([], [])
 
 
 async def test_the_first_submit_says_that_its_answers_were_used(client: Client) -> None:
