@@ -46,6 +46,7 @@ NEEDS: dict[str, Extra] = {
     "init": COMMAND_LINE,
     "identity": COMMAND_LINE,
     "certificate": COMMAND_LINE,
+    "draft": SERVICES,
     "plan": ACCOUNTANT,
     "sign": COMMAND_LINE,
     "enroll": COMMAND_LINE,
@@ -70,7 +71,7 @@ NEEDS: dict[str, Extra] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "try it out": ("demo", "simulate", "rehearse", "load", "audit"),
-    "prepare a deployment": ("init", "identity", "certificate", "plan", "sign", "enroll", "keys"),
+    "prepare a deployment": ("init", "identity", "certificate", "draft", "plan", "sign", "enroll", "keys"),
     "run services": ("shuffler", "hop", "analyzer", "health"),
     "answer as a device": ("submit", "device"),
     "operate rounds": ("close", "status", "results"),

@@ -141,12 +141,17 @@ def _no_worth(draft: Draft, question: Question, error: float) -> str | None:
     return f"its standard error would be {beside.expected_error:.4g} with noise, and is {error:.4g} without"
 
 
-@lru_cache(maxsize=32)
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     """Plan each question for this number of reports; longitudinal ones and sums by digits come first.
 
-    The others share the rest. Cached, as what a search ends at, or a table shows, was planned before.
+    The others share the rest. Kept, as what a search ends at, or a table shows, was planned before. Questions are equal
+    if they differ in the share alone, for which they are planned, so that is looked at too.
     """
+    return _kept_plan(draft, reports, repr(draft.questions))
+
+
+@lru_cache(maxsize=32)
+def _kept_plan(draft: Draft, reports: int, written: str) -> tuple[PlannedQuery, ...]:  # noqa: ARG001 - part of the key
     found: dict[str, tuple[PlannedQuery, ...]] = {}
     for question in draft.questions:
         if _is_repeated(question):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import inf, sqrt
 from typing import Any
 
@@ -211,12 +210,8 @@ def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
     return max(one, every / target.total * target.epsilon)
 
 
-@lru_cache(maxsize=128)
 def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
-    """Return the family with the least error at its best size; sizes are compared quickly, the best precisely.
-
-    Cached, as a plan, its alternatives and its noise have the same targets.
-    """
+    """Return the family with the least error at its best size; sizes are compared quickly, the best precisely."""
     if target.noise == "none":
         candidates = _of_families(design, target)
     else:

@@ -55,8 +55,8 @@ class MechanismFamily(Hashable, Protocol[R_co]):
         """Return the randomizer at that level of noise; that of a larger one is more private, its error no smaller."""
 
 
-class QueryDesign(Hashable, Protocol[R]):
-    """A query: the numbers of answers it may be encoded into, the randomizers of each, and their errors; hashable."""
+class QueryDesign(Protocol[R]):
+    """A query: the numbers of answers it may be encoded into, the randomizers of each, and their errors."""
 
     @property
     def weight(self) -> float:

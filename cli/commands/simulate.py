@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
-from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
 from hubbub.cli.progress import progress_bars
 from hubbub.cli.whole_numbers import digits
 from hubbub.protos.errors import UsageError
@@ -18,7 +18,7 @@ from hubbub.protos.errors import UsageError
 if TYPE_CHECKING:
     from hubbub.planning.simulate.dataset import Dataset
     from hubbub.planning.simulate.notation import Notation
-    from hubbub.protos.task.task import Privacy
+    from hubbub.protos.task.task import Draft, Privacy
     from hubbub.queries.questions.question import Question
 
 SIZES = (1000, 10_000, 100_000)
@@ -29,14 +29,16 @@ def command(
     data: Annotated[Path, typer.Option("--data", help="A CSV, TSV, JSON Lines or Parquet file, one row per device.")],
     task: Annotated[
         Path | None,
-        typer.Argument(metavar="[TASK.toml]", help="The task as written by hand; optional with --compare."),
+        typer.Argument(
+            metavar="[TASK.toml]", help="The task as written by hand; if it is left out, that of `hubbub draft`."
+        ),
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
             "--column",
             metavar="QUERY=COLUMN",
-            help="The column of a query that has another name; without a task, a COLUMN to compare on. Repeatable.",
+            help="The column of a query that has another name; without a task, a COLUMN to ask about. Repeatable.",
         ),
     ] = None,
     compare: Annotated[
@@ -52,7 +54,7 @@ def command(
         typer.Option(
             "--sum",
             metavar="COLUMN:LOWER:UPPER",
-            help="With --compare, without a task: a number's column and range; repeatable.",
+            help="Without a task: a number's column and range; repeatable.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -109,7 +111,8 @@ def command(
 ) -> None:
     """Run a task on a file's columns, without any network.
 
-    Use it to see a task's estimates and privacy before you ask anyone.
+    Use it to see a task's estimates and privacy before you ask anyone. Without a task, the one that `hubbub draft`
+    writes is run.
 
     With --compare, several randomizers answer the same questions at the same (ε, δ), for several numbers of reports
     drawn from the file. It prints observed errors next to predicted ones, and how often intervals contain the truth.
@@ -124,12 +127,12 @@ def command(
     with failures(as_json):
         words, written = column or [], notation(decimal, thousands, missing)
         if compare is None:
-            _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--local-epsilon": epsilon_local})
+            _refuse_given({"--epsilon": epsilon, "--delta": delta, "--local-epsilon": epsilon_local})
             _refuse_given({"--reports": reports, "--repeat": repeat, "--plot": plot, "--changes": changes})
             _refuse_given({"--steady-share": steady_share})
-            if task is None:
-                raise UsageError("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
-            _simulate(task, data, words, written, every, as_json)
+            if task is not None and total:
+                raise UsageError("the task has its own questions; leave out --sum, or the task")
+            _simulate(task, data, words, total or (), written, every, as_json)
             return
         _check_plot(plot)
         if changes is None and steady_share is not None:
@@ -154,15 +157,39 @@ def _refuse_given(options: dict[str, object]) -> None:
             raise UsageError(f"{name} needs --compare; name randomizers to compare, or leave {name} out")
 
 
-def _simulate(task: Path, data: Path, words: Sequence[str], written: Notation, every: bool, as_json: bool) -> None:
+def _drafted(data: Path, words: Sequence[str], sums: Sequence[str], written: Notation) -> tuple[Draft, Sequence[str]]:
+    """Return the task that `hubbub draft` writes, and its columns."""
+    import time
+
+    from hubbub.planning.simulate.drafting import AskedColumns, drafted
+    from hubbub.protos.task.draft import read_draft
+
+    found = drafted(data, AskedColumns(words, sums), time.time(), written)
+    for sentence in found.notes:
+        progress_console().print(sentence, markup=False, soft_wrap=True)
+    return read_draft(found.text), found.renamed
+
+
+def _simulate(
+    task: Path | None,
+    data: Path,
+    words: Sequence[str],
+    sums: Sequence[str],
+    written: Notation,
+    every: bool,
+    as_json: bool,
+) -> None:
     from hubbub.deploy.files import draft_in
     from hubbub.deploy.pki.trusted_keys import shufflers_in
     from hubbub.planning.plan import plan
     from hubbub.planning.simulate.dataset import read_answers
     from hubbub.planning.simulate.simulate import reports_drawn, simulate
 
-    # Every shuffler of the chain adds noise, if there is any.
-    draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
+    if task is None:
+        draft, words = _drafted(data, words, sums, written)
+    else:
+        # Every shuffler of the chain adds noise, if there is any.
+        draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
     dataset = read_answers(draft.name, draft.questions, data, words, written)
     print_notes(dataset)
     planned = plan(draft)

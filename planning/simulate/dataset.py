@@ -303,14 +303,14 @@ def _column(table: pa.Table, where: str, column: str, hint: str = "") -> pa.Chun
 
 def _histogram(column: str, values: pa.ChunkedArray, notation: Notation, where: Path) -> Histogram:
     known = pc.unique(values).drop_null()
-    _check_categories(column, values, known.to_pylist(), where)
+    check_categories(column, values, known.to_pylist(), where)
     # Numbers are sorted as numbers: 9 before 10.
     keys = notation.numbers_or_texts(pa.chunked_array([known]), column).to_pylist()
     categories = tuple(text for _, text in sorted(zip(keys, known.to_pylist(), strict=True)))
     return Histogram(query_name(column), categories, values.null_count > 0)
 
 
-def _check_categories(column: str, values: pa.ChunkedArray, known: Sequence[str], where: Path) -> None:
+def check_categories(column: str, values: pa.ChunkedArray, known: Sequence[str], where: Path) -> None:
     """Check that a histogram can have a column's values as categories; the error speaks of the column."""
     if not known:
         raise HubbubError(f"column {column!r} has no value in any row; name another column")

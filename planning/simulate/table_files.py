@@ -243,7 +243,8 @@ def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
 def _check_end(path: Path, table: pa.Table) -> None:
     """Refuse a file whose last field has all further rows in it, because the quote that it begins with has no end."""
     last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
-    if not isinstance(last, bytes | str) or len(last.splitlines()) < 2:
+    # A line ends with \n or \r alone: texts may have other characters that end lines of a page.
+    if not isinstance(last, bytes | str) or len((last.encode() if isinstance(last, str) else last).splitlines()) < 2:
         return
     if not _end(path).rstrip(b"\r\n ").endswith(b'"'):
         raise pa.ArrowInvalid(_NO_END)

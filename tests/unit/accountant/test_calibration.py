@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import delta_upper, epsilon_bracket
-from hubbub.accountant.calibration import calibrate as calibration
 from hubbub.accountant.calibration.calibrate import calibrate, reports_for_error
 from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, Target, is_within
 from hubbub.accountant.calibration.least_error import best_size
@@ -286,12 +285,9 @@ def test_a_local_epsilon_is_compared_to_the_last_digit() -> None:
         assert not is_within(mechanism, nextafter(local, 0.0))
 
 
-def test_what_was_calibrated_is_not_calibrated_again() -> None:
-    """A plan, its alternatives and its noise ask for the same targets."""
-    design = Design(Histogram("theme", ("a", "b", "c")))
-    (once,) = calibrate([design], 1.0, 1e-6, 1234)
-    before = calibration._calibrated.cache_info()
-    (again,) = calibrate([design], 1.0, 1e-6, 1234)
-    after = calibration._calibrated.cache_info()
-    assert again is once
-    assert (after.hits, after.misses) == (before.hits + 1, before.misses)
+def test_a_share_to_plan_for_changes_the_error_though_the_question_is_the_same() -> None:
+    """The share is no part of a question, so two designs that are equal may have different errors."""
+    names = tuple(map(str, range(16)))
+    (worst,) = calibrate([Design(Histogram("theme", names))], 1.0, 1e-6, 100_000)
+    (usual,) = calibrate([Design(Histogram("theme", names, share=0.01))], 1.0, 1e-6, 100_000)
+    assert usual.expected_standard_error < worst.expected_standard_error

@@ -452,3 +452,12 @@ def test_a_search_of_planning_ends_at_an_error_that_other_numbers_do_not_mend(
         searches[name]()
     raises(UnmetTask("too few"))
     assert searches[name]() in (None, float("inf"))
+
+
+def test_a_draft_that_differs_in_its_share_alone_is_planned_anew() -> None:
+    names = tuple(map(str, range(16)))
+    privacy = Privacy(1.0, 1e-6)
+    worst = draft(10_000, privacy, Histogram("theme", names, share=1.0))
+    usual = draft(10_000, privacy, Histogram("theme", names, share=0.05))
+    assert worst == usual  # the share is no part of a question
+    assert plan(usual).queries[0].expected_error < plan(worst).queries[0].expected_error

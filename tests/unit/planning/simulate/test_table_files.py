@@ -146,6 +146,14 @@ def test_a_space_after_each_separator_is_no_part_of_a_field(tmp_path: Path) -> N
     assert read_table(path, ["city"])["city"].to_pylist() == ["A", "B"]
 
 
+@pytest.mark.parametrize("columns", [(), ("theme",)])
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b", "\x1c"])
+def test_what_ends_a_line_of_a_page_ends_no_line_of_a_file(mark: str, columns: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"other,theme\n1,dark\n2,li{mark}ght\n", encoding="utf-8")
+    assert read_table(path, columns)["theme"].to_pylist() == ["dark", f"li{mark}ght"]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("columns", [(), ("theme",)])
 @pytest.mark.parametrize("last", ["light", "light\n", "light\n\n\n"])
