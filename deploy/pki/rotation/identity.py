@@ -106,8 +106,9 @@ class IdentityRotation:
             )
         drafts[0].replace(folder / drafts[0].name)
         return (
-            f"copy {folder / drafts[0].name} into the `successions` of every other party too; restart the services "
-            f"before it takes effect, {at(succession.begins)}"
+            f"copy {folder / drafts[0].name} into the `successions` of every other party, of front ends and of a "
+            "standby too, and the new private key to the standby; restart the services before it takes effect, "
+            f"{at(succession.begins)}"
         )
 
     def remove(self, location: KeyLocation) -> str:
