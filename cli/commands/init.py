@@ -251,7 +251,7 @@ next: plan the task, sign it as operator and as shuffler, and copy it to every p
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/{given}
-{_enrollment(operator, client)}
+{_enrollment(operator, f"{client}/")}
 {_databases(shuffler, analyzer) if others else ""}make each service's store, once, and then run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
   hubbub shuffler {shuffler}/shuffler.toml --create-store{stores}
@@ -275,7 +275,7 @@ plan the task, and sign it as operator
 on the shuffler's host, sign a copy of it as shuffler
   hubbub sign task.json --key identity.pem
 put the copy with both signatures into tasks/ of each service, and into {operator} and {client}
-{_enrollment(operator, client)}
+{_enrollment(operator)}
 {databases}on each host, make the service's store once (--create-store), and then run the service
 docs/howto/deploy-two-parties.md has the commands of each host, from step 3 on"""
 
@@ -288,9 +288,11 @@ def _folder(directory: Path, name: str) -> str:
     return shlex.quote(str(directory / name))
 
 
-def _enrollment(operator: str, client: str) -> str:
-    return f"""enroll the client's device: the ticket is for one device, and the first to redeem it has it
-  hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem"""
+def _enrollment(operator: str, into: str = "") -> str:
+    """Return the command for one device's ticket, `into` its folder; a folder of many devices gets none."""
+    whose = "the client's device" if into else "a device"
+    return f"""enroll {whose}: the ticket is for one device, and the first to redeem it has it
+  hubbub enroll {into}ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem"""
 
 
 def _lines(commands: Iterable[str]) -> str:

@@ -57,3 +57,6 @@ def test_the_next_steps_of_init_are_those_of_hosts_if_a_party_has_its_own_identi
         line for line in steps if "shuffler/identity.pem" in line or ("--create-store" in line and "hubbub" in line)
     ]
     assert not (tmp_path / "deployment/shuffler/identity.pem").exists()
+    # The folder of the application goes to many devices.
+    assert not [line for line in steps if "hubbub enroll" in line and "client" in line]
+    assert [line for line in steps if line.startswith("  hubbub enroll ticket.json --key deployment/operator/")]

@@ -244,7 +244,9 @@ def test_an_identity_is_succeeded_by_one_that_three_have_signed(folder: Folder) 
     assert (other.status, "is not one of the three signers of" in other.err) == (1, True)
     signed = signed_by(folder, draft, Role.OPERATOR)
     assert (signed.status, signed.json["begins"], signed.json["missing"]) == (0, "2096-01-01T00:00:00Z", [])
-    assert "into the `successions` of every other party" in keys("activate", "identity", shuffler)["next"]
+    told = keys("activate", "identity", shuffler)["next"]
+    assert "into the `successions` of every other party, of front ends and of a standby too" in told
+    assert "give a standby the new private key" in told
     assert keys("activate", "identity", shuffler)["next"].startswith("nothing changed: no succession is pending")
     found = keys("list", shuffler)["keys"][:2]
     assert [(key["state"], key["since"], key["until"]) for key in found] == [

@@ -63,6 +63,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
         shutil.copytree(cluster.of(name), made.of(name))
     for name in ("pgpass", "hubbub-shuffler.pgpass", "hubbub-frontend.pgpass", "hubbub-analyzer.pgpass"):
         (made.root / name).touch(0o600)
+    (made.root / "database-authority.pem").touch()
+    # The front end that is added later.
+    shutil.copytree(made.of(FRONTENDS[0]), made.of("frontend-3"))
     # Where the next TLS certificate waits.
     for name in (Role.SHUFFLER.value, STANDBY, *FRONTENDS, *HOPS):
         (made.of(name) / "tls" / "next").mkdir()

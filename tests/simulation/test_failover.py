@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.local.ports import SETTINGS
 from hubbub.deploy.local.process import ServiceProcess
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.keys import Identity, Role
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
@@ -172,4 +174,35 @@ async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped
             assert verified["verified"]
             assert [each.reports for each in found.queries] == [DEVICES]
         finally:
+            await pair.services[1].stop()
+
+
+# tests/unit/shuffler/cluster has each part of it: test_readiness.py and test_failover.py.
+@pytest.mark.exhaustive
+async def test_a_standby_without_the_next_private_key_says_so_before_its_turn(tmp_path: Path) -> None:
+    several = replace(draft(), schedule=replace(draft().schedule, rounds=3))
+    async with LocalPipeline(several, tmp_path / "pipeline", database=postgres.new_database()) as pipeline:
+        await pipeline.stop(Role.SHUFFLER)
+        pair = Pair(pipeline)
+        new, old = Identity.generate(), Identity.load(pipeline.folder.identity(Role.SHUFFLER))
+        operator = Identity.load(pipeline.folder.identity(Role.OPERATOR))
+        begins = int(time.time()) + 1800  # before the last round is prepared
+        made = Succession(Role.SHUFFLER, old.public, new.public, operator.public, begins)
+        for signer in (old, new, operator):
+            made = made.signed_by(signer)
+        for folder in pair.folders:
+            (folder / "successions" / "next.json").write_bytes(made.encode())
+        new.save(pair.folders[0] / "identity-next.pem")
+        try:
+            await pair.start(0)
+            second, log = asyncio.create_task(pair.start(1)), pair.services[1].log
+            told = ""
+            while "cannot take over" not in told:
+                told = await asyncio.to_thread(log.read_text) if log.exists() else ""
+                assert not second.done()
+                await pause()
+            assert f"the private key of {new.public.hex()[:16]}" in told
+            assert "cannot take over" not in pair.services[0].log.read_text()
+        finally:
+            second.cancel()
             await pair.services[1].stop()

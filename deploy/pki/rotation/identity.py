@@ -105,9 +105,10 @@ class IdentityRotation:
                 'the settings name no folder of successions; add one, such as successions = ["successions"]'
             )
         drafts[0].replace(folder / drafts[0].name)
+        standby = ", and give a standby the new private key as well" if location.party is Role.SHUFFLER else ""
         return (
-            f"copy {folder / drafts[0].name} into the `successions` of every other party too; restart the services "
-            f"before it takes effect, {at(succession.begins)}"
+            f"copy {folder / drafts[0].name} into the `successions` of every other party, of front ends and of a "
+            f"standby too{standby}; restart the services before it takes effect, {at(succession.begins)}"
         )
 
     def remove(self, location: KeyLocation) -> str:
