@@ -29,6 +29,7 @@ LARGEST_BARE = 50_000_000
 
 WORDS = {
     "demo": ("--devices", "10"),
+    "draft": ("data.csv",),
     "plan": ("task.toml",),
     "shuffler": ("shuffler.toml",),
     "hop": ("hop.toml",),
