@@ -83,7 +83,12 @@ def epsilon_shown(right: tuple[Counts, int], wrong: tuple[Counts, int], delta: f
 
 
 def attack(scores: Scores, delta: float, error: float) -> AttackResult:
-    """Choose an event on the first half of the rounds with each answer, and return its result on the other half."""
+    """Choose an event on the first half of the rounds with each answer, and return its result on the other half.
+
+    With fewer than two rounds of an answer there is nothing to choose by, and the result shows nothing.
+    """
+    if min(np.count_nonzero(scores.is_first), np.count_nonzero(~scores.is_first)) < 2:
+        return AttackResult(Event(scores.names[0], 0.0), (0, 0), (0, 0), 0.0)
     half = np.zeros(len(scores.is_first), dtype=bool)
     for answer in (False, True):
         places = np.flatnonzero(scores.is_first == answer)
@@ -162,5 +167,7 @@ def roc(scores: Scores, event: Event) -> tuple[list[float], list[float]]:
     values = scores.values[:, scores.names.index(event.score)]
     thresholds = np.unique(values)
     right, wrong = _seen(values, scores.is_first, thresholds, event.above, event.first)
-    pairs = sorted(zip((wrong[0] / wrong[1]).tolist(), (right[0] / right[1]).tolist(), strict=True))
+    # Of one round only one answer was given.
+    shares = ((seen / max(rounds, 1)).tolist() for seen, rounds in (wrong, right))
+    pairs = sorted(zip(*shares, strict=True))
     return [0.0, *(x for x, _ in pairs), 1.0], [0.0, *(y for _, y in pairs), 1.0]

@@ -81,6 +81,14 @@ def test_what_is_chosen_on_one_half_is_judged_on_the_other() -> None:
     assert attack(scores(rounds, distinct_answers), 0.0, 0.01).epsilon == 0.0
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_too_few_rounds_show_nothing(rounds: int) -> None:
+    seen = scores(rounds, np.arange(float(rounds)))
+    found = attack(seen, 0.01, 0.01)
+    assert found.epsilon == 0.0
+    assert roc(seen, found.event)[0][-1] == 1.0
+
+
 def test_nothing_seen_shows_nothing() -> None:
     assert attack(scores(40, np.zeros(40)), 0.01, 0.01).epsilon == 0.0
 
