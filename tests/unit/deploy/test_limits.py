@@ -9,6 +9,7 @@ from hubbub.accountant.pairs.composition_part import ROUNDS_LIMIT
 from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL, MAXIMUM_QUERIES, MAXIMUM_ROUNDS, MINIMUM_DELTA
 from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS
 from hubbub.queries.fields import MAXIMUM_SYMBOLS
+from hubbub.queries.randomizers.unary import MAXIMUM_BITS
 from support.source_tree import ROOT
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -30,10 +31,11 @@ def test_a_tasks_limits_are_stated() -> None:
     most = {
         "queries of a task": str(MAXIMUM_QUERIES),
         "rounds of a task": written(MAXIMUM_ROUNDS),
-        "symbols of a query": written(MAXIMUM_SYMBOLS),
+        "symbols of a query": f"{written(MAXIMUM_SYMBOLS)}; with unary encoding {MAXIMUM_BITS:,}",
         "dummies of a query": written(MAXIMUM_DUMMIES),
         "people in a batch, in a task": written(MAXIMUM_REPORTS),
-        "ε_local in a task": str(MAXIMUM_EPSILON_LOCAL),
+        "ε_local of a round, over all queries of a task": str(MAXIMUM_EPSILON_LOCAL),
+        "ε_local of one query": f"{EPSILON_LOCAL_LIMIT:g}",
         "hops behind the first shuffler": str(MAXIMUM_HOPS),
     }
     stated = {name: f"at most {limit}" for name, limit in most.items()}
