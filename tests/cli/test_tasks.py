@@ -395,7 +395,6 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
         (("--column", "theme", "--epsilon", "1"), "--epsilon needs --compare"),
         (("--column", "theme", "--compare", "krr", "--steady-share", "1"), "--steady-share needs --changes"),
         (("--column", "theme", "--steady-share", "1"), "--steady-share needs --compare"),
-        (("--column", "theme"), "give a TASK.toml to run, or --compare"),
     ],
 )
 def test_simulate_says_what_compare_needs(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
