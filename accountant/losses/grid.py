@@ -52,7 +52,8 @@ class LossGrid:
     @cached_property
     def support(self) -> tuple[Array, Array]:
         """The losses that have mass, and their masses: noise alone has a handful on thousands of points."""
-        massive = self.masses > 0
+        # Whatever is not exactly 0 stays, so that no end is moved in either direction.
+        massive = self.masses != 0
         return self.losses[massive], self.masses[massive]
 
     def delta(self, epsilon: float) -> float:

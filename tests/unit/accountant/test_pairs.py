@@ -8,7 +8,7 @@ import pytest
 from hubbub.accountant.divergence import binomials
 from hubbub.accountant.divergence.binomials import Binomial, fair_mass
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.convolution import coarsen, power, tilted
+from hubbub.accountant.losses.convolution import coarsen, log_moment, power, tilted
 from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, symmetric_grid
 from hubbub.accountant.losses.tangents import tangent_grid
@@ -186,3 +186,15 @@ def test_a_positive_delta_is_never_rounded_to_zero() -> None:
         grid = (dominating_grid if pessimistic else dominated_grid)(part, 40.0)
         found = tilted(grid, 10.0).delta(95.0)
         assert (0 < found < 1e-300) if pessimistic else found == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 0.5, 2.0])
+def test_only_points_without_any_mass_are_left_out_of_a_sum(epsilon: float) -> None:
+    """A transform may leave a tiny negative mass in a lower end: dropping that would raise it."""
+    masses = np.array([0.2, 0.0, 0.3, -1e-18, 0.0, 0.4, 0.1])
+    grid = LossGrid(0.25, -2, masses, 1e-3, pessimistic=False)
+    whole = math.fsum(masses * -np.expm1(np.minimum(epsilon - grid.losses, 0.0))) + grid.infinite
+    assert grid.delta(epsilon) == pytest.approx(whole, rel=1e-14)
+    assert grid.support[1].tolist() == masses[masses != 0].tolist()
+    moment = math.log(math.fsum(masses * np.exp(0.7 * grid.losses)))
+    assert log_moment(grid, 0.7) == pytest.approx(moment, rel=1e-13)
