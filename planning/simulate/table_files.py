@@ -148,7 +148,7 @@ def _remedy(path: Path, error: Exception, said: str) -> str:
         return "end every field that begins with a quote with one too"
     if "JSON" in said:
         return "write one JSON object a line, and in each column values of one kind"
-    if "Empty CSV" in said:
+    if "Empty CSV" in said or "Could not skip initial" in said:
         return "give a first line with the columns' names, and a row per device"
     if path.suffix.lower() in COMPRESSED:
         return f"check that it is complete and compressed as {path.suffix}, or unpack it first"

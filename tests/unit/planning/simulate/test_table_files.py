@@ -66,6 +66,7 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
+        ("a.csv", b"theme", "give a first line with the columns' names, and a row per device"),
         (
             "data.xlsx",
             b"",
