@@ -14,7 +14,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -170,6 +170,7 @@ class Sessions:
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
+                _check_pooler(probe, self.settled, address)
         except psycopg.Error as error:
             raise as_store_error(error, address, running=False) from error
         self._pool: ConnectionPool[Connection] = ConnectionPool(
@@ -180,12 +181,13 @@ class Sessions:
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
             configure=self.configure,
-            check=ConnectionPool.check_connection,
-            # The pool would pause twice as long after each failure, for minutes. `Outage` looks for the server instead.
+            # The pool would pause twice as long after each failure, for minutes. `Outage` looks for the server instead,
+            # and `_connection` for connections that are dead.
             reconnect_timeout=0,
             name="store",
             open=True,
         )
+        self._emptied = time.monotonic()
         self._outage = Outage(address, self._cause, self._incidents)
 
     def configure(self, connection: Connection) -> None:
@@ -220,7 +222,7 @@ class Sessions:
         """
 
         def once() -> T:
-            with self._pool.connection() as connection:
+            with self._connection() as connection:
                 return work(connection)
 
         return self._told(once)
@@ -275,14 +277,37 @@ class Sessions:
     def _has_connection(self) -> bool:
         """Return whether the pool has a connection that works: a server may refuse new ones and serve these."""
         try:
-            with self._pool.connection(timeout=0.01):
+            with self._connection(0.01):
                 return True
         except psycopg.Error:
             return False
 
     def _changing(self) -> contextlib.AbstractContextManager[Connection]:
         """Give the connection for one transaction that changes data."""
-        return self._pool.connection()
+        return self._connection()
+
+    @contextlib.contextmanager
+    def _connection(self, seconds: float = WAIT_SECONDS) -> Iterator[Connection]:
+        """Give a connection that answers. If one is dead, the others probably are, too: the pool is emptied at once.
+
+        The pool's own check would pause after each dead connection, longer than a call waits.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            taken = time.monotonic()
+            connection = self._pool.getconn(max(end - taken, 0.0))
+            if answers(connection):
+                break
+            connection.close()
+            self._pool.putconn(connection)
+            # Not again what another thread has emptied meanwhile: those connections are new.
+            if self._emptied < taken:
+                self._emptied = time.monotonic()
+                self._pool.drain()
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
 
     def _tried(self, work: Callable[[Connection], T]) -> T:
         for left in reversed(range(TRIES)):
@@ -307,6 +332,15 @@ def configure(connection: Connection, schema: str) -> None:
     # transaction must see the changes of the lock's holder, such as a cut, and not the state when the wait began.
     connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
+
+
+def answers(connection: Connection) -> bool:
+    """Return whether a connection still reaches the server."""
+    try:
+        ConnectionPool.check_connection(connection)
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
@@ -345,6 +379,36 @@ def _check_server(connection: Connection, address: str) -> None:
                 f"the server of {shown(address)} runs with {name} = {row and row[0]}, so an answered commit can be "
                 f"lost; set {name} = {value} in its settings and restart it"
             )
+
+
+def _check_pooler(connection: Connection, settled: str, address: str) -> None:
+    """Check that each connection has a session of the server to itself, as its locks and its settings need.
+
+    A pooler, such as PgBouncer, may stand in between. With `pool_mode = transaction` it gives a session to whoever
+    begins a transaction next.
+
+    Raises:
+        StoreError: if another connection gets the session of this one.
+    """
+    mine = _backend(connection)
+    if connection.info.backend_pid == mine:
+        return
+    with psycopg.connect(settled, autocommit=True) as other:
+        try:
+            other.execute("BEGIN")
+            shared = _backend(other) == mine or _backend(connection) != mine
+        except psycopg.Error:
+            shared = True
+    if shared:
+        raise StoreError(
+            f"{shown(address)} is a pooler that lets connections share sessions of the server, so the store's locks "
+            "do not hold; set pool_mode = session there, or name the server itself"
+        )
+
+
+def _backend(connection: Connection) -> int:
+    ((backend,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return int(backend)
 
 
 def lock(connection: Connection, kind: str, name: str, *, shared: bool = False) -> None:
