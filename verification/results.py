@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import SUMS, estimates_document, results_document, sum_document
 from hubbub.protos.records.sums import sums_of
+from hubbub.protos.strict_json import LARGEST_RESULTS, JsonError, NotJson, as_json, read_json
 from hubbub.protos.task.task import Task
 from hubbub.queries.errors import shown
 from hubbub.queries.estimation.bands import in_band, rate_of
@@ -45,6 +45,8 @@ _LOOKED_UP = re.compile(r"^of ([0-9]{1,3}(?:,[0-9]{3}){0,2}) looked up, ")
 
 _MEMBERS = {"certificate", "format", "queries", "round", "task"}
 _NAMED = RESULTS.format.partition("/")[0]
+_BEGINNING = 200
+"""Bytes at the beginning of a file in which results name their format."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,12 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
         VerificationError: if its format has another version, or it has no certificate.
     """
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+        document = read_json(content, largest=LARGEST_RESULTS)
+    except JsonError as error:
+        if isinstance(error, NotJson) and f'"{_NAMED}/'.encode() not in content[:_BEGINNING]:
+            return None
+        # What readers take differently is not looked at further: another reader may see another format in it.
+        raise VerificationError(f"it cannot be read as JSON: {error}") from error
     if not isinstance(document, dict) or not str(document.get("format")).startswith(f"{_NAMED}/"):
         return None
     try:
@@ -139,9 +144,13 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
     try:
         found = [] if any(path.is_dir() for path in paths) else [(path, path.read_bytes()) for path in paths]
         files = {path: read_results(path, content) for path, content in found}
-    except (OSError, VerificationError):
+    except OSError:
         if len(paths) == 1:
             raise
+        return None
+    except VerificationError as error:
+        if len(paths) == 1:
+            raise VerificationError(f"{paths[0]}: {error}") from error
         return None
     results = [file for file in files.values() if file is not None]
     alone = [(path, content) for path, content in found if files[path] is None]
@@ -154,7 +163,7 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
 def as_file(results: RoundResults) -> ResultsFile:
     """Return fetched results as the file that they would be saved to."""
     where = Path(f"round {results.id.round} of task {results.id.task_name}")
-    return ResultsFile(where, json.loads(json.dumps(results_document(results))), results.certificate)
+    return ResultsFile(where, as_json(results_document(results)), results.certificate)
 
 
 def recompute(
@@ -332,6 +341,6 @@ def _check_estimates(query: Query, number: int, batches: Mapping[int, Batch], st
 
 
 def _check_same(name: str, computed: Any, given: Any, where: str = "") -> None:
-    found = difference(json.loads(json.dumps(computed)), given, where)
+    found = difference(as_json(computed), given, where)
     if found is not None:
         raise CountsDiffer(f"{name}: {found}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.formats import RESULTS
 from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.schedule import at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
@@ -89,7 +89,7 @@ def results_document(results: RoundResults) -> dict[str, Any]:
             {**counts_document(query), **_tally_document(query), **_estimates_of(query)} for query in results.queries
         ],
         **sums,
-        "certificate": json.loads(results.certificate),
+        "certificate": read_json(results.certificate),
     }
 
 
@@ -167,7 +167,7 @@ def series_document(rounds: Sequence[RoundResults]) -> dict[str, Any]:
 def round_times(results: RoundResults) -> dict[str, str]:
     """Return when a round began and ended, by the task in its certificate; nothing if that has no such task."""
     try:
-        schedule = SignedTask.from_json(json.loads(results.certificate)["body"]["task"]).task.schedule
+        schedule = SignedTask.from_json(read_json(results.certificate)["body"]["task"]).task.schedule
     except (HubbubError, KeyError, TypeError, ValueError):
         return {}
     number = results.id.round
@@ -181,7 +181,7 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     """Return a round's results as rows with the members `COLUMNS`; None if a column does not apply."""
     shared = {"task": results.id.task_name, "round": results.id.round, **round_times(results)}
     # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
-    body = json.loads(results.certificate)["body"]
+    body = read_json(results.certificate)["body"]
     privacy = {query["name"]: query for query in body.get("queries", ())}
     total = body.get("round_total", {})
     rows: list[dict[str, Any]] = []
