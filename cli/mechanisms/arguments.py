@@ -23,9 +23,9 @@ from hubbub.accountant.mechanisms import (
     AnyMechanism,
     Gaussian,
     Generic,
+    Hashed,
     Laplace,
     LocalMechanism,
-    Mechanism,
     NoiseLaw,
     WithNoise,
 )
@@ -41,6 +41,8 @@ ROW_KEYS = (
     "mechanism",
     "law",
     "categories",
+    "cells",
+    "rows",
     "local_epsilon",
     "gamma",
     "truthful",
@@ -74,7 +76,15 @@ class Description:
     sigma: float | None = None
     law: Any = None
     noise: str | None = None
+    cells: int | None = None
+    rows: int | None = None
 
+
+HASH_FUNCTIONS = 256
+"""Hash functions of hashed answers if nobody says how many: as many as are planned. No bound depends on it."""
+
+NOISE_BESIDE = ("krr", "hashed")
+"""The mechanisms that noise of the shuffler is offered beside."""
 
 LAW = "finite"
 """The mechanism that is described by its law."""
@@ -86,6 +96,7 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "krr": ("categories", "local_epsilon", "gamma", "noise"),
     "generic": ("local_epsilon",),
     "rappor": ("categories", "local_epsilon", "truthful", "other"),
+    "hashed": ("cells", "rows", "local_epsilon", "gamma", "noise"),
     "laplace": ("local_epsilon",),
     "gaussian": ("sigma",),
     LAW: ("law",),
@@ -115,10 +126,10 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
     if said.mechanism not in TAKES:
         known = ", ".join(TAKES)
         raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}; choose one of: {known}")
-    if said.noise is not None and said.mechanism != "krr":
+    if said.noise is not None and said.mechanism not in NOISE_BESIDE:
         raise AccountingError(
-            f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr alone; "
-            "use krr, or leave the noise out"
+            f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr and hashed "
+            "only; use one of them, or leave the noise out"
         )
     if said.mechanism in ("krr", "generic"):
         return _read_task_mechanism(said, spell)
@@ -139,7 +150,7 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
                 f"laplace needs {spell('local_epsilon')}: the width of the answers' interval over the noise's scale"
             )
         return Laplace(said.local_epsilon)
-    return _read_rappor(said, spell)
+    return _read_hashed(said, spell) if said.mechanism == "hashed" else _read_rappor(said, spell)
 
 
 def _refuse_others(said: Description, spell: Callable[[str], str]) -> None:
@@ -207,17 +218,39 @@ def read_noise(text: str, name: str) -> NoiseLaw:
 
 
 def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> LocalMechanism:
-    known = _read_plain(said, spell)
-    if said.noise is None or not isinstance(known, KRR):
+    return _beside_noise(_read_plain(said, spell), said, spell)
+
+
+def _beside_noise(known: KRR | Hashed | Generic, said: Description, spell: Callable[[str], str]) -> LocalMechanism:
+    if said.noise is None or isinstance(known, Generic):
         return known
     return WithNoise(known, read_noise(said.noise, spell("noise")))
 
 
-def _read_plain(said: Description, spell: Callable[[str], str]) -> Mechanism:
+def _read_hashed(said: Description, spell: Callable[[str], str]) -> LocalMechanism:
+    if said.cells is None:
+        raise AccountingError(f"hashed needs {spell('cells')}: how many values a hash has")
+    _check_strength(said, spell)
+    rows = HASH_FUNCTIONS if said.rows is None else said.rows
+    known = (
+        Hashed.from_local_epsilon(said.cells, rows, said.local_epsilon)
+        if said.local_epsilon is not None
+        else Hashed(said.cells, rows, _read_gamma(said.gamma or "", spell("gamma")))
+    )
+    return _beside_noise(known, said, spell)
+
+
+def _check_strength(said: Description, spell: Callable[[str], str]) -> None:
+    if (said.local_epsilon is None) == (said.gamma is None):
+        raise AccountingError(
+            f"give exactly one of {spell('local_epsilon')} and {spell('gamma')}; each follows from the other"
+        )
+
+
+def _read_plain(said: Description, spell: Callable[[str], str]) -> KRR | Generic:
     _refuse_new(said, spell)
     local, gamma, categories = (spell(name) for name in ("local_epsilon", "gamma", "categories"))
-    if (said.local_epsilon is None) == (said.gamma is None):
-        raise AccountingError(f"give exactly one of {local} and {gamma}; each follows from the other")
+    _check_strength(said, spell)
     if said.mechanism == "generic":
         if said.local_epsilon is None or said.categories is not None:
             raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
@@ -234,10 +267,11 @@ def _read_gamma(value: str | Fraction, name: str) -> Fraction:
 
 
 def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
-    given = [name for name in ("truthful", "other", "sigma", "law") if getattr(said, name) is not None]
+    others = ("truthful", "other", "sigma", "law", "cells", "rows")
+    given = [name for name in others if getattr(said, name) is not None]
     if given:
         raise AccountingError(
-            f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian, and a law needs no mechanism"
+            f"{said.mechanism} takes no {spell(given[0])}; that is for another mechanism, and a law needs no mechanism"
         )
 
 
@@ -381,6 +415,8 @@ def _said(row: Mapping[str, Any], beside: Path) -> Description:
         _exact(row, "other"),
         law=beside / row["law"] if isinstance(row.get("law"), str) else row.get("law"),
         noise=_noise(row),
+        cells=_whole(row, "cells") if "cells" in row else None,
+        rows=_whole(row, "rows") if "rows" in row else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,9 +18,11 @@ from hubbub.cli.commands.account.options import (
     Bound,
     Cap,
     Categories,
+    Cells,
     Delta,
     Dummies,
     Gamma,
+    HashRows,
     HonestShare,
     Law,
     LocalEpsilon,
@@ -76,6 +78,8 @@ def epsilon(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -95,6 +99,7 @@ def epsilon(
 
     Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
     hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6;
+    hubbub account epsilon --mechanism hashed --cells 1024 --local-epsilon 4 --reports 100000 --delta 1e-6;
     hubbub account epsilon --law FILE.json --reports 10000 --delta 1e-6;
     hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 8 --noise geometric:0.6065:27 --reports 10000
     --delta 1e-6
@@ -102,7 +107,9 @@ def epsilon(
     with failures(as_json), option_values():
         from hubbub.cli.mechanisms.arguments import epsilon_of
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
+        known = _mechanism(
+            mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
+        )
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         found = epsilon_of(part, delta, bound)
@@ -117,6 +124,8 @@ def delta(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -139,7 +148,9 @@ def delta(
     with failures(as_json), option_values():
         from hubbub.cli.mechanisms.arguments import delta_of
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
+        known = _mechanism(
+            mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
+        )
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
@@ -152,6 +163,8 @@ def rdp(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -172,7 +185,9 @@ def rdp(
         from hubbub.accountant.bounds.best_bounds import local_epsilon as local_epsilon_of
         from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
+        known = _mechanism(
+            mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
+        )
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
@@ -200,12 +215,13 @@ def compose(
 
     ROUNDS.json is a JSON list of objects, one for each kind of round.
 
-    An object has mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr and rappor only), and
-    local_epsilon. In place of local_epsilon, krr takes gamma, and rappor takes truthful and other. In place of all
-    these, an object has law: the name of a file as --law takes it, or the content of such a file.
+    An object has mechanism ("krr", "generic", "rappor", "hashed" or "laplace"), categories (krr and rappor only), cells
+    (hashed only), and local_epsilon. In place of local_epsilon, krr and hashed take gamma, and rappor takes truthful
+    and other. In place of all these, an object has law: the name of a file as --law takes it, or the content of such a
+    file.
 
     An object also has reports: the fewest reports that any of its rounds may have, fixed beforehand. It may have rounds
-    (1 by default), dummies, noise (krr only, as --noise of `account epsilon` takes it) and sampling_rate (then
+    (1 by default), dummies, noise (krr and hashed, as --noise of `account epsilon` takes it) and sampling_rate (then
     reports is the number of clients).
 
     Examples: hubbub account compose ROUNDS.json --delta 1e-6;
@@ -344,19 +360,14 @@ def _compare(
     print_candidates(console(), candidates, chosen)
 
 
-def _mechanism(
-    mechanism: MechanismName | None,
-    categories: int | None,
-    local_epsilon: float | None,
-    gamma: str | None,
-    more: tuple[str | None, str | None, float | None, Path | None, str | None],
-) -> AnyMechanism:
+def _mechanism(mechanism: MechanismName | None, given: tuple[Any, ...]) -> AnyMechanism:
+    """Return the mechanism of a name, or of a law; `given` are the other members of a `Description`, in order."""
     from hubbub.cli.mechanisms.arguments import Description, read_mechanism
     from hubbub.protos.errors import UsageError
 
-    name = named(mechanism, more[3])
+    said = Description("", *given)
     try:
-        return read_mechanism(Description(name, categories, local_epsilon, gamma, *more))
+        return read_mechanism(replace(said, mechanism=named(mechanism, said.law)))
     except AccountingError as error:
         raise UsageError(str(error)) from error
 

@@ -12,9 +12,11 @@ import typer
 from hubbub.accountant.errors import AccountingError
 from hubbub.cli.commands.account.options import (
     Categories,
+    Cells,
     Delta,
     Dummies,
     Gamma,
+    HashRows,
     HonestShare,
     Law,
     LocalEpsilon,
@@ -57,6 +59,8 @@ def bounds(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -85,7 +89,7 @@ def bounds(
 
         started = time.perf_counter()
         name = named(mechanism, law)
-        said = Description(name, categories, local_epsilon, gamma, truthful, other, sigma, law, noise)
+        said = Description(name, categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
         known = _mechanism(said)
         if sampling_rate is not None and (dummies or order is not None or same is not None):
             raise UsageError("--sampling-rate excludes --dummies, --order and --same; leave them out")
