@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.output import Json, console, failures, print_json, program
+from hubbub.cli.progress import progress_bars, working
 
 if TYPE_CHECKING:
     from hubbub.accountant.spending.budget import BudgetForecast
@@ -130,8 +130,8 @@ def command(
         if out is not None:
             _check_trust(keys)
         with naming(task):
-            planned = _planned(draft)
-        more = _compared(planned, compare, picture)
+            planned = _planned(draft, as_json)
+        more = _compared(planned, compare, picture, as_json)
         _draw(planned, more, picture)
         task_id = _write(planned, out, keys) if out is not None else None
         budget = forecast_of(planned)
@@ -194,10 +194,11 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
 
 
 def _error_in(word: str, number: str) -> float:
+    from hubbub.accountant.written_numbers import real
     from hubbub.protos.errors import UsageError
 
     try:
-        value = float(number)
+        value = real(number)
     except ValueError as error:
         raise UsageError(f"--error {word!r} is not QUERY=ERROR or ERROR, such as carrier=30 or 30") from error
     if not 0 < value < inf:
@@ -215,18 +216,15 @@ def _check_picture(picture: Path | None) -> None:
         check_drawable(picture, "--picture")
 
 
-def _planned(draft: Draft) -> Plan:
+def _planned(draft: Draft, as_json: bool) -> Plan:
     from hubbub.planning.plan import plan
 
     # Most plans take a second; one over many rounds or by digits takes up to half a minute.
-    with progress_bars(disable=not (draft.errors or progress_console().is_terminal)) as bars:
-        bar = bars.add_task("solving for ε" if draft.errors else "planning", total=None)
-        planned = plan(draft)
-        bars.update(bar, total=1, completed=1)
-    return planned
+    with working("solving for ε" if draft.errors else "planning", as_json):
+        return plan(draft)
 
 
-def _compared(planned: Plan, compare: bool | None, picture: Path | None) -> Compared:
+def _compared(planned: Plan, compare: bool | None, picture: Path | None, as_json: bool) -> Compared:
     """Compute what is shown beside a plan: alternatives that are quick or asked for, and errors over ε if asked for."""
     from hubbub.cli.tables.plan import Compared
     from hubbub.planning import alternatives
@@ -240,7 +238,7 @@ def _compared(planned: Plan, compare: bool | None, picture: Path | None) -> Comp
     if not shown and not over_epsilon:
         return Compared({}, ())
     with_dummies, points = compare is True, len(USUAL_EPSILONS) + 1 if over_epsilon else 0
-    with progress_bars() as bars:
+    with progress_bars(disable=as_json) as bars:
         steps = alternatives.alternative_steps(draft, with_dummies) if shown else 0
         bar = bars.add_task("comparing", total=steps + points)
         found = alternatives.alternatives_of(draft, with_dummies, lambda: bars.advance(bar)) if shown else {}

@@ -33,6 +33,7 @@ from hubbub.accountant.mechanisms.noise_law import FAMILIES, PARAMETER_LIMIT
 from hubbub.accountant.numbers import EPSILON_MOST, checked_reports, checked_whole, honest_reports, real
 from hubbub.accountant.pairs import GaussianRound, Part
 from hubbub.accountant.pairs.composition_part import NOT_COMPOSED
+from hubbub.accountant.written_numbers import FORMS, exact, whole
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 from hubbub.cli.mechanisms.law_file import law_of, read_law
 from hubbub.cli.mechanisms.named_bounds import THEOREMS, check_bound, delta_by_theorem, epsilon_by_theorem
@@ -89,7 +90,7 @@ NOISE_BESIDE = ("krr", "hashed")
 LAW = "finite"
 """The mechanism that is described by its law."""
 
-NOISE_TEXT = re.compile(rf"([a-z]+):([0-9]{{1,20}}(?:\.[0-9]{{1,40}}|/{GAMMA_DENOMINATOR})?):([0-9]{{1,10}})")
+NOISE_TEXT = re.compile(r"([a-z]+):([^:]{1,80}):([^:]{1,40})")
 """Noise of the shuffler as people write it: FAMILY:PARAMETER:REACH."""
 
 TAKES: Mapping[str, tuple[str, ...]] = {
@@ -175,37 +176,32 @@ def _read_rappor(said: Description, spell: Callable[[str], str]) -> RAPPOR:
     return RAPPOR(said.categories, kept, read_exact(said.other, other))
 
 
-_EXACT = re.compile(r"[0-9.]{1,40}(e-?[0-9]{1,3})?|[0-9.]{1,20}/[0-9.]{1,20}", re.ASCII | re.IGNORECASE)
-"""A decimal or a ratio. Fraction itself would also take "1e999999999", and compute it."""
-
-
-def read_exact(value: str | Fraction, name: str, forms: str = "a number such as 0.75, 3/4 or 1e-3") -> Fraction:
-    """Return a probability written as 0.75, 3/4 or 1e-3, exactly; `name` and `forms` are for errors."""
+def read_exact(value: str | Fraction, name: str, forms: str = f"a number such as {FORMS}") -> Fraction:
+    """Return a probability as people write it, exactly; `name` and `forms` are for errors."""
     try:
-        if isinstance(value, Fraction):
-            return value
-        if _EXACT.fullmatch(value):
-            return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        pass
-    raise AccountingError(f"{name} is {shown(value)}; give {forms}")
+        return value if isinstance(value, Fraction) else exact(value)
+    except ValueError as error:
+        raise AccountingError(f"{name} is {shown(value)}; give {forms}") from error
 
 
 def read_noise(text: str, name: str) -> NoiseLaw:
     """Return the law written as FAMILY:PARAMETER:REACH; its parameter is taken down to a multiple of 1/2³².
 
-    The parameter is a decimal or W/4294967296; `name` is for errors.
+    Parameter and reach are written as people write numbers; `name` is for errors.
 
     Raises:
         AccountingError: for another text, an unknown family, and a number out of range.
     """
     found = NOISE_TEXT.fullmatch(text)
-    if found is None:
+    try:
+        if found is None:
+            raise ValueError("it has three parts")
+        family, parameter, reach = found[1], exact(found[2]), whole(found[3])
+    except ValueError as error:
         raise AccountingError(
             f"{name} is {shown(text)}; write FAMILY:PARAMETER:REACH such as geometric:0.6065:27, with the parameter as "
-            f"a decimal or as W/{GAMMA_DENOMINATOR}"
-        )
-    family, parameter, reach = found[1], Fraction(found[2]), int(found[3])
+            f"a number such as {FORMS} or W/{GAMMA_DENOMINATOR}, and a whole reach"
+        ) from error
     # Said in the terms of the text; an unknown family and a wrong reach are refused by the law.
     limit = 1 if family == "geometric" else PARAMETER_LIMIT + Fraction(1, GAMMA_DENOMINATOR)
     if family in FAMILIES and not Fraction(1, GAMMA_DENOMINATOR) <= parameter < limit:
@@ -263,7 +259,7 @@ def _read_plain(said: Description, spell: Callable[[str], str]) -> KRR | Generic
 
 
 def _read_gamma(value: str | Fraction, name: str) -> Fraction:
-    return read_exact(value, name, f"a number above 0 and at most 1 such as 0.25 or 1/4, or W/{GAMMA_DENOMINATOR}")
+    return read_exact(value, name, f"a number above 0 and at most 1 such as {FORMS}, or W/{GAMMA_DENOMINATOR}")
 
 
 def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:

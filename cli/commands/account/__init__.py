@@ -41,6 +41,7 @@ from hubbub.cli.commands.account.options import (
 )
 from hubbub.cli.commands.account.plot import plot
 from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.progress import working
 
 if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
@@ -112,7 +113,8 @@ def epsilon(
         )
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
-        found = epsilon_of(part, delta, bound)
+        with working("computing ε", as_json):
+            found = epsilon_of(part, delta, bound)
         _hold_delta(delta, reports, found.epsilon_upper)
         _show(asdict(found), started, as_json)
 
@@ -153,7 +155,9 @@ def delta(
         )
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
-        _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
+        with working("computing δ", as_json):
+            found = delta_of(part, epsilon, bound)
+        _show(asdict(found), started, as_json)
 
 
 @app.command()
@@ -191,12 +195,9 @@ def rdp(
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
-        answer = {
-            "rdp_upper": rdp_upper(*asked),
-            "rdp_lower": rdp_lower(*asked),
-            "order": order,
-            "epsilon_local": local_epsilon_of(part.mechanism),
-        }
+        with working("computing the divergence", as_json):
+            ends = {"rdp_upper": rdp_upper(*asked), "rdp_lower": rdp_lower(*asked)}
+        answer = {**ends, "order": order, "epsilon_local": local_epsilon_of(part.mechanism)}
         _show(answer, started, as_json)
 
 
@@ -238,7 +239,8 @@ def compose(
             parts = read_rounds(rounds) if rounds else [_of_law(law, reports, times)]
         started = time.perf_counter()
         with option_values():
-            found = composed(parts, delta)
+            with working("composing", as_json):
+                found = composed(parts, delta)
             _hold_delta(delta, min(part.reports for part in parts), found.epsilon_upper)
         _show(asdict(found), started, as_json)
 
@@ -299,27 +301,30 @@ def calibrate(
         with as_usage_error(FieldError):
             design = Design(question_for(query.value, categories, optional, randomizer))
         _hold_delta(delta, reports)
-        (chosen,) = choose(
-            [design],
-            epsilon,
-            delta,
-            reports,
-            epsilon_local_cap=local_epsilon_cap,
-            honest_share=honest_share,
-            dummies=dummies,
-        )
-        found = _alternatives(design, aim, dummies) if compare else {}
+        with working("calibrating", as_json):
+            (chosen,) = choose(
+                [design],
+                epsilon,
+                delta,
+                reports,
+                epsilon_local_cap=local_epsilon_cap,
+                honest_share=honest_share,
+                dummies=dummies,
+            )
+        found = _alternatives(design, aim, dummies, as_json) if compare else {}
         document = {"alternatives": alternatives_document(found)["value"]} if compare and as_json else {}
         _show(_chosen(design, chosen) | document, started, as_json)
         if found and not as_json:
             print_alternatives(console(), found, local_epsilon_cap)
 
 
-def _alternatives(design: Design, aim: PrivacyTarget, dummies: int) -> dict[str, tuple[Alternative, ...]]:
+def _alternatives(
+    design: Design, aim: PrivacyTarget, dummies: int, as_json: bool
+) -> dict[str, tuple[Alternative, ...]]:
     from hubbub.cli.progress import progress_bars
     from hubbub.planning.alternatives import compare, steps_of
 
-    with progress_bars() as bars:
+    with progress_bars(disable=as_json) as bars:
         bar = bars.add_task("comparing", total=steps_of(aim, dummies))
         (rows,) = compare([design.question], aim, dummies, lambda: bars.advance(bar), by_digits=True)
     return {design.question.name: rows}
@@ -348,7 +353,8 @@ def _compare(
 
     with as_usage_error(FieldError):
         question, listed = counted_questions(query.value, categories, optional, share)
-    candidates = compare_randomizers(question, aim, dummies, listed)
+    with working("comparing randomizers", as_json):
+        candidates = compare_randomizers(question, aim, dummies, listed)
     chosen = best(candidates, dummies)
     if chosen is None:
         raise AccountingError("; ".join(dict.fromkeys(each.why_not for each in candidates if each.why_not)))

@@ -31,7 +31,8 @@ from hubbub.cli.commands.account.options import (
     named,
     option_values,
 )
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.progress import working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def bounds(
         if sampling_rate is not None and (dummies or order is not None or same is not None):
             raise UsageError("--sampling-rate excludes --dummies, --order and --same; leave them out")
         part = hiding_part(known, reports, honest_share, rounds, dummies, same)
-        found = _assessed(known, part, delta, order, sampling_rate)
+        with working("computing every bound", as_json):
+            found = _assessed(known, part, delta, order, sampling_rate)
         if as_json:
             print_json(_document(part, delta, found, time.perf_counter() - started))
         else:
@@ -119,13 +121,12 @@ def _assessed(
     from hubbub.accountant.mechanisms import Gaussian
     from hubbub.cli.mechanisms.arguments import read_exact
 
-    with progress_console().status("computing every bound"):
-        if sampling_rate is not None:
-            if isinstance(mechanism, Gaussian):
-                raise UsageError("gaussian has no local epsilon and is not sampled; leave --sampling-rate out")
-            rate = read_exact(sampling_rate, "--sampling-rate")
-            return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
-        return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
+    if sampling_rate is not None:
+        if isinstance(mechanism, Gaussian):
+            raise UsageError("gaussian has no local epsilon and is not sampled; leave --sampling-rate out")
+        rate = read_exact(sampling_rate, "--sampling-rate")
+        return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
+    return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
 
 
 def _document(

@@ -90,7 +90,9 @@ LocalEpsilon = Annotated[
 ]
 Gamma = Annotated[
     str | None,
-    typer.Option("--gamma", help="krr, hashed: blanket probability, as 0.25, 1/4 or W/4294967296; taken exactly."),
+    typer.Option(
+        "--gamma", help="krr, hashed: blanket probability, a number as 0.25, 1/4 or W/4294967296; taken exactly."
+    ),
 ]
 Truthful = Annotated[
     str | None, typer.Option("--truthful", help="rappor: chance that the true bit is sent as 1, as 0.75 or 3/4.")
@@ -107,8 +109,8 @@ Noise = Annotated[
     typer.Option(
         "--noise",
         help="krr, hashed: a shuffler that adds dummies of each symbol, their numbers drawn from this law. It hides a "
-        "person even if all others lie. geometric takes a ratio, gaussian a variance: a decimal or W/4294967296, taken down "
-        "to a multiple of 1/2**32. REACH is the mean of a number, and half the largest.",
+        "person even if all others lie. geometric takes a ratio, gaussian a variance, taken "
+        "down to a multiple of 1/2**32. REACH is the mean of a number, and half the largest.",
         metavar="FAMILY:PARAMETER:REACH",
     ),
 ]

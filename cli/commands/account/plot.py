@@ -112,7 +112,7 @@ def _draw_bounds(question: SweepQuestion, along: Range, bounds: Sequence[str], o
     from hubbub.cli.plots.sweep import sweep
 
     _check_output(out, as_json)
-    drawing = _evaluated(sweep(question, along, bounds))
+    drawing = _evaluated(sweep(question, along, bounds), as_json)
     _give(drawing if bounds else _only_applying(drawing), out, as_json)
 
 
@@ -134,8 +134,8 @@ def _check_output(out: Path | None, as_json: bool) -> None:
         raise UsageError("give --out with a name that ends in .svg or .png, or --json for the points alone, or both")
 
 
-def _evaluated(plan: PlotPlan) -> Plot:
-    with progress_bars() as bars:
+def _evaluated(plan: PlotPlan, as_json: bool) -> Plot:
+    with progress_bars(disable=as_json) as bars:
         bar = bars.add_task("bounds", total=plan.points)
         return evaluate(plan, lambda: bars.advance(bar))
 
