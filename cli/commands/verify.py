@@ -340,13 +340,20 @@ def _warn(verified: Verified, others: Sequence[str]) -> None:
 
 
 def _print_signers(verified: Verified) -> None:
+    from hubbub.cli.tables.printing import print_columns
+
     out = console()
     if not verified.pinned:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
-        out.print(f"signers not pinned{which}: compare these with the fingerprints the parties gave you", markup=False)
-    for role, digits in verified.fingerprints.items():
-        pinned = "" if role in verified.unpinned else "  as pinned"
-        out.print(f"  {role:<9} {digits}{pinned}", markup=False, soft_wrap=True)
+        out.print(
+            f"signers not pinned{which}: compare these with the fingerprints the parties gave you",
+            markup=False,
+            soft_wrap=True,
+        )
+    signers = verified.fingerprints.items()
+    print_columns(
+        out, [(role, digits + (" as pinned" * (role not in verified.unpinned))) for role, digits in signers], "  "
+    )
 
 
 def _print_hops(verified: Verified) -> None:

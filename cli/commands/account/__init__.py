@@ -420,15 +420,19 @@ def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
 
 
 def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
+    from hubbub.cli.tables.printing import print_columns
+
     answer = {**found, "seconds": time.perf_counter() - started}
     if as_json:
         print_json(answer)
         return
-    width = max(len(name) for name in answer)
-    for name, value in answer.items():
-        number = _rounded(name, value) if isinstance(value, float) else str(value)
-        text = MISSING.get(name, "none") if value is None else number
-        console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)
+    print_columns(console(), [(name, _words(name, value)) for name, value in answer.items()])
+
+
+def _words(name: str, value: Any) -> str:
+    if value is None:
+        return MISSING.get(name, "none")
+    return _rounded(name, value) if isinstance(value, float) else str(value)
 
 
 def _rounded(name: str, value: float) -> str:
