@@ -350,10 +350,8 @@ def _print_signers(verified: Verified) -> None:
             markup=False,
             soft_wrap=True,
         )
-    signers = verified.fingerprints.items()
-    print_columns(
-        out, [(role, digits + (" as pinned" * (role not in verified.unpinned))) for role, digits in signers], "  "
-    )
+    pinned = {role: "" if role in verified.unpinned else ", as pinned" for role in verified.fingerprints}
+    print_columns(out, [(role + pinned[role], digits) for role, digits in verified.fingerprints.items()], "  ")
 
 
 def _print_hops(verified: Verified) -> None:
