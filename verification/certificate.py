@@ -180,9 +180,10 @@ def _check_kind(certificate: bytes) -> None:
 def other_document(document: bytes) -> str | None:
     """Return what this document is instead of a certificate; None if it may be one, even a changed or cut one."""
     try:
-        members = read_json(document).keys()
+        content = read_json(document)
     except JsonError:
         return None
+    members = content.keys() if isinstance(content, dict) else set[str]()
     if members >= {"body", "signature"}:
         return None
     return "a task" if members == {"signatures", "task"} else "JSON without the members body and signature"

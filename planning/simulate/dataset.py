@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.accountant.written_numbers import real
 from hubbub.planning.simulate.notation import PLAIN, Notation, usually_missing
 from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
@@ -91,7 +92,7 @@ class SumSpec:
         try:
             if match is None:
                 raise ValueError("two colons are missing")
-            return cls(match[1], float(match[2]), float(match[3]))
+            return cls(match[1], real(match[2]), real(match[3]))
         except ValueError as error:
             raise UsageError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
 
