@@ -13,6 +13,7 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import (
+    GET_AGAIN,
     SignedDocument,
     fingerprint,
     from_hex,
@@ -141,8 +142,10 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
     except NotAsPinned:
         raise
     except (SignatureError, AccountingError, HubbubError) as error:
+        # Whoever signed a part of it cannot mend the certificate, so the analyzer's party alone is named.
+        fault = str(error).partition(GET_AGAIN)[0]
         raise VerificationError(
-            f"the certificate is not valid: {error}. Do not use its numbers; ask the analyzer's party for a valid one"
+            f"the certificate is not valid: {fault}. Do not use its numbers; ask the analyzer's party for a valid one"
         ) from error
     return Verified(task, content, records, pins, releases)
 

@@ -322,12 +322,10 @@ def _forget_paths(document: dict[str, Any]) -> None:
 
 
 def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
-    from hubbub.cli.tables.privacy import plain_promise, print_privacy, promise
+    from hubbub.cli.tables.privacy import meaning, plain_promise, print_privacy
     from hubbub.cli.tables.truth import print_query, print_series
 
     printer = console()
-    for line in promise(document["rounds"][-1]["privacy"]) if explain else ():
-        printer.print(line, markup=False, soft_wrap=True)
     is_series = len(document["rounds"]) > 1 and all(
         query.get("kind") == LONGITUDINAL for each in document["rounds"] for query in each["queries"]
     )
@@ -340,7 +338,7 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, every: boo
             print_privacy(printer, each["privacy"])
     if is_series:
         print_series(printer, document["rounds"])
-    for line in _explained(document) if explain else ():
+    for line in (meaning(document["rounds"][-1]["privacy"]), *_explained(document)) if explain else ():
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)

@@ -180,9 +180,13 @@ def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) 
         raise _not_signed(in_words(label), identity)
 
 
+GET_AGAIN = "; get the "
+"""How the remedy begins in an error about a signature; who names another remedy leaves out all from here on."""
+
+
 def _not_signed(what: str, identity: bytes) -> SignatureError:
     text = f"the {what}'s signature is not by {fingerprint(identity)}: the {what} was changed, or another key signed it"
-    return SignatureError(f"{text}; get the {what} again from the party with that key")
+    return SignatureError(f"{text}{GET_AGAIN}{what} again from the party with that key")
 
 
 def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 from rich.console import Console
 
+from hubbub.cli.tables.results import print_results
 from hubbub.cli.tables.results import print_series as print_all_rounds
 from hubbub.cli.tables.truth import print_query, print_series
 from hubbub.deploy.operator.export import as_table, write_csv, write_parquet
@@ -170,6 +171,15 @@ def test_rows_say_how_many_reports_under_which_privacy_and_clipped_to_what(resul
         (None, None)
     ]
     assert (rows[7]["valid"], rows[7]["epsilon_upper"]) == (2, 0.25)
+
+
+def test_tables_say_to_what_numbers_were_clipped(results: RoundResults) -> None:
+    one, every = Console(file=io.StringIO(), width=80), Console(file=io.StringIO(), width=80)
+    print_results(one, results)
+    print_all_rounds(every, [results, results])
+    for printed, said in (one, "  estimates are"), (every, "delay: estimates are"):
+        assert isinstance(printed.file, io.StringIO)
+        assert printed.file.getvalue().count(f"{said} for values clipped to [-30, 180]\n") == 1
 
 
 def test_every_column_is_documented() -> None:
