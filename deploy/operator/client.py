@@ -160,15 +160,26 @@ class Overview:
         )
 
     def _no_round_of(self, task: str) -> str:
+        remedy = "give the first 8 digits of the task's id or more, or leave out --task"
         if self.shuffler and "analyzer" in self.errors and not _is_id(task):
-            remedy = "give the first 8 digits of the task's id or more, or leave out --task"
             return (
                 f"only the analyzer has the names of tasks, and it did not answer; {remedy}; {self.errors['analyzer']}"
+            )
+        if self._nameless() and not _is_id(task):
+            return (
+                f"the analyzer knows no task named {task}, and the shuffler, which knows no names, has rounds of a "
+                f"task that the analyzer does not know; it may lack its file. Add it there, or {remedy}"
             )
         answered = [name for name in ("shuffler", "analyzer") if name not in self.errors]
         who = f"the {answered[0]} shows no" if len(answered) == 1 else "neither service shows a"
         why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all rounds"
         return f"{who} round of task {task}; {why}"
+
+    def _nameless(self) -> set[bytes]:
+        """Return the ids of tasks that only the shuffler shows, although the analyzer answered."""
+        if self.analyzer is None:
+            return set()
+        return {each.task_id for each in self.shuffler or ()} - {each.id.task_id for each in self.analyzer}
 
 
 def _is_id(task: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -187,6 +188,21 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
         Overview(None, [], {"shuffler": "the shuffler did not answer"}).of_task("flights")
     with pytest.raises(HubbubError, match=r"^neither service shows a round of task flights; `hubbub status`"):
         Overview([], [], {}).of_task("flights")
+
+
+def test_a_task_whose_file_the_analyzer_lacks_is_not_said_to_have_no_round() -> None:
+    """The shuffler shows its rounds, but not its name."""
+    overview = Overview([RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")], [], {})
+    says = (
+        "^the analyzer knows no task named flights, and .* may lack its file. Add it there, or give the first 8 digit"
+    )
+    with pytest.raises(HubbubError, match=says):
+        overview.of_task("flights")
+    with pytest.raises(HubbubError, match=r"^neither service shows a round of task 00000000;"):
+        overview.of_task("00000000")
+    named = AnalyzerRoundStatus(RoundId(TASK.id, TASK.name, 0), AnalysisStage.AWAITED, (), "")
+    with pytest.raises(HubbubError, match=r"^neither service shows a round of task other;"):
+        replace(overview, analyzer=[named]).of_task("other")
 
 
 def test_only_silence_asks_if_the_service_runs() -> None:
