@@ -195,19 +195,30 @@ def _begins(task_id: bytes, task: str) -> bool:
 async def _analyzer(settings: OperatorSettings) -> AsyncIterator[ResultsCaller]:
     """Call the analyzer; errors have its address."""
     address, tls = settings.analyzer_results, settings.tls.paths()
-    with advising():
+    called = f"the analyzer at {way_to(address, tls.proxy)}"
+    with advising(called):
         async with open_channel(address, tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
-            yield ResultsCaller(channel, f"the analyzer at {way_to(address, tls.proxy)}")
+            yield ResultsCaller(channel, called)
 
 
 @contextlib.contextmanager
-def advising() -> Iterator[None]:
-    """Add what to check to the error of a service that did not answer."""
+def advising(called: str, *, check: bool = True) -> Iterator[None]:
+    """Add who it is to the error of a service that answers others only, and what to check to that of a silent one.
+
+    `called` is the service, with its address. Without `check`, nothing is added about silence.
+    """
     try:
         yield
+    except Refusal as refusal:
+        if refusal.reason is not Reason.NOT_ALLOWED:
+            raise
+        # The service says "this port": the caller may have asked several.
+        raise Refusal(refusal.reason, f"{called}: {refusal.message}", refusal.retry_after) from refusal
     except Distrusted:
         raise  # it runs, and the error has the remedy
     except Unreachable as error:
+        if not check:
+            raise
         raise Unreachable(f"{error}; check that it is running and that the address is right") from error
 
 
@@ -239,7 +250,7 @@ async def ask_hop(name: str, address: str, tls: TLS) -> frozenset[str]:
         HubbubError: if it does not serve, with the cause as far as the connection shows it.
     """
     called = f"{name} at {way_to(address, tls.proxy)}"
-    with advising():
+    with advising(called):
         async with open_channel(address, tls) as channel:
             caller = HealthCaller(channel, called)
             if not await caller.serves("", HOP_SECONDS):
@@ -303,11 +314,11 @@ async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller]
     addresses = settings.shuffler_control.split(",")
     said = []
     for address in addresses:
+        called = f"the shuffler at {way_to(address, settings.tls.paths().proxy)}"
         try:
-            with advising() if len(addresses) == 1 else contextlib.nullcontext():
+            with advising(called, check=len(addresses) == 1):
                 async with open_channel(address, settings.tls.paths()) as channel:
-                    called = way_to(address, settings.tls.paths().proxy)
-                    return await call(ControlCaller(channel, f"the shuffler at {called}"))
+                    return await call(ControlCaller(channel, called))
         except (Unreachable, Refusal) as error:
             if len(addresses) == 1 or (isinstance(error, Refusal) and error.reason is not Reason.NOT_READY):
                 raise
