@@ -210,6 +210,7 @@ async def _run(
     with tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder, shown:
         finished = functools.partial(_finished, loaded)
         await run_schedule(deployment, schedule, processes, Path(folder), shown, finished)
+        shown.all_sent()
 
 
 def _finished(loaded: LoadResult, step: StepResult) -> None:
@@ -241,3 +242,8 @@ class _LoadProgressBars:
 
     def dealt_with(self, devices: int) -> None:
         self._progress.advance(self._sent, devices)
+
+    def all_sent(self) -> None:
+        """Fill the bar: its length is the expected number of devices, and fewer or more may have been due."""
+        sent = self._progress.tasks[self._sent].completed
+        self._progress.update(self._sent, total=sent)

@@ -176,7 +176,7 @@ def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) 
     Raises:
         SignatureError: otherwise.
     """
-    if not _is_signed(label, body, signature, identity):
+    if not is_signed(label, body, signature, identity):
         raise _not_signed(in_words(label), identity)
 
 
@@ -189,7 +189,8 @@ def _not_signed(what: str, identity: bytes) -> SignatureError:
     return SignatureError(f"{text}{GET_AGAIN}{what} again from the party with that key")
 
 
-def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:
+def is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:
+    """Return whether `signature` is `identity`'s over `body` under `label`."""
     try:
         _public_key(identity).verify(signature, _message(label, body))
     except (InvalidSignature, ValueError):
@@ -236,7 +237,7 @@ class SignedDocument:
         """
         # The signature first: bytes of an unknown sender are not parsed. Its label is the version of the document.
         for format_ in reversed(kind.formats):
-            if _is_signed(format_, self.body, self.signature, identity):
+            if is_signed(format_, self.body, self.signature, identity):
                 break
         else:
             raise self._refused(kind, identity)
