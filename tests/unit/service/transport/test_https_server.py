@@ -28,8 +28,9 @@ from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
-from hubbub.service.transport.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
+from hubbub.service.transport.http_connection import MOST_HEAD_BYTES
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
 from support.https_port import SUBMIT, answers, asked, opened, raw, written
 from support.samples import make_tls
