@@ -271,15 +271,18 @@ def _server(cluster: bool, postgres: str, mode: Mode) -> str:
 
 
 def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> Dataset:
+    from hubbub.accountant.written_numbers import WHOLE_FORMS, whole
     from hubbub.planning.simulate.dataset import sample
     from hubbub.protos.errors import UsageError
 
-    if devices not in (None, "all") and not str(devices).isdecimal():
-        raise UsageError(f"--devices is {devices!r}; give a whole number or all")
+    try:
+        wanted = None if devices in (None, "all") else whole(str(devices))
+    except ValueError as error:
+        raise UsageError(f"--devices is {devices!r}; give a whole number such as {WHOLE_FORMS}, or all") from error
     dataset = shown.dataset()
     if devices == "all" or (devices is None and dataset.devices <= default):
         return dataset
-    return sample(dataset, int(devices) if devices is not None else default, seed)
+    return sample(dataset, default if wanted is None else wanted, seed)
 
 
 def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, Any]:

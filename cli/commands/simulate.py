@@ -12,7 +12,6 @@ import typer
 from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.output import Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
-from hubbub.cli.whole_numbers import digits
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -278,12 +277,14 @@ def _kinds(compare: str) -> list[str]:
 
 def _sizes(text: str | None, devices: int) -> list[int]:
     """Return the numbers of reports to compare at, in order."""
+    from hubbub.accountant.written_numbers import whole
+
     if text is None:
         return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
     try:
-        sizes = sorted({int(digits(word.strip())) for word in text.split(",")})
+        sizes = sorted({whole(word.strip()) for word in text.split(",")})
     except ValueError as error:
-        raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000") from error
+        raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000 or 1e3,1e4") from error
     if sizes[0] < 2 or sizes[-1] > devices:
         raise UsageError(f"--reports {text!r}: give numbers from 2 to {devices}, the number of rows in the data")
     return sizes

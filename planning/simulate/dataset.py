@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.accountant.written_numbers import real
 from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
 from hubbub.planning.simulate.notes import crowd_notes, header_notes, part_notes
 from hubbub.planning.simulate.table_files import read_table, row_place
@@ -87,7 +88,7 @@ class SumSpec:
         try:
             if match is None:
                 raise ValueError("two colons are missing")
-            lower, upper = float(match[2]), float(match[3])
+            lower, upper = real(match[2]), real(match[3])
             if not lower < upper or not math.isfinite(upper - lower):
                 raise ValueError(f"LOWER {lower:g} must be below UPPER {upper:g}, and both finite")
             return cls(match[1], lower, upper)

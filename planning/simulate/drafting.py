@@ -21,6 +21,7 @@ from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
 from hubbub.planning.simulate.notes import clipped_notes, header_notes, text_notes
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.schedule import at
 from hubbub.queries.errors import shown
@@ -216,7 +217,7 @@ class _Reader:
 
     def grouped(self, query: dict[str, str], by: str) -> dict[str, str]:
         """Return the query, asked of each group of people with one value of the column `by`."""
-        kind = json.loads(query["kind"])
+        kind = read_json(query["kind"])
         if kind not in ("histogram", "sum"):
             raise UsageError(f"--by groups histograms and sums, but {query['column']!r} is a {kind}; leave one out")
         values = self._notation.categories(self._table[by], by)
