@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.accountant.written_numbers import real
-from hubbub.planning.simulate.notation import PLAIN, Notation, usually_missing
+from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
 from hubbub.planning.simulate.notes import crowd_notes, header_notes, part_notes
 from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError, UsageError
@@ -219,7 +219,7 @@ def _read_parts(
         if part.column is str:
             read = notation.categories if hasattr(part, "categories") else notation.texts
             found[part.name] = read(values, column)
-            _check_texts(part, found[part.name], where, column)
+            _check_texts(part, found[part.name], where, column, notation)
         else:
             found[part.name], odd = notation.numbers(values, column, Path(where))
             unusable.update(odd)
@@ -236,7 +236,7 @@ def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.Chu
     return pa.chunked_array([pa.StructArray.from_arrays(arrays, list(parts), mask=missing)])
 
 
-def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column: str) -> None:
+def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column: str, notation: Notation) -> None:
     """Refuse a text that a question does not allow; the error has its line or row, and the text.
 
     The text may be shown because the data belongs to the caller. An error about a device's answer never repeats it.
@@ -247,7 +247,7 @@ def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column
                 question.encode(text, os.urandom)
         except AnswerError as error:
             place = row_place(where, pc.index(values, text).as_py())
-            hint = "; or, if it means no answer, add --missing" if usually_missing([text]) else ""
+            hint = missing_hint(text, notation)
             raise HubbubError(f"{place} of {where}, column {column!r}, is {shown(text)}: {error}{hint}") from error
 
 

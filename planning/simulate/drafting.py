@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.planning.simulate.dataset import SumSpec, check_categories, is_category, query_name, task_name
-from hubbub.planning.simulate.notation import PLAIN, Notation
+from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
 from hubbub.planning.simulate.notes import clipped_notes, header_notes, text_notes
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError, UsageError
@@ -201,8 +201,9 @@ class _Reader:
         elif kind == "longitudinal":
             for text in pc.unique(self._notation.texts(values, column)).drop_null().to_pylist():
                 if state_of(text) is None:
+                    hint = missing_hint(text, self._notation)
                     raise HubbubError(
-                        f"column {column!r} has {shown(text)}, which is no yes or no; name another column"
+                        f"column {column!r} has {shown(text)}, which is no yes or no; name another column{hint}"
                     )
             return found | {"changes": str(_USUAL_CHANGES)}
         else:

@@ -300,6 +300,12 @@ PLAIN = Notation()
 """Numbers with a point and no marks between thousands; only an empty field is no answer."""
 
 
+def missing_hint(text: str, notation: Notation) -> str:
+    """Return the end of an error about a text that often means "no answer"; empty if it is none of these."""
+    words = shlex.quote(",".join([*notation.missing, text.strip()]))
+    return f"; or, if it means no answer, add --missing {words}" if usually_missing([text]) else ""
+
+
 def usually_missing(names: Sequence[str]) -> list[str]:
     """Return those names that often mean "no answer"."""
     return [name for name in names if name.strip() in USUALLY_MISSING]

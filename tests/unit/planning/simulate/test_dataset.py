@@ -300,7 +300,7 @@ def test_a_task_s_columns_are_read_in_the_stated_notation(tmp_path: Path) -> Non
     path = tmp_path / "lands.csv"
     path.write_text("land;n\nDE;1.234,5\nNA;?\nFR;2\n")
     questions = [Histogram("land", ("DE", "FR"), optional=True), Number("n", 0.0, 9.0, optional=True)]
-    with pytest.raises(HubbubError, match=r"is 'NA': .*; or, if it means no answer, add --missing"):
+    with pytest.raises(HubbubError, match=r"is 'NA': .*; or, if it means no answer, add --missing NA$"):
         read_answers("usage", questions, path, [])
     found = read_answers("usage", questions, path, [], Notation(",", ".", ("NA", "?")))
     assert found.answers["n"].to_pylist() == [1234.5, None, 2.0]

@@ -149,7 +149,7 @@ def test_what_few_values_decide_is_never_chosen_without_a_word(tmp_path: Path) -
     assert "'missing' is left out: 199 of its 200 values are numbers, but line 9 is 'NA'; " in missing
     assert "add --missing NA; to ask about it as it is, name each column, and this one with --histogram" in missing
     assert "'comma' is left out: " in comma
-    assert "which is 1.3 with --decimal ,; run it so" in comma
+    assert "which is 0 with --decimal ,; run it so" in comma
     assert "'lines' is asked about as text: 'two\\nlines' is no category" in lines
     assert "'few' has 'NA', counted as a category" in few
     assert nameless == "a column without a name is left out"
@@ -161,6 +161,12 @@ def test_the_stated_notation_decides(tmp_path: Path) -> None:
     assert [each.optional for each in draft.questions if each.name in ("missing", "few")] == [True, True]
     draft, _ = task_of(path, AskedColumns(sums=["comma"]), Notation(","))
     assert [each.kind for each in draft.questions] == ["sum"]
+
+
+def test_a_yes_or_no_over_time_may_lack_an_answer_that_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, {"on": lambda row: ("yes", "no", "NA")[row % 3]}, 30)
+    with pytest.raises(HubbubError, match=r"has 'NA', .*; or, if it means no answer, add --missing '[?],NA'$"):
+        drafted(path, AskedColumns(over_time=["on"]), NOW, Notation(missing=("?",)))
 
 
 def test_columns_that_look_the_same_are_named(tmp_path: Path) -> None:
