@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.progress import Progress
 
+from hubbub.accountant.written_numbers import real
 from hubbub.client.session.rounds import choose_round
 from hubbub.deploy.files import signed_task_in
 from hubbub.deploy.load.coordinator import Deployment, run_schedule
@@ -96,7 +97,7 @@ def checked_schedule(
 
 def _rates(text: str) -> list[float]:
     try:
-        return [float(word) for word in text.split(",")]
+        return [real(word) for word in text.split(",")]
     except ValueError as error:
         raise UsageError(f"--steps {text!r}: give numbers of devices a second with commas between them") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
 from hubbub.protos.identity.keys import Identity, write_private
+from hubbub.protos.strict_json import NotJson, read_json
 from hubbub.protos.task.schedule import at
 
 ENDING = ".ticket"
@@ -145,8 +145,8 @@ def _devices_in(path: Path) -> list[EnrolledDevices]:
 def _printed_ids(content: bytes) -> list[bytes] | None:
     """Return the ids in the document that `enroll --json` printed; None if the content is something else."""
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        document = read_json(content)
+    except NotJson:
         return None
     ids = document.get("devices") if isinstance(document, dict) else None
     return [str(each).encode() for each in ids] if isinstance(ids, list) else None

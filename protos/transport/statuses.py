@@ -116,7 +116,11 @@ _CAUSES = (
 
 
 def unreachable(what: str, details: str) -> Unreachable:
-    """Return the error for a failed connection to `what`, in plain words if gRPC's error is known."""
+    """Return the error for a failed connection to `what`, in plain words if gRPC's error is known.
+
+    `details` may quote the other side, such as the line that it sent for an HTTP status: no escape of it gets further.
+    """
+    details = codec.plain(details)
     for said, cause in _DISTRUSTED:
         if said in details:
             return Distrusted(f"{what} is not trusted: {cause}")

@@ -90,6 +90,8 @@ class Connection(asyncio.Protocol):
         self._headed = self._whole = self._fresh = False
         self._fault: Reply | None = None
         self._begun: Begun | None = None
+        self._passed_on = False
+        """The call got its message."""
         self._arrived: asyncio.Future[bytes] | None = None
 
     # The transport's calls
@@ -147,6 +149,10 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._last = self._deaf = True
+            if self._work is not None and not self._passed_on:
+                # What came with the rest of its message is no request, so the call is none either.
+                self._work.cancel()
+                self._work = None
             if self._work is None:
                 self._refuse(self._fault or Reply(400))
             return
@@ -161,7 +167,7 @@ class Connection(asyncio.Protocol):
         elif self._begun is not None and self._work is None:
             self._work = self._loop.create_task(self._answer(self._begun))
         elif self._whole and self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(self._taken_body())
+            self._arrived.set_result(self._taken_message())
 
     # The parser's calls
 
@@ -191,8 +197,13 @@ class Connection(asyncio.Protocol):
             return
         self._headed = True
         self._fault = self._checked_head()
-        if self._fault is None and self._headers.get(b"expect", b"").lower() == b"100-continue":
+        if self._fault is None and self._expects_continue():
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _expects_continue(self) -> bool:
+        # HTTP/1.0 has no 1xx answers: such a caller would take this one for the answer (RFC 9110, 10.1.1).
+        version = "1.0" if self._parser is None else self._parser.get_http_version()
+        return version != "1.0" and self._headers.get(b"expect", b"").lower() == b"100-continue"
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body, whose length was checked before."""
@@ -233,6 +244,10 @@ class Connection(asyncio.Protocol):
 
     # Answers
 
+    def _taken_message(self) -> bytes:
+        self._passed_on = True
+        return self._taken_body()
+
     def _taken_body(self) -> bytes:
         body, self._body = self._body, bytearray()
         self._host.router.pipeline.admission.receive(-len(body))
@@ -240,7 +255,7 @@ class Connection(asyncio.Protocol):
 
     async def _read(self) -> bytes:
         if self._whole:
-            return self._taken_body()
+            return self._taken_message()
         self._arrived = self._loop.create_future()
         return await self._arrived
 
@@ -248,7 +263,7 @@ class Connection(asyncio.Protocol):
         # Most messages of one device arrive with their head, and need no deadline to be complete. Larger ones are read
         # by `_read`: passed directly, each function on the way would keep them in memory until the answer.
         at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
-        read = self._taken_body() if at_once else self._read
+        read = self._taken_message() if at_once else self._read
         reply = await self._host.router.answer(begun, self.name, read)
         self._work = None
         # The rest of a refused message is not read, and could not be distinguished from the next request.
