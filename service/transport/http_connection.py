@@ -15,7 +15,7 @@ from typing import Protocol
 import httptools
 
 from hubbub.service.rpc.concurrency import PortLimit
-from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply
+from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply, without_length
 
 MOST_HEAD_BYTES = 16 * 1024
 """Bytes of a request's head: its path and all its headers."""
@@ -239,7 +239,8 @@ class Connection:
         if b"" in headers or (b"host" not in headers and version != "1.0"):
             return self._no_http(431 if len(headers) >= MOST_HEADERS else 400)
         if b"transfer-encoding" in headers:
-            return self._no_http(411)
+            self._no_http(411)
+            return without_length()
         if not self._parser.should_keep_alive():
             self._last = True
         if verb == b"OPTIONS" and b"origin" in headers and headers.get(b"content-length", b"0") == b"0":
