@@ -131,7 +131,8 @@ def test_dummies_help_and_take_the_known_attack_away() -> None:
 def test_rdp_is_a_bracket() -> None:
     crowd = ("--mechanism", "generic", "--local-epsilon", "0.5", "--reports", "1000000")
     found = account("rdp", *crowd, "--order", "19")
-    assert set(found) == {"rdp_upper", "rdp_lower", "order", "epsilon_local", "seconds"}
+    assert set(found) == {"rdp_upper", "rdp_lower", "order", "epsilon_local", "bound", "source", "seconds"}
+    assert found["bound"] == "pairs"
     assert 0 < found["rdp_lower"] < found["rdp_upper"] < 1.5 * found["rdp_lower"]
     assert account("rdp", *crowd, "--order", "19", "--honest-share", "0.5")["rdp_upper"] > found["rdp_upper"]
     assert account("rdp", *crowd, "--order", "19", "--dummies", "9")["rdp_lower"] is None
