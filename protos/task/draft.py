@@ -78,6 +78,10 @@ OPTIONAL: Mapping[str, frozenset[str]] = {
 """The keys that each table of a draft may have besides."""
 
 
+WHOLE_KEYS = ("minimum_reports", "maximum_reports", "rounds", "length", "grace", "dummies", "changes", "digits")
+"""Keys of whole numbers, of any table. Such a number may be written as 1e4, which TOML reads as a float."""
+
+
 def read_draft(text: str) -> Draft:
     """Return the draft in a TOML text.
 
@@ -101,6 +105,8 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     check_keys("file", tables, REQUIRED["file"], OPTIONAL["file"])
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
+    for table in (task, privacy):
+        table.update(_whole(table))
     for name, table in (("task", task), ("privacy", privacy)):
         check_keys(name, table, REQUIRED[name], OPTIONAL[name])
     if admission.assumed and "honest_share" not in privacy:
@@ -187,7 +193,16 @@ def _duration(key: str, value: Any) -> int:
 def _question(index: int, content: Any) -> Question:
     if not isinstance(content, dict):
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
-    return read_question(f"query[{index}]", content)
+    return read_question(f"query[{index}]", {**content, **_whole(content)})
+
+
+def _whole(table: dict[str, Any]) -> dict[str, int]:
+    """Return a table's floats that are whole numbers, under keys of whole numbers, as such."""
+    given = {key: table[key] for key in WHOLE_KEYS if key in table}
+    # From 2⁵³ on a float may be another number than the one that was written.
+    return {
+        key: int(each) for key, each in given.items() if type(each) is float and each.is_integer() and abs(each) < 2**53
+    }
 
 
 def check_draft(draft: Draft) -> None:

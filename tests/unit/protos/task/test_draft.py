@@ -166,7 +166,7 @@ WRONG = [
     ('"10m"', "-1", 6, "task.grace is -1; it must be a whole number from 0 to 31536000"),
     ('"10m"', '"53w"', 6, "a whole number from 0 to 31536000"),
     ("rounds = 30", "rounds = 0", 7, "task.rounds is 0; it must be a whole number from 1 to 1000000"),
-    ("rounds = 30", "rounds = 30.0", 7, "task.rounds is 30.0; it must be a whole number"),
+    ("rounds = 30", "rounds = 30.5", 7, "task.rounds is 30.5; it must be a whole number"),
     ("rounds = 30", "rounds = true", 7, "task.rounds is True; it must be a whole number"),
     ("rounds = 30", "rounds = 1000001", 7, "from 1 to 1000000"),
     ("18000", "1", 8, f"task.minimum_reports is 1; {COUNT}"),
@@ -230,7 +230,7 @@ WRONG = [
     ("honest_share = 0.9", 'epsilon_total = "none"', 15, "privacy.epsilon_total is 'none'; it must be a number"),
     ("honest_share = 0.9", "dummies = -1", 15, "privacy.dummies is -1; it must be a whole number from 0 to 1000000"),
     ("honest_share = 0.9", "dummies = 10000001", 15, "a whole number from 0 to 10000000"),
-    ("honest_share = 0.9", "dummies = 10.0", 15, "privacy.dummies is 10.0; it must be a whole number"),
+    ("honest_share = 0.9", "dummies = 10.5", 15, "privacy.dummies is 10.5; it must be a whole number"),
     ("honest_share = 0.9", "dummies = true", 15, "privacy.dummies is True; it must be a whole number"),
     ('"histogram"', '"median"', 19, "query[0].kind is 'median'; it must be 'histogram' or 'sum'"),
     ('"histogram"', "1", 19, "query[0].kind is 1; it must be 'histogram' or 'sum'"),
@@ -286,6 +286,15 @@ WRONG = [
     ("weight = 2", "changes = 4", 29, "query[1].changes belongs in a [[query]] of kind longitudinal; move it"),
     ("# What is asked.", "epsilon = 2", 1, "epsilon belongs in [privacy]; move it there, or leave it out"),
 ]
+
+
+def test_whole_numbers_may_be_written_as_floats_that_are_whole() -> None:
+    written = edited(("18000", "1.8e4"), ("rounds = 30", "rounds = 3e1\nmaximum_reports = 2e6"), ('"1d"', "86_400.0"))
+    plain = edited(("18000", "18_000"), ("rounds = 30", "rounds = 30\nmaximum_reports = 2_000_000"), ('"1d"', "86_400"))
+    assert repr(read_draft(written)) == repr(read_draft(plain))
+    changes = '\n[[query]]\nname = "on"\nkind = "longitudinal"\nchanges = '
+    assert repr(read_draft(GOOD + changes + "4e0")) == repr(read_draft(GOOD + changes + "4"))
+    assert "must be a whole number" in refusal(edited(("18000", "9007199254740993.0")))
 
 
 @pytest.mark.parametrize(("old", "new", "line", "says"), WRONG, ids=lambda value: f"{value!s:.24}")
