@@ -14,14 +14,14 @@ at the nearer point and an upper end at the farther one, such a line surely is b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.envelope import grid_from_curve
-from hubbub.accountant.losses.grid import LossGrid, Places, grid_step
+from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull
 from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
 PER_DEVIATION = 32
@@ -58,16 +58,22 @@ class Evaluated(Protocol):
 
 @dataclass(frozen=True)
 class Curve:
-    """Upper ends of δ at e^(places·step), falling; the last one counts as an infinite loss."""
+    """Upper ends of δ at e^(places·step), falling; the last one counts as an infinite loss.
+
+    `known` are lower ends at the same places, if they are known without asking the points.
+    """
 
     points: Evaluated
     people: int
     places: Places
     upper: Array
     step: float
+    known: Array | None = None
 
     def lower(self) -> Array:
         """Return lower ends of δ at the same places."""
+        if self.known is not None:
+            return self.known
         epsilons = (place * self.step for place in self.places.tolist())
         seen = (self.points.log_lower(self.people, epsilon, PRECISION) for epsilon in epsilons)
         return np.array([math.exp(each) if each > -700 else 0.0 for each in seen])
@@ -92,6 +98,22 @@ def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail
         seen.append(evaluate(places[-1]))
     upper = [min(1.0, math.exp(each) * (1 + 1e-14)) for each in seen]
     return Curve(points, people, np.array(places), np.array(upper), step)
+
+
+def symmetric_hull(curve: Curve) -> Curve:
+    """Return the curve of a symmetric pair below the given upper ends, for a bound that need not be one itself.
+
+    The true H(x), x = e^ε, is convex, and H(1/x) = 1 − 1/x + H(x)/x. So it is below the given ends and their mirror
+    images, and below the lower convex hull of both; the hull has the same two properties. Its lower ends here are of
+    this hull: they are below it by as much, relatively, as the given end there is uncertain.
+    """
+    x, ends = np.exp(curve.places * curve.step), curve.upper
+    mirrored = (1 / x[:0:-1], 1 - 1 / x[:0:-1] + ends[:0:-1] / x[:0:-1])
+    every, heights = (np.concatenate(each) for each in zip(mirrored, (x, ends), strict=True))
+    corners = lower_hull(every, heights)
+    # Rounding is far below what the ends themselves were raised by.
+    hull = np.minimum(ends, np.interp(x, every[corners], heights[corners]) * (1 + 1e-13))
+    return replace(curve, upper=hull, known=hull * (curve.lower() / np.maximum(ends, 1e-300)))
 
 
 def grid_above(curve: Curve) -> LossGrid:

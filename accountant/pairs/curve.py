@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.curves import Curve, Evaluated, blanket_curve, grid_above, grid_below
+from hubbub.accountant.losses.curves import Curve, Evaluated, blanket_curve, grid_above, grid_below, symmetric_hull
 from hubbub.accountant.losses.grid import LossGrid, grid_atoms
+from hubbub.accountant.losses.smaller_curve import SmallerCurve
 from hubbub.accountant.pairs.base import L_co, LocalPairs
 from hubbub.accountant.pairs.composition_part import Part
 
@@ -30,6 +31,10 @@ class CurvedPairs(LocalPairs[L_co]):
     def curve_points(self) -> Evaluated:
         """Return the points on which the curve is evaluated."""
 
+    def evaluated(self) -> Evaluated:
+        """Return what has the curve of the pair: the points, if the blanket's is the smallest known."""
+        return self.curve_points()
+
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
         """Yield the grid itself: a curve has no other atoms."""
         yield grid_atoms(self.dominating_grid(part, log_tail))
@@ -39,15 +44,17 @@ class CurvedPairs(LocalPairs[L_co]):
         yield grid_atoms(self.dominated_grid(part, log_tail))
 
     def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
-        """Return losses of a curve above the blanket's."""
+        """Return losses of a curve above the pair's."""
         return grid_above(_curve(self, part.reports + part.dummies, log_tail))
 
     def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
-        """Return losses of a curve below the blanket's."""
+        """Return losses of a curve below the pair's."""
         return grid_below(_curve(self, part.reports + part.dummies, log_tail))
 
 
 @lru_cache(maxsize=8)
 def _curve(pairs: CurvedPairs[L_co], people: int, log_tail: float) -> Curve:
     """Return the curve for both grids, cached: it takes dozens of contour integrals."""
-    return blanket_curve(pairs.curve_points(), pairs.local_epsilon, people, log_tail)
+    evaluated = pairs.evaluated()
+    curve = blanket_curve(evaluated, pairs.local_epsilon, people, log_tail)
+    return symmetric_hull(curve) if isinstance(evaluated, SmallerCurve) else curve
