@@ -24,11 +24,14 @@ from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull
 from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
-PER_DEVIATION = 32
-"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance at most, 0.03 % of ε."""
+PER_DEVIATION = 18
+"""Fewest points of the curve per standard deviation of the loss: chords add 1/(6·18²) to its variance, 0.03 % of ε."""
 
-FAR = 4
-"""From this many deviations on the distance of points is a sixty-fourth of ε.
+STEPS = 64
+"""Most steps per standard deviation: points are whole steps apart, as steps are powers of two and the deviation not."""
+
+FAR = 64
+"""From so many distances of points on their distance is this share of ε.
 
 If hardly any report says anything, the local ε may be a million deviations away.
 """
@@ -39,8 +42,8 @@ PRECISION = 0.01
 LINES = 4
 """Fewest points of a curve that give a bound from below."""
 
-MOST_BITS, LEAST_BITS = 14, 3
-"""Corners of a curve from below are multiples of its step over 2^3 or more, if there are up to 2^14 of them."""
+MOST_BITS, LEAST_BITS = 14, 1
+"""Corners of a curve from below are multiples of its step over a power of two, if there are up to 2^14 of them."""
 
 
 class Evaluated(Protocol):
@@ -79,11 +82,19 @@ class Curve:
         return np.array([math.exp(each) if each > -700 else 0.0 for each in seen])
 
 
-def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail: float) -> Curve:
-    """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
+def blanket_curve(
+    points: Evaluated, epsilon_local: float, people: int, log_tail: float, *, finely: bool = False
+) -> Curve:
+    """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest.
+
+    `finely` halves the distances of points: lines from below miss the curve by thrice as much as chords.
+    """
+    deviation = math.sqrt(points.variance() / people)
     # With few people the deviation can exceed the local ε, the end of the curve; then that sets the step.
-    local = grid_step(epsilon_local, 8 * PER_DEVIATION)
-    step = min(grid_step(math.sqrt(points.variance() / people), PER_DEVIATION), local)
+    step = min(grid_step(deviation, STEPS), grid_step(epsilon_local, 8 * STEPS))
+    apart = max(min(int(deviation / step), STEPS) // PER_DEVIATION, 1)
+    # Of halved steps as many lie between two points, so each point of the coarser curve is one of the finer.
+    step, far = (step / 2, 2 * FAR) if finely else (step, FAR)
 
     def evaluate(place: int) -> float:
         if place * step >= epsilon_local:
@@ -94,7 +105,7 @@ def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail
     places, seen = [0], [evaluate(0)]
     while seen[-1] > -log_tail:
         here = places[-1]
-        places.append(here + (1 if here < FAR * PER_DEVIATION else here // (16 * FAR)))
+        places.append(here + max(apart, here // far))
         seen.append(evaluate(places[-1]))
     upper = [min(1.0, math.exp(each) * (1 + 1e-14)) for each in seen]
     return Curve(points, people, np.array(places), np.array(upper), step)
