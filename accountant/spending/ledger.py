@@ -143,9 +143,14 @@ class Ledger:
 
     def _fresh(self, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Return the entries that are not charged yet, each once."""
+        given = tuple(entries) if isinstance(entries, Iterable) else (entries,)
+        if not isinstance(entries, Iterable) or not all(isinstance(entry, LedgerEntry) for entry in given):
+            raise AccountingError(
+                f"entries is {shown(entries)}; give a list of LedgerEntry(task, round, query, part), also of one"
+            )
         known = {entry.key: entry for entry in self.entries}
         fresh: list[LedgerEntry] = []
-        for entry in entries:
+        for entry in given:
             if entry.task != self.task:
                 raise AccountingError(
                     f"the entry is of task {entry.task!r}, but the ledger of {self.task!r}; use its own task's ledger"

@@ -392,6 +392,11 @@ def _read_row(row: Any, beside: Path) -> Part:
     if not isinstance(row, Mapping):
         raise AccountingError(f"is {as_written(row)}; give an object such as {_example()[1:-1]}")
     unknown = [name for name in row if name not in ROW_KEYS]
+    if "honest_share" in unknown:
+        raise AccountingError(
+            "honest_share is unknown; give as reports the honest ones alone, honest_share times all rounded down: so "
+            "many --honest-share of `account epsilon` counts"
+        )
     if unknown:
         raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may have {', '.join(ROW_KEYS)}")
     missing = [name for name in ("mechanism", "reports") if name not in row and (name == "reports" or "law" not in row)]
@@ -437,8 +442,11 @@ def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
 
 def _whole(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = row.get(name, default)
+    # Such as 1e4. The limit is for int(): 1e999999999 would become a number of a billion digits.
+    if isinstance(value, Decimal) and -(10**40) < value < 10**40 and value == value.to_integral_value():
+        return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise AccountingError(f"{name} is {as_written(value)}; give a whole number")
+        raise AccountingError(f"{name} is {as_written(value)}; give a whole number, such as 10000 or 1e4")
     return value
 
 

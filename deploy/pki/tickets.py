@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hubbub.deploy.files import naming, save, writing
 from hubbub.deploy.new_folder import new_folder
@@ -70,14 +71,18 @@ def names_in(path: Path) -> list[str]:
     """
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in names:
-        if name != Path(name).name or name.startswith(".") or not name.isprintable():
-            raise UsageError(f"--names {path}: {name!r:.80} cannot be the name of a file; give names without / and .")
+        _check_name(name, f"--names {path}")
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice or not names:
         raise UsageError(
             f"--names {path}: {f'{twice!r:.80} occurs twice' if twice else 'no name'}; give each device once"
         )
     return names
+
+
+def _check_name(name: str, where: str) -> None:
+    if not name or name != Path(name).name or name.startswith(".") or not name.isprintable():
+        raise UsageError(f"{where}: {name!r:.80} cannot be the name of a file; give names without / and .")
 
 
 def countersign(path: Path, signer: Identity) -> int:
@@ -103,13 +108,12 @@ class EnrolledDevices:
 def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the enrolled devices in files of tickets or ids (hex), one a line, by the name of the file.
 
-    What follows a `#` on a line is ignored.
-
-    `old` is one such file, the document that `enroll --json` printed, or a folder with some.
+    `old` is one such file, the document that `enroll --json` printed, or a folder with some. If the document names its
+    devices, each has the file of its name. What follows a `#` on a line is ignored.
 
     Raises:
         UsageError: if there is none, or one occurs twice.
-        HubbubError: if a line is neither a ticket nor an id, naming the file.
+        HubbubError: if a line is neither a ticket nor an id, or a name cannot be that of a file, naming the file.
         OSError: if a file cannot be read.
     """
     found = _by_file(old)
@@ -126,30 +130,40 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
 
 def _by_file(path: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the devices of a file, or of the tickets in a folder, by the name of the file."""
-    found = {}
+    found: dict[str, list[EnrolledDevices]] = {}
     for each in sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]:
         with naming(each):
-            found[each.name] = _devices_in(each)
+            found |= _devices_in(each)
     return found
 
 
-def _devices_in(path: Path) -> list[EnrolledDevices]:
+def _devices_in(path: Path) -> dict[str, list[EnrolledDevices]]:
     content = path.read_bytes()
-    printed = _printed_ids(content)
-    # A person adds to such a list whose device it was, or why it was revoked.
-    lines = [line.partition(COMMENT)[0] for line in content.split(b"\n")] if printed is None else printed
-    what = "line" if printed is None else "id"
-    return [_enrolled(line.strip(), f"{what} {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    document = _printed(content)
+    if document is None:
+        # A person adds to such a list whose device it was, or why it was revoked.
+        lines = (line.partition(COMMENT)[0] for line in content.split(b"\n"))
+        return {path.name: _enrolled_in(lines, "line")}
+    ids, names = [str(each) for each in document["devices"]], document.get("names")
+    # If only some have a name, a folder of the names would leave the others out.
+    if not isinstance(names, dict) or sorted(map(str, names.values())) != sorted(ids):
+        return {path.name: _enrolled_in((each.encode() for each in ids), "id")}
+    for name in names:
+        _check_name(name, "names")
+    return {f"{name}{ENDING}": _enrolled_in([str(device).encode()], "id") for name, device in names.items()}
 
 
-def _printed_ids(content: bytes) -> list[bytes] | None:
-    """Return the ids in the document that `enroll --json` printed; None if the content is something else."""
+def _printed(content: bytes) -> dict[str, Any] | None:
+    """Return the document that `enroll --json` printed; None if the content is something else."""
     try:
         document = read_json(content)
     except NotJson:
         return None
-    ids = document.get("devices") if isinstance(document, dict) else None
-    return [str(each).encode() for each in ids] if isinstance(ids, list) else None
+    return document if isinstance(document, dict) and isinstance(document.get("devices"), list) else None
+
+
+def _enrolled_in(lines: Iterable[bytes], what: str) -> list[EnrolledDevices]:
+    return [_enrolled(line.strip(), f"{what} {number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def _enrolled(line: bytes, where: str) -> EnrolledDevices:

@@ -73,6 +73,10 @@ class HTTPSChannel:
 
     async def close(self) -> None:
         """Close all connections; calls in work fail."""
+        self.shut()
+
+    def shut(self) -> None:
+        """Do what `close` does, outside an event loop."""
         with self._lock:
             closing, self._idle = [*self._idle, *self._busy], []
         for connection in closing:

@@ -154,6 +154,8 @@ def test_gaussian_noise_has_bounds_and_a_divergence_for_one_round() -> None:
     assert rdp["rdp_upper"] == pytest.approx(3 / 8)
     assert rdp["rdp_lower"] == pytest.approx(3 / 800)
     assert rdp["epsilon_local"] is None
+    assert rdp["bound"] == "local"
+    assert "one report alone: this bound is the same" in hubbub("account", "rdp", *noise, "--order", "3").out
     found = hubbub("account", "bounds", *noise, "--delta", "1e-6", "--order", "3", "--json").json
     applying = {each["bound"]: each for each in found["bounds"] if each["applies"]}
     assert list(applying) == ["blanket", "ends-lower"]

@@ -129,6 +129,11 @@ def test_tickets_are_renewed_for_the_same_devices_one_a_line_and_by_name(
     by_id = hubbub("enroll", tmp_path / "lines", "--renew", tmp_path / "ids", *keys, "--days", "700")
     assert (by_id.status, by_id.out.startswith("2 tickets in ")) == (0, True)
     assert [each.device.hex() for each in read_tickets(tmp_path / "lines")] == ran.json["devices"]
+    # The document that was printed has the names too, so what is made of it keeps them.
+    (tmp_path / "ids.json").write_text(ran.out)
+    by_name = hubbub("enroll", tmp_path / "named", "--renew", tmp_path / "ids.json", *keys, "--days", "800", "--json")
+    assert (by_name.status, by_name.json["names"]) == (0, ran.json["names"])
+    assert sorted(file.name for file in (tmp_path / "named").iterdir()) == ["olga.ticket", "petra h.ticket"]
 
 
 @pytest.mark.parametrize(

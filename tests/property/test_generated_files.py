@@ -33,7 +33,7 @@ def checked(ran: Ran) -> Ran:
     return ran
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(data_files())
 def test_what_is_read_of_a_file_is_what_is_in_it(file: DataFile) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -161,7 +161,7 @@ def run(
 
 
 @pytest.mark.from_nothing
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     st.sampled_from(sorted(COMMANDS)),
     st.booleans(),

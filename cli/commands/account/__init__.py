@@ -187,7 +187,7 @@ def rdp(
     """
     with failures(as_json), option_values():
         from hubbub.accountant.bounds.best_bounds import local_epsilon as local_epsilon_of
-        from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
+        from hubbub.accountant.pairs.renyi import rdp_bound, rdp_lower, rdp_upper
 
         known = _mechanism(
             mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
@@ -196,9 +196,25 @@ def rdp(
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
         with working("computing the divergence", as_json):
-            ends = {"rdp_upper": rdp_upper(*asked), "rdp_lower": rdp_lower(*asked)}
-        answer = {**ends, "order": order, "epsilon_local": local_epsilon_of(part.mechanism)}
+            upper, lower = rdp_upper(*asked), rdp_lower(*asked)
+        answer = {
+            "rdp_upper": upper,
+            "rdp_lower": lower,
+            "order": order,
+            "epsilon_local": local_epsilon_of(part.mechanism),
+        } | _resting_on(rdp_bound(part.mechanism, upper, order))
         _show(answer, started, as_json)
+
+
+RDP_SOURCES = {
+    "local": "one report alone: this bound is the same for every number of reports",
+    "pairs": "dominating pairs of the shuffled batch, summed over their atoms",
+}
+"""What the upper end of a Rényi divergence rests on, by the name of its bound."""
+
+
+def _resting_on(bound: str) -> dict[str, str]:
+    return {"bound": bound, "source": RDP_SOURCES[bound]}
 
 
 @app.command()

@@ -52,10 +52,30 @@ def test_devices_are_named_by_the_document_that_enroll_prints(tmp_path: Path) ->
 
 def test_a_list_of_ids_may_have_comments_and_upper_case(tmp_path: Path) -> None:
     first, second, third = (each.device.hex() for each in TICKETS)
-    content = f"# revoked in March\n{first}  # olga\n\n{second.upper()}\n{third}#"
+    content = f"# revoked in March\n{first}  # kiosk 7\n\n{second.upper()}\n{third}#"
     listed = lines(tmp_path / "revoked.txt", content.encode())
     assert devices_given((), listed) == [each.device for each in TICKETS]
     assert devices_given([first.upper()], None) == [TICKETS[0].device]
+
+
+def test_a_document_with_names_keeps_them_if_it_names_every_device(tmp_path: Path) -> None:
+    ids = [each.device.hex() for each in TICKETS]
+    document, names = tmp_path / "ids.json", [f"device {number}" for number in range(len(ids))]
+    document.write_text(json.dumps({"devices": ids, "names": dict(zip(names, ids, strict=True))}))
+    found = enrolled_in(document)
+    assert {name: [each.device.hex() for each in devices] for name, devices in found.items()} == {
+        f"{name}.ticket": [device] for name, device in zip(names, ids, strict=True)
+    }
+    assert [each.hex() for each in devices_given((), document)] == ids
+    document.write_text(json.dumps({"devices": ids, "names": {"one": ids[0]}}))
+    assert {name: len(devices) for name, devices in enrolled_in(document).items()} == {"ids.json": len(ids)}
+
+
+@pytest.mark.parametrize("name", ["../evil", ".hidden", "", "a/b", "a\nb"])
+def test_a_name_of_a_document_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    (document := tmp_path / "ids.json").write_text(json.dumps({"devices": ["00" * 16], "names": {name: "00" * 16}}))
+    with pytest.raises(HubbubError, match=r"ids\.json: names: .* cannot be the name of a file"):
+        enrolled_in(document)
 
 
 def test_a_file_of_one_ticket_is_no_document_of_ids(tmp_path: Path) -> None:

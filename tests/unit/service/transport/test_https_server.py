@@ -28,8 +28,9 @@ from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
-from hubbub.service.transport.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
+from hubbub.service.transport.http_connection import MOST_HEAD_BYTES
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
 from support.https_port import SUBMIT, answers, asked, opened, raw, written
 from support.samples import make_tls
@@ -142,6 +143,10 @@ async def test_what_is_no_call_is_answered_counted_and_reaches_nothing(tls: TLS,
     assert https_port.status_of(answer) == status
     assert headers_of(answer)["connection"] == "close"
     assert (handler.calls, handler.counted, pipeline.admission.refused) == ([], [], {PortLimit.HTTP: 1})
+    # What is HTTP, but no call, is an error of Connect: who writes a client reads what is wrong.
+    if status in (404, 405, 411, 415):
+        assert headers_of(answer)["content-type"] == "application/json"
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "unimplemented"
 
 
 @pytest.mark.parametrize(
