@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -19,7 +19,7 @@ from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds import delta_bracket, delta_lower, epsilon_bracket, epsilon_upper
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.convolution import ROUNDING, TiltedLaw, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.mechanisms import WithNoise
@@ -358,6 +358,9 @@ def epsilon_local(parts: Sequence[Part]) -> float:
 
 def _merged(parts: Sequence[Part]) -> Parts:
     """Merge parts that differ in their rounds only."""
+    if isinstance(parts, Part) or not isinstance(parts, Iterable):
+        raise AccountingError(f"parts is {shown(parts)}; give a list of parts, also of one: [part]")
+    parts = tuple(parts)
     if not parts or not all(isinstance(part, Part) for part in parts):
         raise AccountingError("parts is empty or has other values; give at least one Part, and nothing else")
     # One part of T rounds costs O(log T) convolutions, T separate parts cost T.

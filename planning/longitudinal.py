@@ -27,7 +27,7 @@ from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, steady_people
 from hubbub.queries.longitudinal.strategies import SENDINGS
-from hubbub.queries.longitudinal.strategy import STEADY_MISSING
+from hubbub.queries.longitudinal.strategy import COUNTS_ON_STEADY
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.randomizers.randomizer import beside_noise
 
@@ -177,6 +177,13 @@ def _candidate(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     return chosen(tuple(found))
 
 
+STATE_STEADY = (
+    "state the share of the minimum's honest people who do: steady_share in a task's query, or --steady-share of a "
+    "command"
+)
+"""What to do if a strategy counts on people who answer every round."""
+
+
 def _beside_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     try:
         found = BESIDE_NOISE[name](wanted)
@@ -190,7 +197,7 @@ def _beside_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
 
 def _without_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     if wanted.steady is None and SENDINGS[name].counts_on_steady:
-        return StrategyCandidate(name, why_not=f"it {STEADY_MISSING}")
+        return StrategyCandidate(name, why_not=f"it {COUNTS_ON_STEADY}; {STATE_STEADY}")
     try:
         sending = _STRONGEST[name](wanted)
     except AccountingError as error:

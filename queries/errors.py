@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -31,8 +32,21 @@ class FieldError(TaskError):
         self.problem = problem
 
 
+class UnknownKey(FieldError):
+    """A table of a draft has a key that it may not have."""
+
+
 class AnswerError(HubbubError):
     """An answer does not fit its query; nothing was sent. The message never repeats the answer."""
+
+
+def did_you_mean(word: object, names: Iterable[str]) -> str:
+    """Return "did you mean NAME? " for the name that is most like a word, whatever its case; "" if none is like it."""
+    import difflib  # devices load this module, and need it for no round
+
+    lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(f"{word!s:.255}".lower(), lower, n=1)
+    return f"did you mean {lower[near[0]]}? " if near else ""
 
 
 def shown(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.errors import FieldError, UnknownKey, did_you_mean, shown
 
 REFUSED_FORMATS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 """Characters that change the direction of the text around them, so that it can be taken for another."""
@@ -40,6 +40,9 @@ TYPICAL_SHARE = 0.01
 
 _SHARED = frozenset({"name", "kind"})
 _SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer", "error"})
+
+SHARED_KEYS = _SHARED | _SHARED_OPTIONAL
+"""The keys of every query in a draft."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,9 @@ def check_keys(table: str, content: Mapping[str, Any], required: Set[str], optio
     """
     for key in content:
         if key not in required | optional:
-            known = ", ".join(sorted(required | optional))
-            raise FieldError(table, key, f"is not a key hubbub knows; it knows {known}")
+            known = sorted(required | optional)
+            hint = did_you_mean(key, known)
+            raise UnknownKey(table, key, f"is not a key hubbub knows; {hint}it knows {', '.join(known)}")
     for key in sorted(required - set(content)):
         raise FieldError(table, key, "is missing; add it")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TypeVar
 
 from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.fields import Fields
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.questions.bit import Bit
 from hubbub.queries.questions.distribution import Distribution
@@ -52,6 +53,28 @@ def question_of(table: str, kind: object, planned: bool = False) -> type[Questio
         FieldError: naming the kinds there are.
     """
     return _found(PLANNED if planned else QUESTIONS, table, "kind", kind)
+
+
+class _Asked(Exception):
+    """Which keys a question's reader takes, from the check that it begins with."""
+
+    def __init__(self, required: frozenset[str], optional: frozenset[str]) -> None:
+        super().__init__()
+        self.required, self.optional = required, optional
+
+
+class _AskingFields(Fields):
+    def check_keys(self, required: Set[str], optional: Set[str] = frozenset()) -> None:
+        raise _Asked(frozenset(required), frozenset(optional))
+
+
+def keys_of(kind: type[Question]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the required and the optional keys that a kind of question adds to those of every query in a draft."""
+    try:
+        kind.read(_AskingFields("", {}))
+    except _Asked as found:
+        return found.required, found.optional
+    raise NotImplementedError(f"{kind.__name__}.read checks no keys before it reads them; call fields.check_keys first")
 
 
 def randomizer_of(table: str, kind: object, key: str = "randomizer", also: tuple[str, ...] = ()) -> type[Randomizer]:

@@ -51,7 +51,7 @@ class KRR:
     def __post_init__(self) -> None:
         check_categories(self.categories)
         if not isinstance(self.gamma, Fraction):
-            raise AccountingError(f"gamma is {shown(self.gamma)}; give an exact Fraction such as Fraction(w, 2**32)")
+            raise AccountingError(f"gamma is {shown(self.gamma)}; give an exact Fraction such as Fraction(1, 4)")
         if not 0 < self.gamma <= 1:
             raise AccountingError(f"gamma is {shown(self.gamma)}; give a fraction above 0 and at most 1")
         if self.gamma < Fraction(1, 2**80):

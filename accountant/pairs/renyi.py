@@ -96,6 +96,12 @@ def rdp_lower(mechanism: AnyMechanism, reports: int, order: float, dummies: int 
     return math.log1p(moment * (1 - ERROR)) / (order - 1)
 
 
+def rdp_bound(mechanism: AnyMechanism, upper: float, order: float) -> str:
+    """Return what `upper`, of `rdp_upper`, rests on: `local` if it is that of one report alone, else `pairs`."""
+    alone = isinstance(mechanism, Gaussian) or upper >= rdp_local(mechanism, order)
+    return "local" if alone else "pairs"
+
+
 def rdp_local(mechanism: LocalMechanism, order: float) -> float:
     """Return min(ε₀, λ·ε₀²/2), the bound of one report alone (Bun and Steinke, 2016, Prop. 3.3)."""
     local = mechanism.epsilon_local

@@ -42,6 +42,8 @@ class LedgerEntry:
                 f"an entry is of task {shown(self.task)}, round {shown(self.round)} and query {shown(self.query)}; "
                 "give a text, a whole number and a text"
             )
+        if not isinstance(self.part, Part):
+            raise AccountingError(f"an entry's part is {shown(self.part)}; give a Part(mechanism, reports)")
         if self.part.rounds != 1:
             raise AccountingError(f"an entry has {self.part.rounds} rounds; charge every round by itself")
 

@@ -106,17 +106,24 @@ def _cells(each: dict[str, Any], row: dict[str, Any], what: str) -> tuple[str, .
 
 def _notes(document: dict[str, Any]) -> list[str]:
     low, high = document["tolerance"]["ratio"]
-    told = [
-        f"{each[document['compares']]} at {each['reports']:,} reports: {each['why_not']}"
-        for each in document["compared"]
-        if each["why_not"] is not None
-    ]
     reading = (
         "promised: standard error that the rounds state. seen: their actual error. covered: share of 95 % intervals "
         f"that contain the truth. A mark means that seen / promised is outside {low:.2f} to {high:.2f}, or covered is "
         f"below {document['tolerance']['coverage_least']:.1%}; a true promise is marked once in {1 / FALSE_ALARM:,.0f}."
     )
-    return [*told, *document["notes"], reading]
+    return [*_reasons(document), *document["notes"], reading]
+
+
+def _reasons(document: dict[str, Any]) -> list[str]:
+    """Return why some were not run: each reason once, with all that it is of."""
+    sizes: dict[tuple[str, str], list[str]] = {}
+    for each in document["compared"]:
+        if each["why_not"] is not None:
+            sizes.setdefault((each["why_not"], each[document["compares"]]), []).append(f"{each['reports']:,}")
+    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (why_not, name), of in sizes.items():
+        names.setdefault((why_not, tuple(of)), []).append(name)
+    return [f"{' and '.join(every)} at {' and '.join(of)} reports: {why_not}" for (why_not, of), every in names.items()]
 
 
 def comparison_plot(document: dict[str, Any]) -> Plot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +14,15 @@ from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
 from hubbub.protos.identity.keys import Identity, write_private
+from hubbub.protos.strict_json import NotJson, read_json
 from hubbub.protos.task.schedule import at
 
 ENDING = ".ticket"
 """The end of the name of a device's ticket file, in a folder of tickets."""
+
+
+COMMENT = b"#"
+"""What follows it on a line of a file of ids or tickets is not read."""
 
 
 def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
@@ -85,9 +89,9 @@ def countersign(path: Path, signer: Identity) -> int:
     """Add a signature to every ticket in a file; return how many there are.
 
     Raises:
-        HubbubError: if a line is not a ticket, or has two signatures of others already.
+        HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already.
     """
-    tickets = [ticket.signed_by(signer) for ticket in read_tickets(path)]
+    tickets = [ticket.countersigned_by(signer) for ticket in read_tickets(path)]
     # An earlier file keeps its mode, so tickets that only their owner could read stay so.
     save(path, b"\n".join(ticket.encode() for ticket in tickets) + b"\n")
     return len(tickets)
@@ -105,7 +109,7 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the enrolled devices in files of tickets or ids (hex), one a line, by the name of the file.
 
     `old` is one such file, the document that `enroll --json` printed, or a folder with some. If the document names its
-    devices, each has the file of its name.
+    devices, each has the file of its name. What follows a `#` on a line is ignored.
 
     Raises:
         UsageError: if there is none, or one occurs twice.
@@ -137,35 +141,50 @@ def _devices_in(path: Path) -> dict[str, list[EnrolledDevices]]:
     content = path.read_bytes()
     document = _printed(content)
     if document is None:
-        return {path.name: _enrolled_in(content.split(b"\n"))}
+        # A person adds to such a list whose device it was, or why it was revoked.
+        lines = (line.partition(COMMENT)[0] for line in content.split(b"\n"))
+        return {path.name: _enrolled_in(lines, "line")}
     ids, names = [str(each) for each in document["devices"]], document.get("names")
     # If only some have a name, a folder of the names would leave the others out.
     if not isinstance(names, dict) or sorted(map(str, names.values())) != sorted(ids):
-        return {path.name: _enrolled_in(each.encode() for each in ids)}
+        return {path.name: _enrolled_in((each.encode() for each in ids), "id")}
     for name in names:
         _check_name(name, "names")
-    return {f"{name}{ENDING}": _enrolled_in([str(device).encode()]) for name, device in names.items()}
+    return {f"{name}{ENDING}": _enrolled_in([str(device).encode()], "id") for name, device in names.items()}
 
 
 def _printed(content: bytes) -> dict[str, Any] | None:
     """Return the document that `enroll --json` printed; None if the content is something else."""
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        document = read_json(content)
+    except NotJson:
         return None
     return document if isinstance(document, dict) and isinstance(document.get("devices"), list) else None
 
 
-def _enrolled_in(lines: Iterable[bytes]) -> list[EnrolledDevices]:
-    return [_enrolled(line) for line in lines if line.strip()]
+def _enrolled_in(lines: Iterable[bytes], what: str) -> list[EnrolledDevices]:
+    return [_enrolled(line.strip(), f"{what} {number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _enrolled(line: bytes) -> EnrolledDevices:
-    line = line.strip()
-    if len(line) == 2 * DEVICE_BYTES:
-        return EnrolledDevices(from_hex(line.decode("ascii", "replace"), DEVICE_BYTES, "a device"))
-    ticket = Ticket.decode(line)
+def _enrolled(line: bytes, where: str) -> EnrolledDevices:
+    if not line.startswith(b"{"):
+        try:
+            return EnrolledDevices(_device(line.decode("ascii", "replace")))
+        except SignatureError as error:
+            raise HubbubError(
+                f"{where} is neither a ticket nor the {2 * DEVICE_BYTES} hex digits of a device's id; write anything "
+                "else behind a #"
+            ) from error
+    try:
+        ticket = Ticket.decode(line)
+    except SignatureError as error:
+        raise HubbubError(f"{where}: {error}") from error
     return EnrolledDevices(ticket.device, ticket)
+
+
+def _device(text: str) -> bytes:
+    """Return a device (16 bytes) by its id in hex, of which other programs may have made upper case."""
+    return from_hex(text.lower(), DEVICE_BYTES, "a device")
 
 
 def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
@@ -175,7 +194,7 @@ def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, e
 
     Raises:
         UsageError: if the shuffler is not known, or the old ticket is valid for as long.
-        HubbubError: if `signer` has not signed the old ticket.
+        HubbubError: if `signer` did not make the old ticket, but countersigned it at most.
     """
     before = device.ticket
     if before is None:
@@ -202,7 +221,7 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
         HubbubError: if the tickets cannot be read.
     """
     try:
-        devices = [from_hex(each, DEVICE_BYTES, "a device") for each in ids]
+        devices = [_device(each) for each in ids]
     except SignatureError as error:
         raise UsageError(f"{error}; `hubbub enroll --json` printed the id") from error
     if tickets is not None:

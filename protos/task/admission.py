@@ -98,6 +98,10 @@ OPEN = AdmissionPolicy(Mode.OPEN)
 """Anybody who reaches the shuffler."""
 
 
+REQUIRED_KEYS, OPTIONAL_KEYS = frozenset({"mode"}), frozenset({"second_authority"})
+"""The keys of a draft's table `[admission]`."""
+
+
 def read_admission(content: Any) -> AdmissionPolicy:
     """Read the output of `AdmissionPolicy.content`.
 
@@ -118,7 +122,7 @@ def draft_admission(table: Any) -> AdmissionPolicy:
     """
     if not isinstance(table, dict):
         raise FieldError("file", "admission", "must be a table; begin it with [admission]")
-    check_keys("admission", table, {"mode"}, {"second_authority"})
+    check_keys("admission", table, REQUIRED_KEYS, OPTIONAL_KEYS)
     modes = [mode.value for mode in Mode]
     if table["mode"] not in modes:
         raise FieldError("admission", "mode", f"is {shown(table['mode'])}; it must be {' or '.join(map(repr, modes))}")

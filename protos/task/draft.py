@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.identity.keys import LATEST_TIME
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
+from hubbub.protos.task import admission as admission_policy
 from hubbub.protos.task.admission import ENROLLED, draft_admission
 from hubbub.protos.task.task import (
     MAXIMUM_DUMMIES,
@@ -22,13 +23,22 @@ from hubbub.protos.task.task import (
     is_large,
     largest_delta,
 )
-from hubbub.queries.errors import FieldError, shown
-from hubbub.queries.fields import as_float, check_count, check_keys, check_name, is_finite_number, is_printable
+from hubbub.queries.errors import FieldError, UnknownKey, shown
+from hubbub.queries.fields import (
+    SHARED_KEYS,
+    as_float,
+    check_count,
+    check_keys,
+    check_name,
+    is_finite_number,
+    is_printable,
+)
 from hubbub.queries.longitudinal.over_rounds import OfRounds, Repeated
 from hubbub.queries.query import read_question
 from hubbub.queries.questions.bit import names_made, queries_made
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, listed
+from hubbub.queries.registry import QUESTIONS, keys_of
 
 MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
@@ -51,6 +61,27 @@ _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
 _HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_]+)\s*\]\]?\s*(#.*)?$")
 
 
+REQUIRED: Mapping[str, frozenset[str]] = {
+    "file": frozenset({"task", "privacy", "query"}),
+    "task": frozenset({"name", "start", "length", "minimum_reports"}),
+    "privacy": frozenset({"epsilon", "delta"}),
+    "admission": admission_policy.REQUIRED_KEYS,
+}
+"""The keys that each table of a draft needs; those of a query depend on its kind."""
+
+OPTIONAL: Mapping[str, frozenset[str]] = {
+    "file": frozenset({"admission"}),
+    "task": frozenset({"grace", "rounds", "close", "suite", "maximum_reports"}),
+    "privacy": frozenset({"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta", "noise"}),
+    "admission": admission_policy.OPTIONAL_KEYS,
+}
+"""The keys that each table of a draft may have besides."""
+
+
+WHOLE_KEYS = ("minimum_reports", "maximum_reports", "rounds", "length", "grace", "dummies", "changes", "digits")
+"""Keys of whole numbers, of any table. Such a number may be written as 1e4, which TOML reads as a float."""
+
+
 def read_draft(text: str) -> Draft:
     """Return the draft in a TOML text.
 
@@ -65,17 +96,19 @@ def read_draft(text: str) -> Draft:
         return _draft_from(tables)
     except FieldError as error:
         line = _line_of(text, error.table, error.key)
+        belongs = _belongs(error.table, error.key) if isinstance(error, UnknownKey) else None
+        error = error if belongs is None else FieldError(error.table, error.key, belongs)
         raise TaskError(f"line {line}: {error}" if line else str(error)) from error
 
 
 def _draft_from(tables: dict[str, Any]) -> Draft:
-    check_keys("file", tables, {"task", "privacy", "query"}, {"admission"})
+    check_keys("file", tables, REQUIRED["file"], OPTIONAL["file"])
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
-    required = {"name", "start", "length", "minimum_reports"}
-    check_keys("task", task, required, {"grace", "rounds", "close", "suite", "maximum_reports"})
-    optional = {"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta", "noise"}
-    check_keys("privacy", privacy, {"epsilon", "delta"}, optional)
+    for table in (task, privacy):
+        table.update(_whole(table))
+    for name, table in (("task", task), ("privacy", privacy)):
+        check_keys(name, table, REQUIRED[name], OPTIONAL[name])
     if admission.assumed and "honest_share" not in privacy:
         problem = (
             "is missing: in an open task nobody checks who submits; write the share of the reports that you assume to "
@@ -104,6 +137,20 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     )
     check_draft(draft)
     return draft
+
+
+def _belongs(table: str, key: str) -> str | None:
+    """Return where a key belongs that is in a wrong table; None if no table has such a key."""
+    here = table.partition("[")[0]
+    places = [f"[{name}]" for name in REQUIRED if name != "file" and key in REQUIRED[name] | OPTIONAL[name]]
+    kinds = [name for name, kind in QUESTIONS.items() if any(key in keys for keys in keys_of(kind))]
+    if kinds:
+        places.append(f"a [[query]] of kind {' or '.join(kinds)}")
+    elif key in SHARED_KEYS and here != "query":
+        places.append("a [[query]]")
+    if not places:
+        return None
+    return f"belongs in {' or in '.join(places)}; move it there, or leave it out"
 
 
 def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
@@ -146,7 +193,16 @@ def _duration(key: str, value: Any) -> int:
 def _question(index: int, content: Any) -> Question:
     if not isinstance(content, dict):
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
-    return read_question(f"query[{index}]", content)
+    return read_question(f"query[{index}]", {**content, **_whole(content)})
+
+
+def _whole(table: dict[str, Any]) -> dict[str, int]:
+    """Return a table's floats that are whole numbers, under keys of whole numbers, as such."""
+    given = {key: table[key] for key in WHOLE_KEYS if key in table}
+    # From 2⁵³ on a float may be another number than the one that was written.
+    return {
+        key: int(each) for key, each in given.items() if type(each) is float and each.is_integer() and abs(each) < 2**53
+    }
 
 
 def check_draft(draft: Draft) -> None:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import RandomizerFamily
 
 
-STEADY_MISSING = (
-    "is certified by the people of one level who answer every round; set steady_share in the query, the share of the "
-    "minimum's honest people who do"
-)
-"""The words of an error if a strategy needs the steady share, and the query has none."""
+COUNTS_ON_STEADY = "is certified by the people of one level who answer every round"
+"""The words of an error if a strategy needs the steady share, and nobody stated it."""
+
+STEADY_MISSING = f"{COUNTS_ON_STEADY}; set steady_share in the query, the share of the minimum's honest people who do"
+"""The words of an error if a query is without it."""
 
 
 class Sending(OverRounds):

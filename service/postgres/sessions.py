@@ -14,7 +14,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,7 +70,7 @@ def as_store_error(error: Exception, address: str, *, running: bool = True) -> S
     elif isinstance(error, PoolClosed):
         return StoreClosedError()
     else:
-        what = " ".join(str(error).split()) or type(error).__name__
+        what = _ADVICE.sub("", " ".join(str(error).split())) or type(error).__name__
     return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error, address, running)}")
 
 
@@ -85,15 +85,16 @@ def _remedy(error: Exception, address: str, running: bool) -> str:
     if isinstance(error, (psycopg.OperationalError, PoolTimeout, TooManyRequests)):
         if _ABSENT.search(str(error)):
             return (
-                "run the file database.sql once, as an administrator of the server (`psql --file database.sql`): it "
-                "makes this account and this database. `hubbub init --cluster` wrote it, next to the shuffler's and "
-                "the analyzer's settings"
+                f"make them once, as an administrator of the server: `{_makes(address)}`, or `psql --file "
+                f"database.sql`, {_WRITTEN}"
             )
         if _REFUSED.search(str(error)):
             return (
-                "check the password file, and whether the account exists: database.sql makes it, which `hubbub init "
-                "--cluster` wrote next to the shuffler's and the analyzer's settings"
+                f"check the password file, and whether the account exists: `{_makes(address)}` makes it, or "
+                f"database.sql, {_WRITTEN}"
             )
+        if _ROOT in str(error):
+            return _authority(address)
         if _UNNAMED in str(error):
             return _password_file(address)
         return f"{_SERVER}; a running service then continues by itself" if running else _SERVER
@@ -105,6 +106,31 @@ _ABSENT = re.compile(r'(role|database) ".*" does not exist')
 
 _REFUSED = re.compile("(password|peer|ident) authentication failed for user|is not permitted to log in", re.I)
 """What the server says if it does not know the caller as that account; without the account, it may say this as well."""
+
+_ROOT = "root certificate file"
+"""What libpq says if the file does not exist by which it checks the server's certificate."""
+
+_ADVICE = re.compile(r" Either provide the file.*? to disable server certificate verification\.")
+"""What libpq adds to that. Without the check, anybody on the way would be taken for the server."""
+
+_WRITTEN = "if `hubbub init --cluster` wrote one next to the settings"
+
+
+def _makes(address: str) -> str:
+    """Return the commands that make an address's account and database."""
+    parts = conninfo_to_dict(address)
+    user = parts.get("user", "ACCOUNT")
+    return f"createuser --pwprompt {user}; createdb --owner {user} {parts.get('dbname', 'DATABASE')}"
+
+
+def _authority(address: str) -> str:
+    """Return where the certificate of the authority of the server's belongs."""
+    named = conninfo_to_dict(address).get("sslrootcert")
+    what = "the certificate of the authority that issued the server's"
+    if named:
+        return f"put {what} into {named}, or name its file in `sslrootcert` of `store`"
+    return f"add `sslrootcert=FILE` to `store`: the file with {what}"
+
 
 _UNNAMED = "no password supplied"
 """What libpq says if the server asks for a password and no file has one."""
@@ -170,6 +196,7 @@ class Sessions:
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
+                _check_pooler(probe, self.settled, address)
         except psycopg.Error as error:
             raise as_store_error(error, address, running=False) from error
         self._pool: ConnectionPool[Connection] = ConnectionPool(
@@ -180,12 +207,13 @@ class Sessions:
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
             configure=self.configure,
-            check=ConnectionPool.check_connection,
-            # The pool would pause twice as long after each failure, for minutes. `Outage` looks for the server instead.
+            # The pool would pause twice as long after each failure, for minutes. `Outage` looks for the server instead,
+            # and `_connection` for connections that are dead.
             reconnect_timeout=0,
             name="store",
             open=True,
         )
+        self._emptied = time.monotonic()
         self._outage = Outage(address, self._cause, self._incidents)
 
     def configure(self, connection: Connection) -> None:
@@ -220,7 +248,7 @@ class Sessions:
         """
 
         def once() -> T:
-            with self._pool.connection() as connection:
+            with self._connection() as connection:
                 return work(connection)
 
         return self._told(once)
@@ -275,14 +303,37 @@ class Sessions:
     def _has_connection(self) -> bool:
         """Return whether the pool has a connection that works: a server may refuse new ones and serve these."""
         try:
-            with self._pool.connection(timeout=0.01):
+            with self._connection(0.01):
                 return True
         except psycopg.Error:
             return False
 
     def _changing(self) -> contextlib.AbstractContextManager[Connection]:
         """Give the connection for one transaction that changes data."""
-        return self._pool.connection()
+        return self._connection()
+
+    @contextlib.contextmanager
+    def _connection(self, seconds: float = WAIT_SECONDS) -> Iterator[Connection]:
+        """Give a connection that answers. If one is dead, the others probably are, too: the pool is emptied at once.
+
+        The pool's own check would pause after each dead connection, longer than a call waits.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            taken = time.monotonic()
+            connection = self._pool.getconn(max(end - taken, 0.0))
+            if answers(connection):
+                break
+            connection.close()
+            self._pool.putconn(connection)
+            # Not again what another thread has emptied meanwhile: those connections are new.
+            if self._emptied < taken:
+                self._emptied = time.monotonic()
+                self._pool.drain()
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
 
     def _tried(self, work: Callable[[Connection], T]) -> T:
         for left in reversed(range(TRIES)):
@@ -307,6 +358,15 @@ def configure(connection: Connection, schema: str) -> None:
     # transaction must see the changes of the lock's holder, such as a cut, and not the state when the wait began.
     connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
+
+
+def answers(connection: Connection) -> bool:
+    """Return whether a connection still reaches the server."""
+    try:
+        ConnectionPool.check_connection(connection)
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
@@ -345,6 +405,36 @@ def _check_server(connection: Connection, address: str) -> None:
                 f"the server of {shown(address)} runs with {name} = {row and row[0]}, so an answered commit can be "
                 f"lost; set {name} = {value} in its settings and restart it"
             )
+
+
+def _check_pooler(connection: Connection, settled: str, address: str) -> None:
+    """Check that each connection has a session of the server to itself, as its locks and its settings need.
+
+    A pooler, such as PgBouncer, may stand in between. With `pool_mode = transaction` it gives a session to whoever
+    begins a transaction next.
+
+    Raises:
+        StoreError: if another connection gets the session of this one.
+    """
+    mine = _backend(connection)
+    if connection.info.backend_pid == mine:
+        return
+    with psycopg.connect(settled, autocommit=True) as other:
+        try:
+            other.execute("BEGIN")
+            shared = _backend(other) == mine or _backend(connection) != mine
+        except psycopg.Error:
+            shared = True
+    if shared:
+        raise StoreError(
+            f"{shown(address)} is a pooler that lets connections share sessions of the server, so the store's locks "
+            "do not hold; set pool_mode = session there, or name the server itself"
+        )
+
+
+def _backend(connection: Connection) -> int:
+    ((backend,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return int(backend)
 
 
 def lock(connection: Connection, kind: str, name: str, *, shared: bool = False) -> None:

@@ -16,7 +16,7 @@ import psycopg
 
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
-from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, configure, shown
+from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, answers, configure, shown
 
 _LOCK = "hashtextextended(current_schema() || ' alone', 0)"
 _HOLDER = f"""
@@ -66,7 +66,7 @@ class SingleWriterSessions(Sessions):
     @contextlib.contextmanager
     def _changing(self) -> Iterator[Connection]:
         with self._guard:
-            if self._one is None or not _answers(self._one):
+            if self._one is None or not answers(self._one):
                 self._let_go()
                 self._one = self._locked()
             yield self._one
@@ -91,14 +91,6 @@ class SingleWriterSessions(Sessions):
             connection.close()
             raise
         return connection
-
-
-def _answers(connection: Connection) -> bool:
-    try:
-        connection.execute("SELECT 1")
-    except psycopg.Error:
-        return False
-    return True
 
 
 def _holder(connection: Connection) -> str:

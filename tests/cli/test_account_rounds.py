@@ -131,7 +131,8 @@ def test_dummies_help_and_take_the_known_attack_away() -> None:
 def test_rdp_is_a_bracket() -> None:
     crowd = ("--mechanism", "generic", "--local-epsilon", "0.5", "--reports", "1000000")
     found = account("rdp", *crowd, "--order", "19")
-    assert set(found) == {"rdp_upper", "rdp_lower", "order", "epsilon_local", "seconds"}
+    assert set(found) == {"rdp_upper", "rdp_lower", "order", "epsilon_local", "bound", "source", "seconds"}
+    assert found["bound"] == "pairs"
     assert 0 < found["rdp_lower"] < found["rdp_upper"] < 1.5 * found["rdp_lower"]
     assert account("rdp", *crowd, "--order", "19", "--honest-share", "0.5")["rdp_upper"] > found["rdp_upper"]
     assert account("rdp", *crowd, "--order", "19", "--dummies", "9")["rdp_lower"] is None
@@ -196,7 +197,7 @@ WRONG_ROWS = [
     ({"mechanism": "krr", "local_epsilon": 1, "reports": 9}, "krr needs categories"),
     ({"mechanism": "krr", "categories": 4, "reports": 9}, "exactly one of local_epsilon and gamma"),
     ({"mechanism": "krr", "categories": 1, "local_epsilon": 1, "reports": 9}, "categories is 1"),
-    ({"mechanism": "krr", "categories": 4.0, "local_epsilon": 1, "reports": 9}, "categories is 4.0"),
+    ({"mechanism": "krr", "categories": 4.5, "local_epsilon": 1, "reports": 9}, "categories is 4.5"),
     ({"mechanism": "krr", "categories": 4, "gamma": 1.5, "reports": 9}, "gamma is 1.5"),
     ({"mechanism": "krr", "categories": 4, "gamma": "a third", "reports": 9}, "gamma is 'a third'"),
     ({"mechanism": "generic", "local_epsilon": -1, "reports": 9}, "local_epsilon is -1"),
@@ -207,7 +208,21 @@ WRONG_ROWS = [
     ({"mechanism": "generic", "local_epsilon": 1, "reports": 9, "rounds": 0}, "rounds is 0"),
     ({"mechanism": "generic", "local_epsilon": 1, "reports": 9, "dummies": -1}, "dummies is -1"),
     ({"mechanism": "generic", "local_epsilon": 1, "reports": 9, "round": 1}, "'round' is unknown"),
+    (
+        {"mechanism": "generic", "local_epsilon": 1, "reports": 9, "honest_share": 0.9},
+        "times all rounded down: so many",
+    ),
 ]
+
+
+def test_whole_numbers_of_a_row_may_be_written_as_decimals_that_are_whole(tmp_path: Path) -> None:
+    plain = '[{"mechanism": "generic", "local_epsilon": 0.5, "reports": 20000, "rounds": 2, "dummies": 10}]'
+    short = '[{"mechanism": "generic", "local_epsilon": 0.5, "reports": 2e4, "rounds": 2.0, "dummies": 1e+1}]'
+    found = [account("compose", rounds_file(tmp_path, rows), "--delta", "1e-6") for rows in (plain, short)]
+    assert found[0]["epsilon_upper"] == found[1]["epsilon_upper"]
+    for huge in ("1e999999999", "2.5e0"):
+        ran = hubbub("account", "compose", rounds_file(tmp_path, short.replace("2e4", huge)), "--delta", "1e-6")
+        assert "give a whole number, such as 10000 or 1e4" in ran.err
 
 
 def test_every_wrong_row_is_named(tmp_path: Path) -> None:
@@ -231,7 +246,10 @@ def test_every_wrong_row_is_named(tmp_path: Path) -> None:
         ("[]", "at least one"),
         ("[" * 100_000, "JSON"),
         ('[{"mechanism": "generic", "local_epsilon": NaN, "reports": 9}]', "NaN"),
-        ('[{"mechanism": "generic", "reports": 9, "local_epsilon": 1, "reports": 10}]', "reports occurs twice"),
+        (
+            '[{"mechanism": "generic", "reports": 9, "local_epsilon": 1, "reports": 10}]',
+            "'reports' occurs twice",
+        ),
     ],
 )
 def test_a_file_that_is_no_list_of_rounds_is_refused(tmp_path: Path, text: str, says: str) -> None:

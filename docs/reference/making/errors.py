@@ -15,7 +15,8 @@ from reference.making.source import FOLDERS, ROOT, Names, calls, modules, placeh
 ROOTS = frozenset({"HubbubError", "AccountingError"})
 """What every error class of the product is derived from."""
 
-_MESSAGE_PLACES: Mapping[str, int] = {"FieldError": 2, "Refusal": 1, "_refuse": 1, "_wrong": 1}
+_FIELD_ERRORS = ("FieldError", "UnknownKey")
+_MESSAGE_PLACES: Mapping[str, int] = {**dict.fromkeys(_FIELD_ERRORS, 2), "Refusal": 1, "_refuse": 1, "_wrong": 1}
 """Which argument is the message, if it is not the first."""
 
 SUBJECTS: Mapping[str, str] = {
@@ -165,7 +166,7 @@ def _one(module: str, kind: str, text: str) -> Iterator[Message]:
 def _text(name: str, node: ast.Call, names: Names) -> str:
     place = _MESSAGE_PLACES.get(name, 0)
     given = text_of(node.args[place], names) if len(node.args) > place else ""
-    if name == "FieldError" and given:
+    if name in _FIELD_ERRORS and given:
         table_, key = node.args[0], node.args[1]
         where = text_of(table_, names) or f"{{{placeholder(table_)}}}"
         what = text_of(key, names) or f"{{{placeholder(key)}}}"
@@ -177,5 +178,5 @@ def _own_text(name: str) -> str:
     """Return the message that a class makes by itself; empty if it is given one."""
     for node in ast.walk(_classes()[name]):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "super().__init__" and node.args:
-            return text_of(node.args[0]) if name != "FieldError" else ""
+            return text_of(node.args[0]) if name not in _FIELD_ERRORS else ""
     return ""

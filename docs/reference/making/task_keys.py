@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 from hubbub.planning.draft_keys import KINDS, SHARED, TABLES, DraftKey
-from hubbub.protos.task import admission, draft
+from hubbub.protos.task import draft
 from hubbub.queries import fields
-from hubbub.queries.registry import QUESTIONS
+from hubbub.queries.registry import QUESTIONS, keys_of
 from reference.making.page import Page, Section, code, divided, fenced, section, sentence, table, wrapped
-from reference.making.source import ROOT, calls, tree_of
 
 _EXAMPLE = """
 [task]
@@ -102,48 +99,14 @@ def _check() -> None:
 
 def read_keys(name: str) -> dict[str, bool]:
     """Return the keys that the readers of a draft take in one of its tables, and whether each is required."""
-    for module in (draft, admission):
-        for required, optional, called in _checked(_file(module.__name__)):
-            if called == name:
-                return dict.fromkeys(required, True) | dict.fromkeys(optional, False)
-    raise ValueError(f"nothing reads the table [{name}]")
+    return dict.fromkeys(draft.REQUIRED[name], True) | dict.fromkeys(draft.OPTIONAL[name], False)
 
 
 def kind_keys(name: str) -> dict[str, bool]:
     """Return the keys that a kind of question adds to those of every query, and whether each is required."""
-    # A kind that reads as another one does has the keys of that one.
-    reader = next(kind for kind in QUESTIONS[name].__mro__ if "read" in vars(kind))
-    found = {
-        key: True for required, _, called in _checked(_file(reader.__module__)) if called == "" for key in required
-    }
-    more = {
-        key: False for _, optional, called in _checked(_file(reader.__module__)) if called == "" for key in optional
-    }
-    return found | more
+    required, optional = keys_of(QUESTIONS[name])
+    return dict.fromkeys(required, True) | dict.fromkeys(optional, False)
 
 
 def _shared() -> dict[str, bool]:
     return dict.fromkeys(fields._SHARED, True) | dict.fromkeys(fields._SHARED_OPTIONAL, False)
-
-
-def _file(module: str) -> Path:
-    return ROOT / Path(*module.split(".")[1:]).with_suffix(".py")
-
-
-def _checked(path: Path) -> Iterator[tuple[list[str], list[str], str]]:
-    """Return the required and the optional keys of each check in a module, with the table that it names.
-
-    A question's own check names none.
-    """
-    for node, names in calls(tree_of(path)):
-        method = isinstance(node.func, ast.Attribute) and node.func.attr == "check_keys"
-        if not method and not (isinstance(node.func, ast.Name) and node.func.id == "check_keys"):
-            continue
-        named = "" if method else ast.literal_eval(node.args[0]) if isinstance(node.args[0], ast.Constant) else "…"
-        sets = [names.get(each.id, each.lineno) if isinstance(each, ast.Name) else each for each in node.args]
-        listed = [_members(each) for each in sets[0 if method else 2 :]]
-        yield listed[0], listed[1] if len(listed) > 1 else [], named
-
-
-def _members(node: ast.expr | None) -> list[str]:
-    return [str(ast.literal_eval(each)) for each in node.elts] if isinstance(node, ast.Set) else []

@@ -2,6 +2,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +105,12 @@ def test_an_impossible_delta_is_refused(delta: float) -> None:
 def test_no_parts_are_refused() -> None:
     with pytest.raises(AccountingError, match="parts is empty"):
         compose([], 1e-6)
+
+
+@pytest.mark.parametrize("parts", [Part(Generic(1.0), 100), 3, None])
+def test_one_part_in_place_of_a_list_is_refused_with_how_to_write_it(parts: Any) -> None:
+    with pytest.raises(AccountingError, match=r"^parts is .*; give a list of parts, also of one: \[part\]$"):
+        compose(parts, 1e-6)
 
 
 @pytest.mark.parametrize(

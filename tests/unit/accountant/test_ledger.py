@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -216,3 +217,16 @@ def test_a_budget_that_is_met_exactly_is_not_exceeded(ledger: Ledger) -> None:
     spent = ledger.charge([entry(1)]).spent().epsilon_upper
     assert not replace(ledger, epsilon=spent).would_exceed([entry(1)])
     assert replace(ledger, epsilon=math.nextafter(spent, 0)).would_exceed([entry(1)])
+
+
+@pytest.mark.parametrize("entries", [PART, [PART], entry(1), None])
+def test_what_is_no_list_of_charges_is_refused_with_how_to_write_one(ledger: Ledger, entries: Any) -> None:
+    for asked in (ledger.charge, ledger.would_exceed):
+        with pytest.raises(AccountingError, match=r"^entries is .*; give a list of LedgerEntry\(task, round, query"):
+            asked(entries)
+
+
+def test_a_charge_of_what_is_no_part_is_refused() -> None:
+    part: Any = KRR(16, Fraction(1, 4))
+    with pytest.raises(AccountingError, match=r"part is KRR\(.*; give a Part\(mechanism, reports\)"):
+        entry(1, part=part)

@@ -3,6 +3,7 @@ import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import nextafter
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,12 @@ def test_law_sums_to_one_and_its_largest_ratio_is_the_likelihood_ratio() -> None
 def test_impossible_krr_is_refused(categories: int, gamma: Fraction) -> None:
     with pytest.raises(AccountingError, match="; give "):
         KRR(categories, gamma)
+
+
+def test_a_decimal_gamma_is_refused_with_an_example_that_can_be_written_as_it_is() -> None:
+    gamma: Any = 0.25
+    with pytest.raises(AccountingError, match=r"^gamma is 0\.25; .* such as (Fraction\(1, 4\))$"):
+        KRR(16, gamma)
 
 
 @pytest.mark.parametrize("numerator", [0, -1, 2**32 + 1, True, 1.5])

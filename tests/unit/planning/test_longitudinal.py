@@ -146,7 +146,7 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
     assert told["tree"]["why_not"] is None
     for name in ("vector", "sampled"):
         assert not told[name]["applies"]
-        assert "set steady_share in the query" in told[name]["why_not"]
+        assert "steady_share in a task's query, or --steady-share of a command" in told[name]["why_not"]
 
 
 @pytest.mark.sampled(2)

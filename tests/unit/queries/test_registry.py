@@ -16,7 +16,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Task, task_content
 from hubbub.queries.errors import FieldError
-from hubbub.queries.fields import DEFAULT_RANDOMIZER
+from hubbub.queries.fields import DEFAULT_RANDOMIZER, SHARED_KEYS
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.query import Query, read_question
 from hubbub.queries.questions.distribution import Distribution
@@ -29,7 +29,7 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from hubbub.queries.registry import PLANNED, QUESTIONS, RANDOMIZERS, question_of, randomizer_of
+from hubbub.queries.registry import PLANNED, QUESTIONS, RANDOMIZERS, keys_of, question_of, randomizer_of
 from hubbub.queries.texts.text import Text
 from support.ladder_randomizer import Ladder
 from support.queries import unary_query
@@ -287,3 +287,21 @@ KINDS_GOLDEN = {
 def test_a_kind_s_signed_bytes_are_these(query: Query) -> None:
     assert canonical(query.content()) == KINDS_GOLDEN[query].encode()
     assert Query.read("query[0]", query.content()) == query
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_the_keys_of_a_kind_of_question_are_those_that_its_reader_takes(kind: str) -> None:
+    known = ", ".join(sorted(SHARED_KEYS.union(*keys_of(QUESTIONS[kind]))))
+    with pytest.raises(FieldError, match=rf"query\[0\]\.zzzzzz is not a key hubbub knows; it knows {known}$"):
+        read_question("query[0]", {"name": "a", "kind": kind, "zzzzzz": 1})
+
+
+def test_a_question_whose_reader_checks_no_keys_is_a_fault_of_its_author() -> None:
+    class Careless(Histogram):
+        @classmethod
+        def read(cls, fields: Any) -> Histogram:
+            del fields
+            return Histogram("a", ("b", "c"))
+
+    with pytest.raises(NotImplementedError, match=r"Careless\.read checks no keys"):
+        keys_of(Careless)

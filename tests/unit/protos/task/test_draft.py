@@ -166,7 +166,7 @@ WRONG = [
     ('"10m"', "-1", 6, "task.grace is -1; it must be a whole number from 0 to 31536000"),
     ('"10m"', '"53w"', 6, "a whole number from 0 to 31536000"),
     ("rounds = 30", "rounds = 0", 7, "task.rounds is 0; it must be a whole number from 1 to 1000000"),
-    ("rounds = 30", "rounds = 30.0", 7, "task.rounds is 30.0; it must be a whole number"),
+    ("rounds = 30", "rounds = 30.5", 7, "task.rounds is 30.5; it must be a whole number"),
     ("rounds = 30", "rounds = true", 7, "task.rounds is True; it must be a whole number"),
     ("rounds = 30", "rounds = 1000001", 7, "from 1 to 1000000"),
     ("18000", "1", 8, f"task.minimum_reports is 1; {COUNT}"),
@@ -179,7 +179,12 @@ WRONG = [
     ('"operator"', '"never"', 9, "task.close is 'never'; it must be 'schedule' or 'operator'"),
     ('"operator"', "true", 9, "task.close is True; it must be 'schedule' or 'operator'"),
     ('"operator"', '["operator"]', 9, "it must be 'schedule' or 'operator'"),
-    ("close =", "closes =", 9, "task.closes is not a key hubbub knows; it knows close, grace, length, maximum_reports"),
+    (
+        "close =",
+        "closes =",
+        9,
+        "closes is not a key hubbub knows; did you mean close? it knows close, grace",
+    ),
     ("epsilon = 1", "epsilon = 0", 12, "privacy.epsilon is 0.0; it must be above 0 and at most 100"),
     ("epsilon = 1", "epsilon = -1", 12, "must be above 0"),
     ("epsilon = 1", "epsilon = 101", 12, "at most 100"),
@@ -210,7 +215,12 @@ WRONG = [
     ("epsilon_local = 8", "epsilon_local = 0", 14, LOCAL),
     ("honest_share = 0.9", "honest_share = 0", 15, "privacy.honest_share is 0.0; it must be above 0 and at most 1"),
     ("honest_share = 0.9", "honest_share = 1.01", 15, "at most 1"),
-    ("honest_share = 0.9", "honesty = 0.9", 15, "privacy.honesty is not a key hubbub knows; it knows delta, dummies,"),
+    (
+        "honest_share = 0.9",
+        "honesty = 0.9",
+        15,
+        "honesty is not a key hubbub knows; did you mean honest_share? it",
+    ),
     ("honest_share = 0.9", "epsilon_total = 0", 15, "privacy.epsilon_total is 0.0; it must be above 0 and at most 1e6"),
     ("honest_share = 0.9", "epsilon_total = -3", 15, "leave it out for no cap"),
     ("honest_share = 0.9", "epsilon_total = 1e7", 15, "at most 1e6"),
@@ -220,7 +230,7 @@ WRONG = [
     ("honest_share = 0.9", 'epsilon_total = "none"', 15, "privacy.epsilon_total is 'none'; it must be a number"),
     ("honest_share = 0.9", "dummies = -1", 15, "privacy.dummies is -1; it must be a whole number from 0 to 1000000"),
     ("honest_share = 0.9", "dummies = 10000001", 15, "a whole number from 0 to 10000000"),
-    ("honest_share = 0.9", "dummies = 10.0", 15, "privacy.dummies is 10.0; it must be a whole number"),
+    ("honest_share = 0.9", "dummies = 10.5", 15, "privacy.dummies is 10.5; it must be a whole number"),
     ("honest_share = 0.9", "dummies = true", 15, "privacy.dummies is True; it must be a whole number"),
     ('"histogram"', '"median"', 19, "query[0].kind is 'median'; it must be 'histogram' or 'sum'"),
     ('"histogram"', "1", 19, "query[0].kind is 1; it must be 'histogram' or 'sum'"),
@@ -240,7 +250,12 @@ WRONG = [
     ('["9E", "AA", "B6"]', '"9E"', 20, "query[0].categories is '9E'; it must be a list of names"),
     ('["9E", "AA", "B6"]', "{a = 1}", 20, "it must be a list of names"),
     ('categories = ["9E", "AA", "B6"]\n', "", 17, "query[0].categories is missing; add it"),
-    ('categories = ["9E', 'unit = "m"\ncategories = ["9E', 20, "query[0].unit is not a key hubbub knows"),
+    (
+        'categories = ["9E',
+        'unit = "m"\ncategories = ["9E',
+        20,
+        "query[0].unit belongs in a [[query]] of kind sum or dist",
+    ),
     ('"departure_delay"', '"carrier"', 23, "query[1].name is 'carrier' again; give each query its own name"),
     ("lower = -30", "lower = 180", 25, "lower is 180, which is not below upper = 180; swap or widen them"),
     ("lower = -30", "lower = 1e9", 25, "query[1].lower is 1e+09, which is not below upper = 180"),
@@ -259,10 +274,27 @@ WRONG = [
     ("weight = 2", "weight = -1", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = nan", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = true", 29, "query[1].weight is True; it must be a number"),
-    ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; it knows digits, error, kind"),
-    ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; it knows admission, privacy, query, task"),
-    ("# What is asked.", "epsilon = 2", 1, "epsilon is not a key hubbub knows; it knows admission, privacy, query"),
+    ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; did you mean weight? it knows digits"),
+    ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; did you mean privacy? it knows admission, p"),
+    ('close = "op', 'epsilon_total = 6\nclose = "op', 9, "task.epsilon_total belongs in [privacy]; move it there"),
+    ('close = "op', 'second_authority = "0"\nclose = "op', 9, "task.second_authority belongs in [admission]; move"),
+    ("honest_share = 0.9", "rounds = 2", 15, "privacy.rounds belongs in [task]; move it there"),
+    ("honest_share = 0.9", 'name = "a"', 15, "privacy.name belongs in [task] or in a [[query]]; move it there"),
+    ("honest_share = 0.9", "weight = 1", 15, "privacy.weight belongs in a [[query]]; move it there"),
+    ("weight = 2", "honest_share = 1.0", 29, "query[1].honest_share belongs in [privacy]; move it there"),
+    ('categories = ["9E', 'digits = 8\ncategories = ["9E', 20, "query[0].digits belongs in a [[query]] of kind sum; m"),
+    ("weight = 2", "changes = 4", 29, "query[1].changes belongs in a [[query]] of kind longitudinal; move it"),
+    ("# What is asked.", "epsilon = 2", 1, "epsilon belongs in [privacy]; move it there, or leave it out"),
 ]
+
+
+def test_whole_numbers_may_be_written_as_floats_that_are_whole() -> None:
+    written = edited(("18000", "1.8e4"), ("rounds = 30", "rounds = 3e1\nmaximum_reports = 2e6"), ('"1d"', "86_400.0"))
+    plain = edited(("18000", "18_000"), ("rounds = 30", "rounds = 30\nmaximum_reports = 2_000_000"), ('"1d"', "86_400"))
+    assert repr(read_draft(written)) == repr(read_draft(plain))
+    changes = '\n[[query]]\nname = "on"\nkind = "longitudinal"\nchanges = '
+    assert repr(read_draft(GOOD + changes + "4e0")) == repr(read_draft(GOOD + changes + "4"))
+    assert "must be a whole number" in refusal(edited(("18000", "9007199254740993.0")))
 
 
 @pytest.mark.parametrize(("old", "new", "line", "says"), WRONG, ids=lambda value: f"{value!s:.24}")
