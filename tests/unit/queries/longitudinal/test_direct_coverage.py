@@ -24,7 +24,7 @@ def test_the_count_of_a_round_is_covered(expected: float, dummies: int) -> None:
     valid, intervals = PEOPLE + dummies, []
     for seen in range(valid + 1):
         batch = Batch(Tally(np.array([valid - seen, seen]), valid), dummies)
-        estimate = dict((row.statistic, row.estimate) for row in sending.rows(2, {2: batch}))["count"]
+        estimate = {row.statistic: row.estimate for row in sending.rows(2, {2: batch})}["count"]
         assert estimate is not None
         intervals.append((estimate.lower, estimate.upper))
     lower, upper = np.array(intervals).T
