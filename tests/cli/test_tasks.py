@@ -563,7 +563,7 @@ def test_a_demo_with_a_range_upside_down_is_refused_at_once(tmp_path: Path) -> N
     (tmp_path / "data.csv").write_text("minutes\n" + "1.5\n" * 50)
     ran = hubbub_here("demo", "--data", tmp_path / "data.csv", "--sum", "minutes:9:1")
     assert ran.status == 2
-    assert "is 9, which is not below upper = 1" in ran.err
+    assert "LOWER 9 must be below UPPER 1" in ran.err
 
 
 SAVING = {

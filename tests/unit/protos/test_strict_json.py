@@ -17,7 +17,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.cli.mechanisms import exact_json
 from hubbub.client.errors import StateError
 from hubbub.client.state.longitudinal import read_memories
-from hubbub.deploy.pki.tickets import _printed_ids
+from hubbub.deploy.pki.tickets import _printed
 from hubbub.planning.capacity import read_costs
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import is_json, parse_canonical
@@ -149,7 +149,7 @@ READERS: dict[str, tuple[Callable[[Path, bytes], Any], type[HubbubError], str]] 
     "a bench.json": (lambda folder, content: read_costs(write(folder, content)), UsageError, '{"rows": [], %s}'),
     "a law": (lambda folder, content: exact_json.parse(write(folder, content), "a law"), AccountingError, "{%s}"),
     "a device's memory": (lambda _, content: read_memories(content.decode()), StateError, '{"active": {%s}}'),
-    "ids of devices": (lambda _, content: _printed_ids(content), HubbubError, '{"devices": [], %s}'),
+    "ids of devices": (lambda _, content: _printed(content), HubbubError, '{"devices": [], %s}'),
 }  # fmt: skip
 """What reads a document, what it raises, and a document with a place for more members."""
 
