@@ -303,10 +303,11 @@ def _too_small(draft: Draft, question: Question, error_alone: ErrorAlone) -> str
     least = _least_workable(draft, question, error_alone)
     remedy = "choose a larger minimum_reports"
     if least is not None:
+        others = ", and other queries take a share" if len(draft.questions) > 1 else ""
+        times = round_up_significant(least / draft.privacy.epsilon, 2)
         remedy = (
-            f"by itself it needs epsilon = {round_up_significant(least, 2):g} or more, and other queries take a share: "
-            f"choose so much, or about {round_up_significant(least / draft.privacy.epsilon, 2):,g} times the "
-            "minimum_reports"
+            f"by itself it needs epsilon = {round_up_significant(least, 2):g} or more{others}: choose so much, or "
+            f"about {times:,g} times the minimum_reports"
         )
     return (
         f"{question.name}: no useful error can be had at epsilon = {draft.privacy.epsilon:g} with minimum_reports = "
