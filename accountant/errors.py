@@ -1,5 +1,7 @@
 """The errors of the accountant; each message has the value, its limit and a remedy."""
 
+import json
+from collections.abc import Iterable
 from fractions import Fraction
 
 
@@ -19,6 +21,9 @@ class TakesNoNoise(AccountingError):
     """The randomizer takes no noise of the shuffler, whatever the numbers are."""
 
 
+_MOST_LISTED = 30
+
+
 class CertificateError(AccountingError):
     """A number or a count in a certificate is false."""
 
@@ -35,9 +40,18 @@ def needs_extra(what: str, missing: str, *extras: str) -> str:
     )
 
 
+def listed(words: Iterable[object]) -> str:
+    """Return names or numbers as error messages list them: with commas, the first 30 of many."""
+    every = [str(word) for word in words]
+    more = [f"and {len(every) - _MOST_LISTED} more"] if len(every) > _MOST_LISTED else []
+    return ", ".join([*every[:_MOST_LISTED], *more]) or "none"
+
+
 def shown(value: object) -> str:
-    """Return `value` as error messages show it: at most 60 characters; a fraction as p/q."""
+    """Return `value` as error messages show it: at most 60 characters; a fraction as p/q, a list as in JSON."""
     try:
+        if isinstance(value, list | tuple | dict):
+            return f"{json.dumps(value, ensure_ascii=False, default=str):.60}"
         return f"{value!s:.60}" if isinstance(value, Fraction) else f"{value!r:.60}"
     except (ValueError, RecursionError):
         return "a value too long to show"

@@ -15,10 +15,10 @@ import typer
 from typer.core import TyperGroup
 
 from hubbub.cli.hints import expecting, with_nearest
+from hubbub.cli.number_options import options_of, with_forms, written_out
 from hubbub.cli.output import EXIT_FAILURE, failures, print_json
 from hubbub.cli.registry import FAILURE_STATUS, NEEDS, missing
 from hubbub.cli.signals import raises
-from hubbub.cli.whole_numbers import options_of, written_out
 from hubbub.protos.errors import HubbubError, UsageError
 
 USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
@@ -42,7 +42,7 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
         written = written_out(words, _options(int, names), _options(float, names))
         return commands(args=written, prog_name="hubbub", standalone_mode=False) or 0
     except USAGE_ERROR as error:
-        error.message = with_nearest(error.message)
+        error.message = with_nearest(with_forms(error.message))
         if "--json" in words:
             print_json({"error": error.format_message()})
         error.show()
@@ -65,6 +65,8 @@ WHOLE = 1000
 
 def hubbub(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
     """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
+
+    Every option takes a number as people write it: 1000, 1_000 or 1e3; if it need not be whole, also .25, 1/4 or 25%.
 
     Example: hubbub demo
     """

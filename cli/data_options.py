@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 Decimal = Annotated[
     str | None,
-    typer.Option("--decimal", metavar="MARK", help="With --data: the mark before decimals, . or ,. [default: .]"),
+    typer.Option("--decimal", metavar="MARK", help="The file's mark before decimals, . or ,. [default: .]"),
 ]
 Thousands = Annotated[
     str | None,
     typer.Option(
-        "--thousands", metavar="MARK", help="With --data: the mark between thousands: , . ' or a space. [default: none]"
+        "--thousands", metavar="MARK", help="The file's mark between thousands: , . ' or a space. [default: none]"
     ),
 ]
 Missing = Annotated[
@@ -27,7 +28,7 @@ Missing = Annotated[
     typer.Option(
         "--missing",
         metavar="WORD,WORD",
-        help="With --data: words that mean no answer, such as NA,?,-; an empty field always does. [default: none]",
+        help="Words of the file that mean no answer, such as NA,?,-; an empty field always does. [default: none]",
     ),
 ]
 
@@ -51,9 +52,9 @@ def notation(decimal: str | None, thousands: str | None, missing: str | None, gi
     return Notation.stated(decimal, thousands, missing)
 
 
-def print_notes(dataset: Dataset) -> None:
-    """Print what to know about a file's columns."""
+def print_notes(dataset: Dataset, before: Sequence[str] = ()) -> None:
+    """Print what to know about a file's columns, each sentence once: those of its draft come before."""
     from hubbub.planning.simulate.dataset import notes_of
 
-    for sentence in notes_of(dataset):
-        progress_console().print(sentence, soft_wrap=True)
+    for sentence in dict.fromkeys([*before, *notes_of(dataset)]):
+        progress_console().print(sentence, markup=False, soft_wrap=True)

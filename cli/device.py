@@ -49,6 +49,7 @@ def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> Privacy
     Raises:
         UsageError: if a text has another form, or names no limit.
     """
+    from hubbub.accountant.written_numbers import real
     from hubbub.client import PrivacyLimits
     from hubbub.deploy.errors import as_usage_error
     from hubbub.protos.errors import UsageError
@@ -58,7 +59,7 @@ def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> Privacy
         name, _, value = word.partition("=")
         name = name.replace("-", "_")
         try:
-            given[name] = {known: float(value) for known in given}[name]
+            given[name] = {known: real(value) for known in given}[name]
         except (KeyError, ValueError) as error:
             known = ", ".join(given)
             raise UsageError(f"--limit {word!r} is not NAME=EPSILON; the names are {known}") from error

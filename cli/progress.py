@@ -1,9 +1,21 @@
-"""Shows progress bars on stderr; their texts may contain names that others wrote."""
+"""Shows on a terminal that work goes on, on stderr; its texts may contain names that others wrote."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from hubbub.cli.output import progress_console
@@ -13,11 +25,34 @@ from hubbub.protos.escaping import readable
 def progress_bars(*columns: ProgressColumn, console: Console | None = None, disable: bool = False) -> Progress:
     """Return progress bars with these columns after their texts: a bar, a percentage and the time left, by default.
 
+    Nothing is shown if `disable`, or if stderr is no terminal: a log has no use for the last state of a bar.
+
     Texts are shown as they are. Rich takes the texts of its own bars for markup, even on a console without markup, and
     a question named [/b] would end in a traceback.
     """
     shown = columns or (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    return Progress(_Described(), *shown, console=console or progress_console(), disable=disable)
+    where = console or progress_console()
+    return Progress(_Described(), *shown, console=where, disable=disable or not where.is_terminal)
+
+
+@contextlib.contextmanager
+def working(text: str, as_json: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show that work whose length nobody knows goes on, and for how long; yield what changes the text.
+
+    Nothing is shown with --json, or if stderr is no terminal. What was shown is erased in the end.
+    """
+    console = progress_console()
+    bars = Progress(
+        SpinnerColumn(),
+        _Described(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=as_json or not console.is_terminal,
+    )
+    with bars:
+        task = bars.add_task(text, total=None)
+        yield lambda now: bars.update(task, description=now, refresh=True)
 
 
 class _Described(ProgressColumn):

@@ -28,6 +28,7 @@ from hubbub.client.device import Device, DeviceReceipt
 from hubbub.client.errors import (
     AnswerError,
     AuthorityError,
+    Expired,
     KeySetChanged,
     NoRound,
     OptedOut,
@@ -70,6 +71,7 @@ __all__ = [
     "Distrusted",
     "Ending",
     "Epsilon",
+    "Expired",
     "Fleet",
     "Gateway",
     "HubbubError",

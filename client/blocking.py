@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
+from hubbub.client.session.host_process import checked_host
 from hubbub.protos.errors import UsageError
 
 P = ParamSpec("P")
@@ -20,11 +22,15 @@ _OWN_LOOP: ContextVar[bool] = ContextVar("_ALONE", default=False)
 def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Turn a blocking function or method into an awaitable one: it runs in a thread, so that the event loop goes on.
 
-    If nothing else uses the loop, it runs without a thread.
+    If nothing else uses the loop, it runs without a thread. If threads of this process would wait for ever, it raises a
+    UsageError instead.
     """
 
     @functools.wraps(work)
     async def awaited(*args: P.args, **options: P.kwargs) -> T:
+        # The process may have been patched since the client was made. Looked up here, as each submission comes by.
+        if "gevent.monkey" in sys.modules or "eventlet.patcher" in sys.modules or "uwsgi" in sys.modules:
+            checked_host()
         # At the end of a program no thread can be started, but recorded answers must still be stored.
         if _OWN_LOOP.get():
             return work(*args, **options)
@@ -37,8 +43,9 @@ def run_sync(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
     """Do work in a new event loop; `name` is the function that the program called, without `_blocking`.
 
     Raises:
-        UsageError: if an event loop runs already; nothing was done.
+        UsageError: if an event loop runs already, or threads of this process would wait for ever; nothing was done.
     """
+    checked_host()
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -13,6 +13,7 @@ from hubbub.client.enrollment.credentials import ticket_of
 from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
+from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.sealed_submission import Outcome, SealedSubmission
 from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
@@ -36,6 +37,12 @@ class Device:
     call for the round sends the stored reports, or returns the first receipt. If the program is killed, or the shuffler
     cannot be reached, the next call or `resend` continues with the same reports.
 
+    Several threads may use one device at a time, each with its own event loop: a connection belongs to its loop. A
+    process that gevent or eventlet has patched, or that uWSGI runs without threads, cannot run a device. That is
+    checked when the device is made, and again at each call.
+
+    A file is given as a Path, and a content as bytes. A text is neither, so it is refused.
+
     Args:
         task: the bytes of the signed task file.
         operator_key: the operator's public key, obtained out of band (PEM, or 32 bytes). It must have signed the task.
@@ -58,7 +65,8 @@ class Device:
         clock: returns seconds since 1970, UTC.
 
     Raises:
-        UsageError: if an argument has the wrong type, `shuffler` is not host:port, or `name` cannot be stored.
+        UsageError: if an argument has the wrong type, `shuffler` is not host:port, `name` cannot be stored, or the
+            process cannot run a device.
         AuthorityError: if the authority cannot be read.
         SignatureError: if a key is malformed, or the two keys did not both sign the task.
         TaskError: if the task is not valid.
@@ -72,7 +80,7 @@ class Device:
         shuffler_key: bytes,
         state: Path,
         shuffler: str,
-        authority: Path | bytes | str,
+        authority: Path | bytes,
         ticket: Path | bytes | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
@@ -116,15 +124,17 @@ class Device:
         return f"Device(task={task.name!r}, id={task.id.hex()[:16]}, shuffler={self._session.address!r})"
 
     async def __aenter__(self) -> Self:
+        await self._session.link.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._session.link.__aexit__(kind, error, trace)
+        self._session.state.close()
 
     async def close(self) -> None:
-        """Close the connection and the state file; the next use opens them again."""
+        """Close this event loop's connection, and the state file; the next use opens them again."""
         await self._session.close()
 
     # Answering
@@ -152,6 +162,7 @@ class Device:
         that of `retrying`, or 60. If the time runs out, the reports stay stored, and `resend` sends them.
 
         Raises:
+            UsageError: if an argument has the wrong type, or the process cannot run a device (`Device` says when).
             AnswerError: if an answer does not fit its query; nothing was stored or sent.
             NoRound: if no round takes answers now, or `round` is over, or begins later and `spread` is false; nothing
                 was stored or sent.
@@ -199,8 +210,9 @@ class Device:
         answered before; the first answers count.
 
         Raises:
-            AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
+            AnswerError, NoRound, OptedOut, OverLimit, StateError, UsageError: as `submit` does; nothing was stored.
         """
+        checked_host()
         return self._work.keep(answers, round, checked_choice(spread, "spread")).used
 
     async def resend(

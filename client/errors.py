@@ -22,6 +22,10 @@ class KeySetChanged(HubbubError):
     """
 
 
+class Expired(HubbubError):
+    """Answers waited on the device until their round was over, so that they were erased; a recorder reports it."""
+
+
 class OptedOut(HubbubError):
     """The device has opted out: no answers are stored or sent for it until it opts in again."""
 

@@ -21,7 +21,6 @@ from hubbub.client.privacy.report import Budget
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.rounds import VerifiedRoundKeys, check_taken
 from hubbub.client.session.session import OVER, Session, checked_name
-from hubbub.client.state.enrollment import Tickets
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, explained, submit_batch
@@ -127,9 +126,9 @@ class Fleet:
     answers from it. A `Gateway` carries submissions of devices that need not trust it.
 
     It takes the arguments of `Device` except `name`, `certificate` and `key`. Instead of `ticket` it takes `tickets`: a
-    mapping by the device's name, or a function that returns a device's ticket. It treats each device as `Device` does:
-    it randomizes and seals the answers once a round, and limits count for each device separately. It does not send
-    acknowledged submissions again; it sends the others again with the same bytes.
+    mapping by the device's name, or a function of it, each with what `Device` takes as its ticket. It treats each
+    device as `Device` does: it randomizes and seals the answers once a round, and limits count for each device
+    separately. It does not send acknowledged submissions again; it sends the others again with the same bytes.
 
     Raises:
         UsageError, AuthorityError, SignatureError, TaskError: as `Device` does; UsageError too if the task admits
@@ -144,8 +143,8 @@ class Fleet:
         shuffler_key: bytes,
         state: Path,
         shuffler: str,
-        authority: Path | bytes | str,
-        tickets: Mapping[str, bytes] | Tickets | None = None,
+        authority: Path | bytes,
+        tickets: Mapping[str, Path | bytes] | Callable[[str], Path | bytes | None] | None = None,
         proxy: str | None = None,
         retrying: Retrying | None = None,
         limits: PrivacyLimits | None = None,
@@ -174,15 +173,17 @@ class Fleet:
         return self._session.task
 
     async def __aenter__(self) -> Self:
+        await self._session.link.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._session.link.__aexit__(kind, error, trace)
+        self._session.state.close()
 
     async def close(self) -> None:
-        """Close the connection and the state file; the next use opens them again."""
+        """Close this event loop's connection, and the state file; the next use opens them again."""
         await self._session.close()
 
     def add_certificate(self, certificate: bytes) -> CertifiedLoss:

@@ -50,7 +50,8 @@ class Gateway:
 
     Args:
         shuffler: host:port, or https://host:port. Give several with commas between them if any of them will do.
-        authority: the authority of the shuffler's TLS certificate, as a PEM file or its bytes. It is read at once.
+        authority: the authority of the shuffler's TLS certificate, as a PEM file (a Path) or its bytes. It is read at
+            once.
         proxy: http://host:port of a proxy, as `Device` takes it.
         retrying: how long to try each call, with which clock, pauses and jitter.
 
@@ -63,7 +64,7 @@ class Gateway:
         self,
         *,
         shuffler: str,
-        authority: Path | bytes | str,
+        authority: Path | bytes,
         proxy: str | None = None,
         retrying: Retrying | None = None,
     ) -> None:
@@ -76,15 +77,16 @@ class Gateway:
         self._link = self._new_link()
 
     async def __aenter__(self) -> Self:
+        await self._link.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._link.__aexit__(kind, error, trace)
 
     async def close(self) -> None:
-        """Close the connection; the next use opens it again."""
+        """Close this event loop's connection; the next use opens it again."""
         await self._link.close()
 
     async def carry(
@@ -97,9 +99,10 @@ class Gateway:
         one spoils none of the others.
 
         Raises:
-            UsageError: if an element is not a sealed submission, there are too many of them, or `per_call` or `calls`
-                is below 1; nothing was sent.
+            UsageError: if an element is not a sealed submission, there are too many of them, `per_call` or `calls` is
+                below 1, or the process cannot run a client; nothing was sent.
         """
+        checked_host()
         checked_many(sealed_submissions, "sealed_submissions", "a list of what Device.prepare() returns")
         given = [
             checked_type(each, SealedSubmission, "a sealed submission", "what Device.prepare() returns")

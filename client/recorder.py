@@ -3,7 +3,7 @@
 `record` copies answers into a bounded queue. The thread randomizes and stores them (`Device.keep`), which takes
 milliseconds. At a time drawn from the rest of the round it sends the stored reports (`Device.resend`), and retries
 until they are acknowledged or their round is over. If a process is killed, answers that were not stored yet are lost;
-the next run sends the stored ones.
+the next run sends the stored ones. In a process that cannot run the thread, answers are counted and reported, not kept.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from typing import Self
 
 from hubbub.client.blocking import run_sync
 from hubbub.client.device import Device
-from hubbub.client.errors import NoRound, OptedOut, OverLimit
+from hubbub.client.errors import Expired, NoRound, OptedOut, OverLimit
 from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
+from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
 from hubbub.client.state.fork_safety import restarted_in_children
+from hubbub.client.state.store import DONE, ERASED_HERE, waiting_until
 from hubbub.client.validation import checked_choice, checked_count, checked_function, checked_seconds, checked_type
-from hubbub.protos.errors import Unreachable
+from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
 from hubbub.queries.errors import AnswerError
@@ -51,6 +53,9 @@ EXIT_SECONDS = 2.0
 STOP_SECONDS = 1.0
 """Seconds to wait for the thread to stop, after its current sending is abandoned."""
 
+FILE_SECONDS = 1.0
+"""Seconds that the end of the program waits, in addition, for a state file that others use."""
+
 REPEAT_SECONDS = 3600.0
 """Seconds in which one cause is logged once; a line after that says how often it came meanwhile."""
 
@@ -70,19 +75,25 @@ class Recorder:
     In a forked process the recorder starts again with an empty queue: answers queued before the fork belong to the
     parent. Processes of `multiprocessing` end without exit handlers, so call `close` in them.
 
+    Make it after it is decided whether gevent or eventlet patch the process. If they do so later, as in a server's
+    worker after its fork, each call is counted as `failed`, and one error says why: a thread would stop the process.
+
     Args:
         device: the device that answers. Other threads may use it at the same time.
         capacity: how many calls may wait to be stored; further calls are dropped and counted.
-        exit_seconds: how long the end of the program may be delayed.
+        exit_seconds: how long the end of the program may be delayed to send. It takes up to 2 s more if another program
+            has locked the state file, or a call is still in work; answers that could not be stored then count as
+            `failed`.
         spread: send each round's answers at a time drawn once, uniformly from the rest of the round. Then nobody who
             sees them arrive learns when they were given. False sends as soon as possible. A program that runs once in
             a round, and not again, must set it to False.
-        on_error: called in the recorder's thread with each error; errors reach the application in no other way. By
-            default they are logged, each cause once an hour, with a count of the others. A refusal that repeats is
-            reported once. No error contains an answer. Exceptions that `on_error` raises are ignored.
+        on_error: called in the recorder's thread with each error (in the thread of the call if no thread can run);
+            errors reach the application in no other way. By default they are logged, each cause once an hour, with a
+            count of the others. A refusal that repeats is reported once. `Expired` reports answers that were lost
+            because their round was over. No error contains an answer. Exceptions that `on_error` raises are ignored.
 
     Raises:
-        UsageError: if an argument has the wrong type, or is out of range.
+        UsageError: if an argument has the wrong type, or is out of range, or the process cannot run a device.
     """
 
     def __init__(
@@ -94,6 +105,7 @@ class Recorder:
         spread: bool = True,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
+        checked_host()
         self._device = checked_type(device, Device, "device", "a Device(…)")
         self._capacity = checked_count(capacity, "capacity")
         self._exit_seconds = checked_seconds(exit_seconds, "exit_seconds")
@@ -101,6 +113,7 @@ class Recorder:
         self._log = ErrorLog()
         self._on_error = self._log.tell if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
+        self._over: set[int] = set()
         self._told: set[int] = set()
         self._refused: set[str] = set()
         self._closed = self._ended = False
@@ -123,6 +136,7 @@ class Recorder:
         self._asked = 0
         self._tried = 0
         self._waits = False
+        self._hindered = False
 
     # What an application calls
 
@@ -132,19 +146,25 @@ class Recorder:
         It returns at once, before anything is checked, stored or sent, and raises nothing. True promises no more than
         the queue: the thread stores the answers some milliseconds later, and sends them at their send time. False
         means that they are not used: no round takes answers now, this recorder has stored answers to this round, the
-        queue is full, the recorder is closed, or `answers` is no mapping. Answers that do not fit the task are found
-        by the thread, after True. `counts` says what became of all calls, and `flush` waits until they are stored.
+        queue is full, the recorder is closed, the process cannot run a thread, or `answers` is no mapping. Answers that
+        do not fit the task are found by the thread, after True. `counts` says what became of all calls, and `flush`
+        waits until they are stored.
 
-        One answer a round is used: the first that fits the task. Later ones are counted as `repeated`.
+        One answer a round is used: the first that fits the task. Later ones are counted as `repeated`. If the shuffler
+        refuses the first for good, the round takes no more, and later ones are counted as `no_round`.
         """
+        if self._closed:
+            return self._count("dropped")
         try:
             taken, number = dict(answers), self._device.task.schedule.round_at(self._device._session.clock())
         except Exception:  # a malformed argument must not stop the application
             return self._count("bad_answer")
-        if number is None:
+        if number is None or number in self._over:
             return self._count("no_round")
         if number in self._answered:
             return self._count("repeated")
+        if not self._is_hosted():
+            return self._count("failed")
         with self._changed:
             if self._closed or len(self._queue) >= self._capacity:
                 return self._count("dropped")
@@ -162,9 +182,10 @@ class Recorder:
     def flush(self, timeout: float = 10.0) -> bool:
         """Store the queued answers and send those that are due; return whether nothing is left to send.
 
-        Answers with a later send time are not sent. It returns after one try, or after `timeout` seconds. It blocks: in
-        an event loop, call it with `asyncio.to_thread`. A closed recorder sends nothing: it returns whether nothing on
-        disk is left to send.
+        Answers with a later send time are not sent. It returns after one try, or after `timeout` seconds. A try takes
+        at most 20 s, and ends earlier if the pause before the next call would pass them. It blocks: in an event loop,
+        call it with `asyncio.to_thread`. A closed recorder sends nothing: it returns whether nothing on disk is left to
+        send.
 
         Raises:
             UsageError: if `timeout` is not a number of seconds, 0 or more.
@@ -183,7 +204,8 @@ class Recorder:
     def close(self, timeout: float | None = None) -> bool:
         """Stop taking answers, then do as `flush` does, for `exit_seconds` by default, and end the thread.
 
-        It returns whether nothing is left to send. Unsent answers are stored, for the next run.
+        It returns whether nothing is left to send. Unsent answers are stored, for the next run. It blocks, as `flush`
+        does: for up to 2 s beyond `timeout` if another program has locked the state file, or a call is still in work.
 
         Raises:
             UsageError: if `timeout` is neither None nor a number of seconds, 0 or more; nothing was closed.
@@ -193,17 +215,20 @@ class Recorder:
             self._closed = True
             idle = self._is_idle() and not self._waits
         atexit.unregister(self.close)
+        until = time.monotonic() + timeout + FILE_SECONDS
         done = idle or self.flush(timeout)
-        # Stored here, without the thread: at the end of a program it may be gone, and none can be started.
-        self._store()
-        self._ended = True
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.stop()
-        self._log.end()
-        # If no try was completed, only the file shows whether something is left to send.
-        done = done or self._is_disk_clear()
-        self._device._state.close()
+        # The thread, or another program, may have the file locked for longer than the program's end may take.
+        with waiting_until(until):
+            # Stored here, without the thread: at the end of a program it may be gone, and none can be started.
+            self._store()
+            self._ended = True
+            worker, self._worker = self._worker, None
+            if worker is not None:
+                worker.stop()
+            self._log.end()
+            # If no try was completed, only the file shows whether something is left to send.
+            done = done or self._is_disk_clear()
+            self._device._state.close()
         return done
 
     def _is_disk_clear(self) -> bool:
@@ -259,7 +284,8 @@ class Recorder:
     def _stored(self, answers: dict[str, Value], number: int) -> tuple[str, Exception | None]:
         """Store one call's answers; return the name of the count, and the error to report."""
         try:
-            kept = self._device.keep(answers, number, spread=self._spread)
+            checked_host()
+            stored = self._device._work.keep(answers, number, self._spread)
         except OptedOut:
             return "opted_out", None
         except NoRound:
@@ -272,8 +298,11 @@ class Recorder:
             return "bad_answer", error
         except Exception as error:  # no answer and no state of the file may end the thread
             return "failed", error
+        if not stored.used and stored.entry.outcome not in (None, DONE, ERASED_HERE):
+            self._over.add(number)
+            return "no_round", None
         self._answered.add(number)
-        return "kept" if kept else "repeated", None
+        return "kept" if stored.used else "repeated", None
 
     @property
     def _is_asked(self) -> bool:
@@ -289,6 +318,7 @@ class Recorder:
         try:
             # Before sending: a send time that passes meanwhile is then not missed, and causes one more try.
             until = self._device._work.until_next()
+            self._note_expired()
             left = await self._send()
         except Exception as error:  # the thread goes on, and tries the stored answers again
             self._tell(error)
@@ -299,6 +329,22 @@ class Recorder:
 
     # How
 
+    def _note_expired(self) -> None:
+        """Count and report the answers that have waited until their round was over, in this run or before it."""
+        expired = self._device._work.take_expired()
+        if not expired:
+            return
+        with self._changed:
+            self._counts["expired"] += expired
+        rounds = "1 round" if expired == 1 else f"{expired} rounds"
+        self._tell(
+            Expired(
+                f"the answers to {rounds} of task {self._device.task.name} were not acknowledged before the round was "
+                "over, and were erased; their ε stays charged: run this program longer or more often, or use "
+                "spread=False"
+            )
+        )
+
     async def _send(self) -> bool:
         """Send what is stored and due; return whether some of it is left."""
         sending = asyncio.ensure_future(self._resend())
@@ -308,6 +354,9 @@ class Recorder:
             raise Unreachable("sending hangs, as it may if the process was forked while it sent; it is tried again")
         receipts, refusals = sending.result()
         final = sum(refusal.reason in OVER for refusal in refusals)
+        if final:
+            # Refusals do not name their rounds: the next call to each round finds in the file what became of it.
+            self._answered = set()
         with self._changed:
             self._counts.update(acknowledged=len(receipts), refused=final)
         for refusal in refusals:
@@ -327,11 +376,24 @@ class Recorder:
             self._counts.update(("calls", outcome))
         return False
 
+    def _is_hosted(self) -> bool:
+        """Return whether this process can run the thread; report once why not."""
+        try:
+            checked_host()
+        except UsageError as error:
+            reported, self._hindered = self._hindered, True
+            if not reported:
+                self._tell(error)
+            return False
+        return True
+
     def _is_idle(self) -> bool:
         return not self._queue and not self._storing and self._tried >= self._asked
 
     def _wake(self) -> bool:
         """Wake the thread, or start it if there is none, as after a fork; return whether a thread runs."""
+        if not self._is_hosted():
+            return False
         with self._changed:
             if self._worker is None or not self._worker.is_alive:
                 worker = _RecorderThread(self)

@@ -13,15 +13,19 @@ class RecorderCounts:
         calls: all calls. Each is also in one of the next eight counts, or in `queued`.
         kept: calls whose answers were stored. A round has at most one.
         repeated: calls for a round that was answered before; the first answers count.
-        no_round: calls while no round took answers.
+        no_round: calls while no round took answers, or after the shuffler had refused the round's first answers for
+            good, so that it takes none any more.
         bad_answer: calls with answers that do not fit the task.
         opted_out: calls after the device opted out.
         over_limit: calls that would have spent more than the device's limits allow.
         dropped: calls while the queue was full or the recorder closed.
-        failed: calls whose answers could not be stored, because the state file could not be used.
+        failed: calls whose answers could not be stored: the state file could not be used, or the process cannot run
+            a device.
         queued: calls whose answers are not stored yet.
         acknowledged: rounds that the shuffler has acknowledged.
         refused: rounds that the shuffler refused for good.
+        expired: rounds that were over before the shuffler acknowledged or refused their answers, which were then
+            erased. They include rounds that earlier runs answered; each is in the counts of one process.
     """
 
     calls: int = 0
@@ -36,3 +40,4 @@ class RecorderCounts:
     queued: int = 0
     acknowledged: int = 0
     refused: int = 0
+    expired: int = 0

@@ -71,9 +71,10 @@ class Spending:
 
     Attributes:
         rounds: how many rounds count; never fewer than were sent.
-        unsent: how many answered rounds do not count here, because nothing ever left the device. Their answers still
-            wait for keys, or waited until the round was over. A budget counts them too: its limits are on what was
-            drawn.
+        unsent: how many answered rounds do not count here, because nothing has left the device yet: their answers wait
+            for their send time, or for keys. A budget counts them too: its limits are on what was drawn.
+        expired: how many answered rounds were over before the shuffler acknowledged or refused their answers, which
+            were then erased. A budget counts them too; here they count in `rounds` if they may have left the device.
         epsilon_local_round: the cost of one round, summed over the task's queries.
         epsilon_local: the cost of the rounds that count, rounded up.
         epsilon_local_left: the cost of all rounds that this device may still answer.
@@ -81,6 +82,7 @@ class Spending:
 
     rounds: int
     unsent: int
+    expired: int
     epsilon_local_round: float
     epsilon_local: float
     epsilon_local_left: float
@@ -176,7 +178,8 @@ def _spending(task: Task, memory: Memory, now: float) -> Spending:
     spent = _local(task, history.sealed)
     return Spending(
         rounds=history.sealed,
-        unsent=history.answered - history.sealed,
+        unsent=sum(entry.drawn is not None for entry in memory.entries.values()),
+        expired=history.expired,
         epsilon_local_round=rounded_up(one),
         epsilon_local=rounded_up(spent),
         epsilon_local_left=rounded_up(_local(task, history.sealed + _rounds_left(task, memory, now)) - spent),

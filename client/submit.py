@@ -35,6 +35,9 @@ from hubbub.queries.randomizers.sampling import Random, draw
 
 T = TypeVar("T")
 
+SETTLE_SECONDS = 0.1
+"""Seconds until a cancelled call has ended in gRPC: some milliseconds on a busy machine, and a margin."""
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
@@ -147,7 +150,7 @@ class Retrying:
                 left = self._left(started)
                 # Do not begin a pause that uses up the time: no call could follow it.
                 if pause is None or pause >= left:
-                    raise _given_up(error, tries, policy) from error
+                    raise _given_up(error, tries, self.monotonic() - started) from error
                 if self.progress is not None:
                     self.progress(Retry(tries, error, pause, left))
             await self.sleep(pause)
@@ -175,11 +178,11 @@ class Retrying:
         return self.policy.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
 
 
-def _given_up(error: Refusal | Unreachable, tries: int, policy: RetryPolicy) -> Refusal | Unreachable:
+def _given_up(error: Refusal | Unreachable, tries: int, seconds: float) -> Refusal | Unreachable:
     if isinstance(error, Refusal | Distrusted):
         return error
     times = "once" if tries == 1 else f"{tries} times"
-    return Unreachable(f"{error}; tried {times} within {policy.total:g} s")
+    return Unreachable(f"{error}; tried {times} in {seconds:.1f} s")
 
 
 def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unreachable:
@@ -263,6 +266,9 @@ class ShufflerLink:
 
     If there are several addresses (with commas between them), it begins with a random one, so that devices spread over
     them. If an address does not answer, or is overloaded, the next call goes to the next address.
+
+    A connection belongs to the event loop in which it was opened, so each loop has its own: several threads, each with
+    a loop, may use one link at a time. `async with` closes the loop's connections at the end of the loop's last block.
     """
 
     def __init__(self, address: str, tls: transport.TLS) -> None:
@@ -270,42 +276,79 @@ class ShufflerLink:
         self._called = [f"the shuffler at {way_to(each, tls.proxy)}" for each in self._addresses]
         self._at = secrets.randbelow(len(self._addresses))
         self._tls = tls
-        self._channels: dict[str, grpc.aio.Channel | HTTPSChannel] = {}
+        # Other threads add and remove their loops at any time; what a loop has is changed in its own thread only.
+        self._channels: dict[asyncio.AbstractEventLoop, dict[str, grpc.aio.Channel | HTTPSChannel]] = {}
+        self._blocks: dict[asyncio.AbstractEventLoop, int] = {}
 
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return self.opened()[1] if len(self._addresses) == 1 else FailoverCaller(self)
+        return SubmissionCaller(self.channel(), self._called[0]) if len(self._addresses) == 1 else FailoverCaller(self)
 
     def opened(self) -> tuple[int, SubmissionCaller]:
         """Return the index of the address in use, and the shuffler there."""
-        return self._at, SubmissionCaller(self._opened(), self._called[self._at])
+        return self._at, SubmissionCaller(self.channel(), self._called[self._at])
 
     def turn(self, at: int) -> None:
         """Use the next address from now on, if `at` is the one in use."""
         if at == self._at:
             self._at = (at + 1) % len(self._addresses)
 
-    def _opened(self) -> grpc.aio.Channel | HTTPSChannel:
-        address = self._addresses[self._at]
-        if address not in self._channels:
+    def channel(self) -> grpc.aio.Channel | HTTPSChannel:
+        """Return the running event loop's connection to the address in use; open it if there is none."""
+        address, loop = self._addresses[self._at], asyncio.get_running_loop()
+        channels = self._channels.get(loop)
+        if channels is None:
+            self._drop_ended_loops()
+            channels = self._channels[loop] = {}
+        if address not in channels:
             open_ = HTTPSChannel if address.startswith(HTTPS) else transport.open_channel
-            self._channels[address] = open_(address, self._tls)
-        return self._channels[address]
+            channels[address] = open_(address, self._tls)
+        return channels[address]
+
+    def _drop_ended_loops(self) -> None:
+        """Drop the connections of loops that ended without closing them: nothing can be awaited there any more."""
+        for loop in [each for each in list(self._channels) if each.is_closed()]:
+            for channel in self._channels.pop(loop, {}).values():
+                # gRPC closes its own when it is dropped.
+                if isinstance(channel, HTTPSChannel):
+                    channel.shut()
+        for loop in [each for each in list(self._blocks) if each.is_closed()]:
+            self._blocks.pop(loop, None)
 
     async def close(self) -> None:
-        """Close the connections; a later use opens them again."""
-        channels, self._channels = self._channels, {}
-        for channel in channels.values():
+        """Close the connections of the running event loop; a later use opens them again."""
+        self._drop_ended_loops()
+        for channel in self._channels.pop(asyncio.get_running_loop(), {}).values():
             await channel.close()
 
     async def __aenter__(self) -> ShufflerLink:
+        loop = asyncio.get_running_loop()
+        self._blocks[loop] = self._blocks.get(loop, 0) + 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._blocks.pop(loop, 1) - 1
+        # Calls of another block in this loop may be in work: closing the connection would cancel them.
+        if left > 0:
+            self._blocks[loop] = left
+            return
+        by_grpc = any(not isinstance(channel, HTTPSChannel) for channel in self._channels.get(loop, {}).values())
         await self.close()
+        if by_grpc and kind is not None and issubclass(kind, asyncio.CancelledError | TimeoutError):
+            await settled()
+
+
+async def settled() -> None:
+    """Wait until gRPC has reported the end of cancelled calls to their event loop; nothing else tells when it has.
+
+    It reports to all loops by one thread, through whichever loop runs. If the loop of a call is closed by then, the
+    other one, which may be the application's, logs an error.
+    """
+    await asyncio.sleep(SETTLE_SECONDS)
 
 
 class FailoverCaller(SubmissionCaller):

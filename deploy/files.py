@@ -23,6 +23,9 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft
 from hubbub.service.runtime.tidying import noted_on, tidied
 
+_DATA_ENDINGS = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx"})
+"""Endings of files that no task has."""
+
 
 def draft_in(path: Path) -> Draft:
     """Return the draft in a TOML file.
@@ -31,8 +34,23 @@ def draft_in(path: Path) -> Draft:
         TaskError: if it has none, naming the file, the line and the remedy.
         OSError: if it cannot be read.
     """
+    content = path.read_bytes()
     with naming(path):
-        return read_draft(path.read_text(encoding="utf-8"))
+        try:
+            return read_draft(content.decode("utf-8"))
+        except (TaskError, UnicodeDecodeError) as error:
+            if _is_toml(content) or (other := _no_draft(path, content)) is None:
+                raise
+            raise TaskError(f"{other}; give the task as written by hand, a .toml file") from error
+
+
+def _no_draft(path: Path, content: bytes) -> str | None:
+    """Return what a file is that is no draft; None if it may be one with a fault."""
+    try:
+        SignedTask.decode(content)
+        return "a planned task"
+    except HubbubError:
+        return "a file of data" if _DATA_ENDINGS.intersection(path.suffixes) else None
 
 
 def signed_task_in(path: Path) -> SignedTask:

@@ -42,8 +42,9 @@ TRIED_DIGITS = 8
 """The digits that are compared if a sum has none: with more, the error falls little."""
 
 WHO = (
-    "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, "
-    "though they stand in for some of the crowd; with noise one shuffler alone, even if everybody else lies; if all "
+    "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, as "
+    "they are planned to hide people together with the crowd (if everybody else lies, a certificate states what they "
+    "hide alone); with noise one shuffler alone, even if everybody else lies; if all "
     "shufflers and the analyzer collude, ε_local is left in each case"
 )
 """The sentence on whose honesty each number rests."""

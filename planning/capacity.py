@@ -6,7 +6,6 @@ All of it is multiplication. The costs of a step were measured on one machine (`
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from hubbub.planning.planned import HELD_BYTES, Plan
 from hubbub.protos.errors import UsageError
 from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.task.task import MAXIMUM_REPORTS
 from hubbub.protos.transport.channels import SUBMISSION_OVERHEAD
@@ -72,7 +72,7 @@ def read_costs(path: Path) -> Costs:
         OSError: if it cannot be read.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path.read_bytes())
         values = {row["name"]: float(row["value"]) for row in content["rows"]}
         costs = Costs(
             cores=int(content["cores"]),

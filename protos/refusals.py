@@ -179,9 +179,9 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             "Wait (`hubbub results --wait`), or look at `hubbub status`.",
         ),
         Reason.OVER_BUDGET: Explanation(
-            _SHUFFLER,
-            "The round would exceed the task's budget at the analyzer.",
-            "Do nothing: the round is erased. A new task has its own budget.",
+            f"{_DEVICE}, {_SHUFFLER}",
+            "The round would exceed the task's budget at the analyzer, so it is not released.",
+            "Do nothing: the round is erased, and a device discards the submission. A new task has its own budget.",
             "The budget is spent",
         ),
         Reason.NOT_ENROLLED: Explanation(

@@ -16,7 +16,7 @@ from hubbub.protos.task.schedule import at as at
 from hubbub.protos.task.schedule import first_not_cut
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Schedule, Task
-from hubbub.service.runtime.task_files import read_tasks
+from hubbub.service.runtime.task_files import check_one_way, read_tasks
 
 _LOG = structlog.get_logger(__name__)
 
@@ -37,8 +37,8 @@ def load_tasks(
     successions. `own` is the role of the caller, if one of the two identities is its own.
 
     Raises:
-        TaskError: if a file is no such task, if a minimum cannot support what its task promises, or if there is no
-            task at all.
+        TaskError: if a file is no such task, if a minimum cannot support what its task promises, if tasks name
+            different hops, or if there is no task at all.
     """
 
     def check(signed: SignedTask) -> None:
@@ -46,6 +46,7 @@ def load_tasks(
 
     found = read_tasks(paths, check)
     tasks = {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}
+    check_one_way({task.name: task.identities.hops for task in tasks.values()}, "analyzer")
     for task in tasks.values():
         warning = delta_warning(task)
         if warning is not None:

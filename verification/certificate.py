@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import (
+    GET_AGAIN,
     SignedDocument,
     fingerprint,
     from_hex,
@@ -27,6 +27,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.counts import DIGEST
 from hubbub.protos.records.release_chain import Release, attested
+from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import followed, signers
 from hubbub.protos.task.task import Task, hop_name
@@ -141,8 +142,10 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
     except NotAsPinned:
         raise
     except (SignatureError, AccountingError, HubbubError) as error:
+        # Whoever signed a part of it cannot mend the certificate, so the analyzer's party alone is named.
+        fault = str(error).partition(GET_AGAIN)[0]
         raise VerificationError(
-            f"the certificate is not valid: {error}. Do not use its numbers; ask the analyzer's party for a valid one"
+            f"the certificate is not valid: {fault}. Do not use its numbers; ask the analyzer's party for a valid one"
         ) from error
     return Verified(task, content, records, pins, releases)
 
@@ -180,9 +183,10 @@ def _check_kind(certificate: bytes) -> None:
 def other_document(document: bytes) -> str | None:
     """Return what this document is instead of a certificate; None if it may be one, even a changed or cut one."""
     try:
-        members = json.loads(document).keys()
-    except (ValueError, RecursionError):
+        content = read_json(document)
+    except JsonError:
         return None
+    members = content.keys() if isinstance(content, dict) else set[str]()
     if members >= {"body", "signature"}:
         return None
     return "a task" if members == {"signatures", "task"} else "JSON without the members body and signature"

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,19 +24,19 @@ from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import SUMS, estimates_document, results_document, sum_document
 from hubbub.protos.records.sums import sums_of
+from hubbub.protos.strict_json import LARGEST_RESULTS, JsonError, NotJson, as_json, read_json
 from hubbub.protos.task.task import Task
+from hubbub.queries.errors import shown
 from hubbub.queries.estimation.bands import in_band, rate_of
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.query import Query
 from hubbub.queries.texts.lookup import Decodable, count_of_text, found_words
 from hubbub.verification.certificate import VerificationError
+from hubbub.verification.differences import check_counts, check_numbers, difference, odd_members, typed
 
-NEARLY = 1e-6
-"""How far a number may be from the recomputed one, as a share of it: versions of numerical libraries differ in the last
-digits. Of numbers of people and of answers in a range, it is also a share of one, or of the range: a sum near zero has
-the precision of its summands. A chance (`p_value`) has no such room."""
-
+_COUNTS = frozenset({"left_out", "name", "reports", "state", "tally", "valid"})
+_ABOUT = frozenset({"left_out", "name", "reports", "state", "valid"})
 BY_PREFIXES = "texts of several rounds' prefixes; find them again with hubbub results --prefixes"
 
 _BANDS = {"simultaneous_lower", "simultaneous_upper"}
@@ -47,6 +45,8 @@ _LOOKED_UP = re.compile(r"^of ([0-9]{1,3}(?:,[0-9]{3}){0,2}) looked up, ")
 
 _MEMBERS = {"certificate", "format", "queries", "round", "task"}
 _NAMED = RESULTS.format.partition("/")[0]
+_BEGINNING = 200
+"""Bytes at the beginning of a file in which results name their format."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,21 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
         VerificationError: if its format has another version, or it has no certificate.
     """
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+        document = read_json(content, largest=LARGEST_RESULTS)
+    except JsonError as error:
+        if isinstance(error, NotJson) and f'"{_NAMED}/'.encode() not in content[:_BEGINNING]:
+            return None
+        # What readers take differently is not looked at further: another reader may see another format in it.
+        raise VerificationError(f"it cannot be read as JSON: {error}") from error
     if not isinstance(document, dict) or not str(document.get("format")).startswith(f"{_NAMED}/"):
         return None
     try:
         RESULTS.check_named(document)
-        if set(document) - {SUMS} != _MEMBERS:
-            raise VerificationError(f"these results do not have the members of {RESULTS.format}; save them again")
+        wrong = odd_members(document, _MEMBERS, {SUMS})
+        if wrong is not None:
+            raise VerificationError(
+                f"these results do not have the members of {RESULTS.format}: {wrong}; save them again"
+            )
         certificate = document["certificate"]
         CERTIFICATE.check_named(certificate["body"])
         # The file has white space for people. In canonical form the certificate has the analyzer's bytes again.
@@ -138,9 +144,13 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
     try:
         found = [] if any(path.is_dir() for path in paths) else [(path, path.read_bytes()) for path in paths]
         files = {path: read_results(path, content) for path, content in found}
-    except (OSError, VerificationError):
+    except OSError:
         if len(paths) == 1:
             raise
+        return None
+    except VerificationError as error:
+        if len(paths) == 1:
+            raise VerificationError(f"{paths[0]}: {error}") from error
         return None
     results = [file for file in files.values() if file is not None]
     alone = [(path, content) for path, content in found if files[path] is None]
@@ -153,7 +163,7 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
 def as_file(results: RoundResults) -> ResultsFile:
     """Return fetched results as the file that they would be saved to."""
     where = Path(f"round {results.id.round} of task {results.id.task_name}")
-    return ResultsFile(where, json.loads(json.dumps(results_document(results))), results.certificate)
+    return ResultsFile(where, as_json(results_document(results)), results.certificate)
 
 
 def recompute(
@@ -171,7 +181,7 @@ def recompute(
             key = (certified.task.id, certified.content["round"])
             if file.certificate not in verified:
                 raise CountsDiffer("the certificate in it is not valid")
-            results = list(map(_result, file.document["queries"]))
+            results = list(map(_result, typed(file.document["queries"], list, "queries")))
             held[key] = check_published(results, certified.task, key[1], certified)
             _check_about(file.document, certified)
         except (HubbubError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -195,6 +205,7 @@ def _problem(file: ResultsFile, error: Exception) -> VerificationError:
 
 def _result(stated: Mapping[str, Any]) -> QueryResult:
     """Return a query's counts from a file of results, without its estimates."""
+    check_counts(stated)
     tally = stated.get("tally", {})
     try:
         counts = base64.b64decode(tally.get("counts", ""), validate=True)
@@ -207,9 +218,10 @@ def _result(stated: Mapping[str, Any]) -> QueryResult:
 
 
 def _check_about(document: Mapping[str, Any], certified: Certified) -> None:
-    named = {"id": certified.task.id.hex(), "name": certified.task.name}
-    if document["task"] != named or document["round"] != certified.content["round"]:
-        raise CountsDiffer("they name another task or round than their certificate")
+    about = {"task": {"id": certified.task.id.hex(), "name": certified.task.name}, "round": certified.content["round"]}
+    found = difference(about, {name: document[name] for name in about})
+    if found is not None:
+        raise CountsDiffer(f"they name another task or round than their certificate: {found}")
 
 
 def _recomputed(
@@ -242,22 +254,14 @@ def _check_sums(document: Mapping[str, Any], task: Task, counted: Sequence[Count
     if bool(sums) != (SUMS in document) or [each["name"] for each in stated] != [each.name for each in sums]:
         raise CountsDiffer("its sums are not those of the numbers that the task asks by digits")
     for each, given in zip(sums, stated, strict=True):
-        expected = sum_document(each)
-        difference = _difference(json.loads(json.dumps(expected)), given, "", _scale(expected))
-        if difference is not None:
-            raise CountsDiffer(f"{each.name}: {difference.removeprefix('.')} does not follow from the counts")
+        _check_same(each.name, sum_document(each), given)
     return [each.name for each in sums if each.estimates is not None]
 
 
-def _scale(expected: Mapping[str, Any]) -> float:
-    """Return how large a number of these estimates may be, as `NEARLY` takes it: the range's larger end, or 1."""
-    span: Sequence[float] = expected.get("range", (1.0,))
-    return max(map(abs, span))
-
-
 def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:
-    if set(stated) != {"name", "state", "reports", "valid", "left_out"}:
-        raise CountsDiffer(f"{query.name}: it is withheld, but has numbers")
+    wrong = odd_members(stated, _ABOUT)
+    if wrong is not None:
+        raise CountsDiffer(f"{query.name}: it is withheld, so it has no numbers, but {wrong}")
 
 
 def _batches(
@@ -286,12 +290,16 @@ def _batches(
 
 def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, stated: Mapping[str, Any]) -> str | None:
     """Check a query whose texts were looked up; return the reason if they cannot be looked up again."""
-    if not set(stated) - _COUNTS <= _TEXTS:
-        raise CountsDiffer(f"{query.name}: it has members that no lookup writes")
+    wrong = odd_members(stated, _COUNTS | {"answered", "kind"}, _TEXTS)
+    if wrong is not None:
+        raise CountsDiffer(f"{query.name}: no lookup writes such members: {wrong}")
     plain = estimates_document(query.estimates_over(number, {number: batch}))
-    _check_same(query, _without_bands(plain["answered"]), _without_bands(stated["answered"]), ".answered", 1.0)
-    _check_same(query, plain["kind"], stated["kind"], ".kind", 1.0)
+    _check_same(query.name, plain["kind"], stated["kind"], "kind")
+    check_numbers(query.name, {name: value for name, value in stated.items() if name not in _COUNTS})
     if getattr(question, "prefixes", ()):
+        people = query.debiased(batch.tally, batch.dummies).reports
+        answered = _with_bands_of(stated["answered"], plain["answered"], people)
+        _check_same(query.name, answered, stated["answered"], "answered")
         return BY_PREFIXES
     named = [each["category"] for each in stated.get("counts", [])]
     found = estimates_document(question.decode(query.debiased(batch.tally, batch.dummies), named, number))
@@ -304,13 +312,19 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
         raise CountsDiffer(f"{query.name}: its notes state another number of texts than its table has")
     debiased, rate = query.debiased(batch.tally, batch.dummies), rate_of(count + 1)
     again = [_banded(each, debiased, rate) for each in found.get("counts", [])]
-    _check_same(query, again, stated.get("counts", []), ".counts", 1.0)
-    _check_same(query, _banded(found["answered"], debiased, rate), stated["answered"], ".answered", 1.0)
+    _check_same(query.name, again, stated.get("counts", []), "counts")
+    _check_same(query.name, _banded(found["answered"], debiased, rate), stated["answered"], "answered")
     return None
 
 
-def _without_bands(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in numbers.items() if name not in _BANDS}
+def _with_bands_of(stated: Mapping[str, Any], computed: Mapping[str, Any], people: int) -> dict[str, Any]:
+    """Return the computed number with the stated band, which follows from a number of look-ups that nobody knows."""
+    band = {name: value for name, value in stated.items() if name in _BANDS}
+    if any(not 0 <= value <= people for value in band.values()):
+        raise CountsDiffer(f"answered has the band {shown(band)}, but there are from 0 to {people} people")
+    return {name: value for name, value in computed.items() if name not in _BANDS} | {
+        name: float(value) for name, value in band.items()
+    }
 
 
 def _banded(numbers: Mapping[str, Any], debiased: Debiased, rate: float) -> dict[str, Any]:
@@ -321,34 +335,12 @@ def _banded(numbers: Mapping[str, Any], debiased: Debiased, rate: float) -> dict
     return {**numbers, "simultaneous_lower": lower, "simultaneous_upper": upper}
 
 
-def _check_same(query: Query, expected: Any, given: Any, where: str, scale: float) -> None:
-    found = _difference(json.loads(json.dumps(expected)), given, where, scale)
-    if found is not None:
-        raise CountsDiffer(f"{query.name}: {found.removeprefix('.')} does not follow from the counts")
-
-
 def _check_estimates(query: Query, number: int, batches: Mapping[int, Batch], stated: Mapping[str, Any]) -> None:
-    expected = estimates_document(query.estimates_over(number, batches))
     given = {name: value for name, value in stated.items() if name not in _COUNTS}
-    _check_same(query, expected, given, "", _scale(expected))
+    _check_same(query.name, estimates_document(query.estimates_over(number, batches)), given)
 
 
-_COUNTS = frozenset({"left_out", "name", "reports", "state", "tally", "valid"})
-
-
-def _difference(expected: Any, stated: Any, where: str, scale: float) -> str | None:
-    """Return where two JSON values first differ by more than `NEARLY` (also times `scale`); None if they do not."""
-    if isinstance(expected, dict) and isinstance(stated, dict) and expected.keys() == stated.keys():
-        return _first(expected, lambda name: _difference(expected[name], stated[name], f"{where}.{name}", scale))
-    if isinstance(expected, list) and isinstance(stated, list) and len(expected) == len(stated):
-        places = range(len(expected))
-        return _first(places, lambda place: _difference(expected[place], stated[place], f"{where}[{place}]", scale))
-    numbers = type(expected) in (int, float) and type(stated) in (int, float)
-    room = 0.0 if where.endswith(".p_value") else NEARLY * scale
-    if numbers and math.isclose(expected, stated, rel_tol=NEARLY, abs_tol=room):
-        return None
-    return None if type(expected) is type(stated) and expected == stated else where
-
-
-def _first(keys: Iterable[Any], difference: Callable[[Any], str | None]) -> str | None:
-    return next((found for found in map(difference, keys) if found is not None), None)
+def _check_same(name: str, computed: Any, given: Any, where: str = "") -> None:
+    found = difference(as_json(computed), given, where)
+    if found is not None:
+        raise CountsDiffer(f"{name}: {found}")

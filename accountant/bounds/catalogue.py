@@ -35,7 +35,7 @@ FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
 CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound for bound in FORMULAS}})
 """Every bound by its name; the exactly evaluated ones come first."""
 
-CERTIFIED = ("2rr", "blanket", "stronger-clones")
+CERTIFIED = ("2rr", "whole-law", "blanket", "stronger-clones")
 """Bounds whose pairs certificates compose; the first that covers a mechanism is used."""
 
 

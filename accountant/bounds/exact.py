@@ -26,6 +26,7 @@ from hubbub.accountant.bounds.koskela import CLONES, EPSILON_AND_DELTA, STRONG, 
 from hubbub.accountant.bounds.krr_attack import KRR_ATTACK
 from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK
 from hubbub.accountant.bounds.sum_bound import SumBound
+from hubbub.accountant.bounds.whole_law import WholeLawBound
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import clones_sum, stronger_clones_sum
@@ -134,6 +135,7 @@ def _rdp_stronger_clones(mechanism: LocalMechanism, reports: int, order: float, 
 
 EXACT: Mapping[str, Bound] = MappingProxyType(
     {
+        "whole-law": WholeLawBound(),
         "blanket": BlanketBound(),
         "2rr": TwoRRBound(),
         "stronger-clones": SumBound(

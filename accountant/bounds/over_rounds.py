@@ -126,6 +126,10 @@ def behind(part: Part, bound: str) -> Part:
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
     if bound == "local":
         return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
+    if bound == "blanket" and pairs_of(mechanism).whole_law is not None:
+        raise OutsideConditions(
+            f"bound {bound!r} of {described(mechanism)} is not composed; ask for 'whole-law', a tighter pair"
+        )
     if bound == "stronger-clones" or (bound == "blanket" and pairs_of(mechanism).binary):
         return replace(part, mechanism=Generic(local_pairs(mechanism).common_epsilon))
     return part

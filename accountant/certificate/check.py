@@ -38,7 +38,7 @@ from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_V
 from hubbub.accountant.certificate.members import check_members
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.accountant.errors import CertificateError, OutsideConditions, shown
+from hubbub.accountant.errors import CertificateError, OutsideConditions, listed, shown
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 from hubbub.accountant.pairs import Part
 
@@ -97,7 +97,8 @@ def _read_history(
     # The order of releases is not checked here: the shuffler's records attest it.
     if len(set(rounds)) != len(rounds) or rounds[-1:] != [content["round"]]:
         raise CertificateError(
-            f"the rounds so far are {rounds}; they must list each round once, and round {shown(content['round'])} last"
+            f"the rounds so far are {listed(rounds)}; they must list each round once, and round "
+            f"{shown(content['round'])} last"
         )
     return history
 
@@ -129,7 +130,7 @@ def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, A
     # Types too: 1.0 == 1 in Python, but their JSON differs, and the signature covers the JSON.
     for name, value in expected.items():
         if not _is_same(stated[name], value):
-            raise CertificateError(f"{where}: {name} is {shown(stated[name])}; it must be {value!r}")
+            raise CertificateError(f"{where}: {name} is {shown(stated[name])}; it must be {shown(value)}")
 
 
 def _is_same(stated: Any, value: Any) -> bool:

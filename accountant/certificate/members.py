@@ -6,7 +6,7 @@ from typing import Any
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID
-from hubbub.accountant.errors import AccountingError, CertificateError, shown
+from hubbub.accountant.errors import AccountingError, CertificateError, listed, shown
 from hubbub.accountant.mechanisms import mechanism_members
 
 Kind = Callable[[Any], bool]
@@ -102,7 +102,9 @@ def check_members(content: Mapping[str, Any]) -> None:
     for stated in content["queries"]:
         _check("a query", {**QUERY_MEMBERS, **_BESIDE, **_mechanism_members(stated)}, stated)
         if stated["bound"] not in BOUNDS:
-            raise CertificateError(f"a query: {shown(stated['bound'])} is no bound; it must be one of {sorted(BOUNDS)}")
+            raise CertificateError(
+                f"a query: {shown(stated['bound'])} is no bound; it must be one of {listed(sorted(BOUNDS))}"
+            )
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share must be a number, and round a whole number from 0")
 
@@ -117,7 +119,9 @@ def _mechanism_members(stated: Mapping[str, Any]) -> Mapping[str, Kind]:
 
 def _check(where: str, kinds: Mapping[str, Kind], stated: Mapping[str, Any]) -> None:
     if set(stated) != set(kinds):
-        raise CertificateError(f"{where}: the members are {shown(sorted(stated))}; they must be {sorted(kinds)}")
+        raise CertificateError(
+            f"{where}: the members are {listed(sorted(stated)):.200}; they must be {listed(sorted(kinds))}"
+        )
     for name, fits in kinds.items():
         if not fits(stated[name]):
             raise CertificateError(

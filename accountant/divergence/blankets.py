@@ -64,7 +64,8 @@ class Points:
         return SumPoints.of([(at.first, at.second, at.mass) for at in self.spread])
 
     @cached_property
-    def _below(self) -> SumPoints:
+    def below(self) -> SumPoints:
+        """The points of a pair below the blanket's."""
         return SumPoints.of([(at.first, at.second, at.mass) for at in self.joined])
 
     def upper_sum(self, reports: int, epsilon: float) -> IidSum:
@@ -73,7 +74,7 @@ class Points:
 
     def lower_sum(self, reports: int, epsilon: float) -> IidSum:
         """The sum whose positive part is below that of the blanket itself."""
-        return self._below.sum(reports, epsilon)
+        return self.below.sum(reports, epsilon)
 
     def variance(self) -> float:
         """The second moment about its resting value of one draw at ε = 0."""

@@ -147,7 +147,7 @@ class _Placed:
     @classmethod
     def of(cls, sums: IidSum) -> _Placed:
         steps, masses = np.array(sums.steps), np.array(sums.masses)
-        tilt = _saddle_point(sums, steps, masses)
+        tilt = saddle_point(sums, steps, masses)
         larger = tilt * _LARGER
         larger = larger[larger * float(np.max(steps)) < _LARGEST]
         moments = log_moment(sums, steps, masses, np.append(tilt, larger))
@@ -212,7 +212,7 @@ def _slope(sums: IidSum, steps: Array, masses: Array, tilts: Array) -> Array:
     return slope
 
 
-def _saddle_point(sums: IidSum, steps: Array, masses: Array) -> float:
+def saddle_point(sums: IidSum, steps: Array, masses: Array) -> float:
     """Return the minimum of M(θ)/θ² to about one percent; any θ > 0 is valid, this one is precise."""
     # Beyond it e^(θ·step) would leave the range of doubles, which ends at e^709.
     top = 500.0 / float(np.max(steps))

@@ -14,21 +14,24 @@ at the nearer point and an upper end at the farther one, such a line surely is b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.envelope import grid_from_curve
-from hubbub.accountant.losses.grid import LossGrid, Places, grid_step
+from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull
 from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
-PER_DEVIATION = 32
-"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance at most, 0.03 % of ε."""
+PER_DEVIATION = 18
+"""Fewest points of the curve per standard deviation of the loss: chords add 1/(6·18²) to its variance, 0.03 % of ε."""
 
-FAR = 4
-"""From this many deviations on the distance of points is a sixty-fourth of ε.
+STEPS = 64
+"""Most steps per standard deviation: points are whole steps apart, as steps are powers of two and the deviation not."""
+
+FAR = 64
+"""From so many distances of points on their distance is this share of ε.
 
 If hardly any report says anything, the local ε may be a million deviations away.
 """
@@ -39,8 +42,8 @@ PRECISION = 0.01
 LINES = 4
 """Fewest points of a curve that give a bound from below."""
 
-MOST_BITS, LEAST_BITS = 14, 3
-"""Corners of a curve from below are multiples of its step over 2^3 or more, if there are up to 2^14 of them."""
+MOST_BITS, LEAST_BITS = 14, 1
+"""Corners of a curve from below are multiples of its step over a power of two, if there are up to 2^14 of them."""
 
 
 class Evaluated(Protocol):
@@ -58,26 +61,40 @@ class Evaluated(Protocol):
 
 @dataclass(frozen=True)
 class Curve:
-    """Upper ends of δ at e^(places·step), falling; the last one counts as an infinite loss."""
+    """Upper ends of δ at e^(places·step), falling; the last one counts as an infinite loss.
+
+    `known` are lower ends at the same places, if they are known without asking the points.
+    """
 
     points: Evaluated
     people: int
     places: Places
     upper: Array
     step: float
+    known: Array | None = None
 
     def lower(self) -> Array:
         """Return lower ends of δ at the same places."""
+        if self.known is not None:
+            return self.known
         epsilons = (place * self.step for place in self.places.tolist())
         seen = (self.points.log_lower(self.people, epsilon, PRECISION) for epsilon in epsilons)
         return np.array([math.exp(each) if each > -700 else 0.0 for each in seen])
 
 
-def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail: float) -> Curve:
-    """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
+def blanket_curve(
+    points: Evaluated, epsilon_local: float, people: int, log_tail: float, *, finely: bool = False
+) -> Curve:
+    """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest.
+
+    `finely` halves the distances of points: lines from below miss the curve by thrice as much as chords.
+    """
+    deviation = math.sqrt(points.variance() / people)
     # With few people the deviation can exceed the local ε, the end of the curve; then that sets the step.
-    local = grid_step(epsilon_local, 8 * PER_DEVIATION)
-    step = min(grid_step(math.sqrt(points.variance() / people), PER_DEVIATION), local)
+    step = min(grid_step(deviation, STEPS), grid_step(epsilon_local, 8 * STEPS))
+    apart = max(min(int(deviation / step), STEPS) // PER_DEVIATION, 1)
+    # Of halved steps as many lie between two points, so each point of the coarser curve is one of the finer.
+    step, far = (step / 2, 2 * FAR) if finely else (step, FAR)
 
     def evaluate(place: int) -> float:
         if place * step >= epsilon_local:
@@ -88,10 +105,26 @@ def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail
     places, seen = [0], [evaluate(0)]
     while seen[-1] > -log_tail:
         here = places[-1]
-        places.append(here + (1 if here < FAR * PER_DEVIATION else here // (16 * FAR)))
+        places.append(here + max(apart, here // far))
         seen.append(evaluate(places[-1]))
     upper = [min(1.0, math.exp(each) * (1 + 1e-14)) for each in seen]
     return Curve(points, people, np.array(places), np.array(upper), step)
+
+
+def symmetric_hull(curve: Curve) -> Curve:
+    """Return the curve of a symmetric pair below the given upper ends, for a bound that need not be one itself.
+
+    The true H(x), x = e^ε, is convex, and H(1/x) = 1 − 1/x + H(x)/x. So it is below the given ends and their mirror
+    images, and below the lower convex hull of both; the hull has the same two properties. Its lower ends here are of
+    this hull: they are below it by as much, relatively, as the given end there is uncertain.
+    """
+    x, ends = np.exp(curve.places * curve.step), curve.upper
+    mirrored = (1 / x[:0:-1], 1 - 1 / x[:0:-1] + ends[:0:-1] / x[:0:-1])
+    every, heights = (np.concatenate(each) for each in zip(mirrored, (x, ends), strict=True))
+    corners = lower_hull(every, heights)
+    # Rounding is far below what the ends themselves were raised by.
+    hull = np.minimum(ends, np.interp(x, every[corners], heights[corners]) * (1 + 1e-13))
+    return replace(curve, upper=hull, known=hull * (curve.lower() / np.maximum(ends, 1e-300)))
 
 
 def grid_above(curve: Curve) -> LossGrid:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.errors import AccountingError, listed, shown
 
 GAMMA_DENOMINATOR = 2**32
 """A task writes its probabilities as w / 2**32: a client compares a 32-bit draw with w."""
@@ -100,8 +100,8 @@ def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, 
         raise AccountingError(f"mechanism is {shown(content.get('mechanism'))}; it must be {kind!r} to be read as one")
     if set(content) != {"mechanism", *members}:
         raise AccountingError(
-            f"the members of a {kind!r} mechanism are {shown(sorted(map(str, content)))}; "
-            f"give exactly {sorted({'mechanism', *members})}"
+            f"the members of a {kind!r} mechanism are {listed(sorted(map(str, content))):.200}; "
+            f"give exactly {listed(sorted({'mechanism', *members}))}"
         )
     for name, fits in members.items():
         if not fits(content[name]):

@@ -40,9 +40,8 @@ class Hashed:
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        for name, value, least in (("cells", self.cells, CELLS_LEAST), ("rows", self.rows, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise AccountingError(f"{name} is {shown(value)}; give a whole number of at least {least}")
+        _check_count("cells", self.cells, CELLS_LEAST)
+        _check_count("rows", self.rows, 1)
         if self.cells * self.rows > TABLE_LIMIT:
             raise AccountingError(
                 f"{self.rows} rows of {self.cells} cells are more than {TABLE_LIMIT} cells in all; use fewer"
@@ -54,6 +53,20 @@ class Hashed:
     def from_numerator(cls, cells: int, rows: int, numerator: int) -> "Hashed":
         """Return the mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
         return cls(cells, rows, KRR.from_numerator(max(cells, 2) if isinstance(cells, int) else 2, numerator).gamma)
+
+    @classmethod
+    def from_local_epsilon(cls, cells: int, rows: int, epsilon_local: float) -> "Hashed":
+        """Return the mechanism of local privacy `epsilon_local`, taken as an exact real number.
+
+        Its gamma is that of `KRR.from_local_epsilon` over the cells: never above the exact one, so its bounds are valid
+        for the mechanism with exactly this local ε. Its `epsilon_local` is the given number.
+        """
+        _check_count("cells", cells, CELLS_LEAST)
+        krr = KRR.from_local_epsilon(cells, epsilon_local)
+        mechanism = cls(cells, rows, krr.gamma)
+        # The cached property looks here first; this kRR has the given number as its local ε.
+        mechanism.__dict__["krr"] = krr
+        return mechanism
 
     @cached_property
     def krr(self) -> KRR:
@@ -89,3 +102,8 @@ class Hashed:
         if len(places) != self.rows:
             raise AccountingError(f"there are {len(places)} hashes; give one for each of the {self.rows} rows")
         return tuple(each / self.rows for place in places for each in self.krr.law(place))
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise AccountingError(f"{name} is {shown(value)}; give a whole number of at least {least}")

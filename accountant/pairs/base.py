@@ -21,6 +21,7 @@ from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
+from hubbub.accountant.divergence.whole_law import WholeLaw
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.attack_curves import attack_curves_grid
@@ -123,6 +124,11 @@ class MechanismPairs(ABC, Of[M_co]):
             return self.blanket_delta(reports, epsilon, dummies, precision, missing)
 
         return search(evaluate)
+
+    @property
+    def whole_law(self) -> WholeLaw | None:
+        """What a bound by all that the others send needs (`divergence.whole_law`); None if it is not known."""
+        return None
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Return sums whose positive parts are divergences of data sets in which everyone else has one value."""

@@ -1,4 +1,4 @@
-"""Defines the pairs of one-time RAPPOR (unary encoding): a blanket of four kinds of report, and an attack."""
+"""Defines the pairs of one-time RAPPOR (unary encoding): by all that others send, by its blanket, and an attack."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hubbub.accountant.divergence.blankets import Points, rappor_points
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
+from hubbub.accountant.divergence.whole_law import WholeLaw, rappor_whole_law
+from hubbub.accountant.losses.smaller_curve import SmallerCurve
 from hubbub.accountant.losses.walks import Walk, rappor_attack_walk
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.accountant.pairs.amplification_variable import PAD, Amplification, around
@@ -27,6 +29,10 @@ class RapporPairs(CurvedPairs[RAPPOR]):
     def described(self) -> str:
         """Return a short description."""
         return f"RAPPOR with {self.mechanism.categories} categories and local ε {self.mechanism.epsilon_local:.4g}"
+
+    def upper_bounds(self) -> tuple[str, ...]:
+        """All that others send, or the blanket alone, which stronger clones are never below."""
+        return "whole-law", "blanket", "local"
 
     def attack_bound(self, dummies: int) -> str | None:
         """Everyone else has one value."""
@@ -47,6 +53,15 @@ class RapporPairs(CurvedPairs[RAPPOR]):
     def curve_points(self) -> Points:
         """Return the four kinds of report."""
         return rappor_points(self.mechanism)
+
+    @property
+    def whole_law(self) -> WholeLaw:
+        """The others may have one of the victim's two values, or a third."""
+        return rappor_whole_law(self.mechanism)
+
+    def evaluated(self) -> SmallerCurve:
+        """Return the smaller of the two bounds, at each ε."""
+        return SmallerCurve(self.whole_law, self.curve_points())
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
         """Return the four-point sum."""

@@ -19,7 +19,7 @@ from hubbub.accountant.rigorous.blanket import blanket_delta
 from hubbub.accountant.rigorous.finite import finite_delta
 from hubbub.accountant.rigorous.noise import noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
-from hubbub.accountant.rigorous.rappor import rappor_delta
+from hubbub.accountant.rigorous.rappor import rappor_delta, whole_law_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
 
 NODES = (8, 32, 128, 512, 2048)
@@ -27,6 +27,9 @@ NODES = (8, 32, 128, 512, 2048)
 
 UNARY_NODES = (6, 12, 24, 48)
 """Nodes for the number of unary reports with neither bit; half as many for those with both."""
+
+FEW_PEOPLE = 1000
+"""Up to this many people a point of RAPPOR's curve is bounded in both ways."""
 
 FINENESS = (0.03, 0.01, 0.003, 0.001)
 """Smoothing of the integrals of a finite law, relative to their tilt."""
@@ -105,25 +108,37 @@ class TwoRRRoute(Route):
 
 @dataclass(frozen=True)
 class RapporRoute(Route):
-    """RAPPOR, unary encoding. Its sums bound δ only from above: a false claim is left open, not refuted."""
+    """RAPPOR, unary encoding. Its sums bound δ only from above: a false claim is left open, not refuted.
+
+    All that the others send gives the smaller δ, but for few people, or near the local ε: there the blanket may.
+    """
 
     mechanism: RAPPOR
-    name: ClassVar[str] = "blanket"
+    name: ClassVar[str] = "whole-law"
 
     def attempts(
         self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
     ) -> Iterator[Enclosure]:
-        """Yield with more and more nodes, until four times as many summands (nodes are of two counts) are too many."""
+        """Yield all that the others send, and then the blanket with more and more nodes.
+
+        It ends if four times as many summands (nodes are of two counts) are too many.
+        """
+        progress(f"{self.name} at epsilon {float(epsilon):.8g}")
+        whole = whole_law_delta(self.mechanism, reports + dummies, epsilon)
+        yield whole
         for nodes in UNARY_NODES:
-            progress(f"{self.name} at epsilon {float(epsilon):.8g}, {nodes} nodes")
+            progress(f"blanket at epsilon {float(epsilon):.8g}, {nodes} nodes")
             found = rappor_delta(self.mechanism, reports + dummies, epsilon, target, nodes)
-            yield found
+            yield _smaller(found, whole)
             if found.terms * 4 > limit:
                 return
 
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
-        """Few nodes."""
-        return rappor_delta(self.mechanism, reports + dummies, epsilon, scale, UNARY_NODES[0])
+        """Use the blanket, too, if there are few people: its sums over counts take longer with more."""
+        whole = whole_law_delta(self.mechanism, reports + dummies, epsilon)
+        if reports + dummies > FEW_PEOPLE:
+            return whole
+        return _smaller(whole, rappor_delta(self.mechanism, reports + dummies, epsilon, scale, UNARY_NODES[0]))
 
 
 @dataclass(frozen=True)

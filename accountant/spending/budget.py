@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hubbub.accountant.certificate.alone import epsilon_of, hides_alone, horizon_alone
 from hubbub.accountant.certificate.batches import local_of, parts_below_minimum
 from hubbub.accountant.certificate.minimum import parts_at_minimum, parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, Terms
@@ -60,6 +61,8 @@ class BudgetForecast:
     """How many of the planned `rounds` fit the budget, and the certified ε of one round and of all together.
 
     `local_of_all` is ε_local over all rounds, by the device alone: also of rounds that do not fit, as they are sent.
+    `alone_of_one` and `alone_of_all` are what the shuffler's noise gives beside any number of liars: never below the ε
+    of a person whose report is the only valid one in every round. They are None if a query has no noise.
     """
 
     rounds: int
@@ -67,6 +70,8 @@ class BudgetForecast:
     epsilon_of_one: float
     epsilon_of_all: float
     local_of_all: float
+    alone_of_one: float | None = None
+    alone_of_all: float | None = None
 
 
 def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> BudgetForecast:
@@ -81,12 +86,23 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
 
     one, every = spent(1), spent(rounds)
     local = local_of(parts_of_horizon(terms, mechanisms, rounds))
+    alone = _alone(terms, mechanisms, 1, one), _alone(terms, mechanisms, rounds, every)
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     if every <= budget:
-        return BudgetForecast(rounds, rounds, one, every, local)
+        return BudgetForecast(rounds, rounds, one, every, local, *alone)
     # Spending grows with the rounds, so bisection finds the largest number that fits.
     within, beyond = (1, rounds) if one <= budget else (0, 1)
     while beyond - within > 1:
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if spent(middle) <= budget else (within, middle)
-    return BudgetForecast(rounds, within, one, every, local)
+    return BudgetForecast(rounds, within, one, every, local, *alone)
+
+
+def _alone(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int, least: float) -> float | None:
+    """Return the ε by the noise alone, at least `least`; None if a query has no noise.
+
+    It is composed of the parts of a person beside whom nobody's report is valid, as a certificate's
+    `epsilon_upper_alone` is, so it is never below the truth.
+    """
+    parts = horizon_alone(terms, mechanisms, rounds)
+    return max(least, epsilon_of(terms, parts)) if all(map(hides_alone, parts)) else None

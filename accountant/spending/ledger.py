@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hubbub.accountant.bounds.bound import described
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
@@ -160,7 +161,8 @@ class Ledger:
                 fresh.append(entry)
             elif earlier != entry:
                 raise ChargeConflict(
-                    f"round {entry.round}, query {entry.query!r} is charged as {earlier.part}, not as {entry.part}; "
+                    f"round {entry.round}, query {entry.query!r} is charged for {_said(earlier.part)}, not for "
+                    f"{_said(entry.part)}; "
                     "a round is charged once, at the minimum that its task fixed"
                 )
         return fresh
@@ -211,6 +213,13 @@ def _paid(entries: Sequence[LedgerEntry]) -> tuple[LedgerEntry, ...]:
     for of in by_query.values():
         paid.update(each.key for each in costliest(of[0].part.mechanism, of, lambda entry: entry.part.reports))
     return tuple(entry for entry in entries for _ in range(paid[entry.key]))
+
+
+def _said(part: Part) -> str:
+    """Return what a charge is for, in words."""
+    rounds = f" in each of {part.rounds} rounds" if part.rounds > 1 else ""
+    dummies = f" and {part.dummies} dummies" if part.dummies else ""
+    return f"{part.reports} reports of {described(part.mechanism)}{dummies}{rounds}"
 
 
 def _upper(entries: Sequence[LedgerEntry], delta: float) -> float:

@@ -271,15 +271,18 @@ def _server(cluster: bool, postgres: str, mode: Mode) -> str:
 
 
 def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> Dataset:
+    from hubbub.accountant.written_numbers import WHOLE_FORMS, whole
     from hubbub.planning.simulate.dataset import sample
     from hubbub.protos.errors import UsageError
 
-    if devices not in (None, "all") and not str(devices).isdecimal():
-        raise UsageError(f"--devices is {devices!r}; give a whole number or all")
+    try:
+        wanted = None if devices in (None, "all") else whole(str(devices))
+    except ValueError as error:
+        raise UsageError(f"--devices is {devices!r}; give a whole number such as {WHOLE_FORMS}, or all") from error
     dataset = shown.dataset()
     if devices == "all" or (devices is None and dataset.devices <= default):
         return dataset
-    return sample(dataset, int(devices) if devices is not None else default, seed)
+    return sample(dataset, default if wanted is None else wanted, seed)
 
 
 def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, Any]:
@@ -319,12 +322,10 @@ def _forget_paths(document: dict[str, Any]) -> None:
 
 
 def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
-    from hubbub.cli.tables.privacy import plain_promise, print_privacy, promise
+    from hubbub.cli.tables.privacy import meaning, plain_promise, print_privacy
     from hubbub.cli.tables.truth import print_query, print_series
 
     printer = console()
-    for line in promise(document["rounds"][-1]["privacy"]) if explain else ():
-        printer.print(line, markup=False, soft_wrap=True)
     is_series = len(document["rounds"]) > 1 and all(
         query.get("kind") == LONGITUDINAL for each in document["rounds"] for query in each["queries"]
     )
@@ -337,7 +338,7 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, every: boo
             print_privacy(printer, each["privacy"])
     if is_series:
         print_series(printer, document["rounds"])
-    for line in _explained(document) if explain else ():
+    for line in (meaning(document["rounds"][-1]["privacy"]), *_explained(document)) if explain else ():
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)

@@ -167,6 +167,7 @@ def _document(found: DeviceStatus) -> dict[str, Any]:
         "opted_out": found.opted_out,
         "rounds_sent": spending.rounds,
         "rounds_unsent": spending.unsent,
+        "rounds_expired": spending.expired,
         "epsilon_local_round": spending.epsilon_local_round,
         "epsilon_local_spent": spending.epsilon_local,
         "epsilon_local_left": spending.epsilon_local_left,
@@ -187,11 +188,13 @@ def _lines(found: DeviceStatus) -> list[str]:
     spent = f"{spending.epsilon_local:.6g} spent in {rounds}, {spending.epsilon_local_round:.6g} a round"
     cap = "" if total is None else f", with a cap of {total:g} on all rounds"
     waiting = ", ".join(f"round {number}" for number in found.waiting) or "nothing"
+    late = "1 round was" if spending.expired == 1 else f"{spending.expired} rounds were"
+    lost = f" ({late} over before being acknowledged)" if spending.expired else ""
     return [
         f"task      {found.task} ({found.task_id})",
         f"now       {_described(found.current)}",
         f"next      {_described(found.next)}",
-        f"to send   {waiting}",
+        f"to send   {waiting}{lost}",
         f"opted out {'yes: nothing is taken or sent' if found.opted_out else 'no'}",
         f"ε_local   {spent}; at most {spending.epsilon_local_left:.6g} more in the rounds to come",
         f"promise   ε = {found.epsilon:g} at δ = {found.delta:g} a round{cap}, if the services follow the protocol",

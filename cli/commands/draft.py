@@ -13,6 +13,7 @@ from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
     from hubbub.planning.simulate.drafting import DraftedTask
+    from hubbub.planning.simulate.notation import Notation
 
 
 def command(
@@ -27,7 +28,13 @@ def command(
         typer.Option("--histogram", metavar="COLUMN", help="Count how many people have each value; repeatable."),
     ] = None,
     total: Annotated[
-        list[str] | None, typer.Option("--sum", metavar="COLUMN", help="Add up a column of numbers; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--sum",
+            metavar="COLUMN:LOWER:UPPER",
+            help="Add up a column of numbers, clipped to that range; with COLUMN alone the range has 98 % of them. "
+            "Repeatable.",
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -48,9 +55,10 @@ def command(
 ) -> None:
     """Draft a task that asks about the columns of a file.
 
-    Without options every column is asked about: texts as histogram, or as text if they are more than 100, and numbers
-    as sum. Categories are the file's values, and ranges have 98 % of its numbers: read the draft, and change what is
-    not meant. Everyone who gets the task reads them.
+    Without options every column is asked about. Texts become a histogram, or a text if more than 100 are different.
+    Numbers become a sum, or a histogram if they are whole and at most 10 are different. Categories are the file's
+    values, and ranges have 98 % of its numbers: read the draft, and change what is not meant. Everyone who gets the
+    task reads them.
 
     It prints the draft, or writes it with --out. Then `hubbub simulate` plays it on the file, and `hubbub plan` plans
     it.
@@ -66,7 +74,8 @@ def command(
         if out is not None and out.exists():
             raise UsageError(f"{out} is there already; remove it, or name another file with --out")
         columns = AskedColumns(histogram or (), total or (), text or (), over_time or (), by)
-        found = drafted(data, columns, time.time(), notation(decimal, thousands, missing))
+        written = notation(decimal, thousands, missing)
+        found = drafted(data, columns, time.time(), written)
         for sentence in found.notes:
             progress_console().print(sentence, markup=False, soft_wrap=True)
         if out is not None:
@@ -77,12 +86,13 @@ def command(
         if out is None:
             console().print(found.text, markup=False, soft_wrap=True, end="")
             return
-        console().print(f"wrote {out}; {_next(out, data, found)}", markup=False, soft_wrap=True)
+        console().print(f"wrote {out}; {_next(out, data, found, written)}", markup=False, soft_wrap=True)
 
 
-def _next(out: Path, data: Path, found: DraftedTask) -> str:
+def _next(out: Path, data: Path, found: DraftedTask, written: Notation) -> str:
+    """Return the command that plays the draft on the file, read as it was."""
     import shlex
 
     renamed = [word for each in found.renamed for word in ("--column", each)]
-    again = shlex.join(["simulate", str(out), "--data", str(data), *renamed])
+    again = shlex.join(["simulate", str(out), "--data", str(data), *renamed, *written.options])
     return f"next: {program()} {again} shows what it would give"

@@ -22,7 +22,7 @@ MOST_TICKETS = 10_000_000
 
 def command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A new file for the tickets; with --names, a new folder.")
+        Path, typer.Argument(metavar="FILE", help="A new file for the tickets; for named devices, a new folder.")
     ],
     key: Annotated[
         Path, typer.Option("--key", help="PEM file of the operator's identity; with --countersign, of the other's.")
@@ -63,8 +63,8 @@ def command(
 
     With --renew, the tickets are for devices that are enrolled already, and expire later. OLD is a file with their
     tickets or their ids, one per line, or with the document that --json printed. OLD can also be a folder as --names
-    makes it; FILE is then a new folder too. The device redeems its new ticket by itself and keeps its id, so it still
-    has one submission a round.
+    makes it. If OLD is a folder, or its document names the devices, FILE is a new folder with a file for each. The
+    device redeems its new ticket by itself and keeps its id, so it still has one submission a round.
 
     Examples: hubbub enroll deployment/client/ticket.json --key deployment/operator/identity.pem --shuffler-key
     deployment/operator/trust/shuffler.pub.pem; hubbub enroll tickets.jsonl --devices 1000 --key identity.pem
@@ -91,7 +91,8 @@ def command(
             return
         expires = _in_days(days)
         if renew is not None:
-            made, in_folder = _renewed(signer, shuffler_key, renew, expires), renew.is_dir()
+            made = _renewed(signer, shuffler_key, renew, expires)
+            in_folder = renew.is_dir() or set(made) != {renew.name}
         else:
             made, in_folder = _made(signer, shuffler_key, devices, names, expires), names is not None
         _write(file, made, in_folder)

@@ -213,6 +213,7 @@ def _cluster(
 
 
 def _say(made: Folder, steps: str, as_json: bool) -> None:
+    from hubbub.cli.tables.printing import print_columns
     from hubbub.deploy.pki.trusted_keys import identities_in
     from hubbub.protos.identity.documents import fingerprint
 
@@ -222,8 +223,7 @@ def _say(made: Folder, steps: str, as_json: bool) -> None:
         print_json({"directory": str(made.root), "folders": folders, "fingerprints": signers})
         return
     out = console()
-    for role, digits in signers.items():
-        out.print(f"{role:<9} {digits}", markup=False, soft_wrap=True)
+    print_columns(out, list(signers.items()))
     out.print(steps, markup=False, soft_wrap=True)
 
 

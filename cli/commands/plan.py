@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.output import Json, console, failures, print_json, program
+from hubbub.cli.progress import progress_bars, working
+
+DEPLOYMENT = Path("deployment")
+"""The folder that `hubbub init` is shown to make."""
 
 if TYPE_CHECKING:
     from hubbub.accountant.spending.budget import BudgetForecast
@@ -130,8 +133,8 @@ def command(
         if out is not None:
             _check_trust(keys)
         with naming(task):
-            planned = _planned(draft)
-        more = _compared(planned, compare, picture)
+            planned = _planned(draft, as_json)
+        more = _compared(planned, compare, picture, as_json)
         _draw(planned, more, picture)
         task_id = _write(planned, out, keys) if out is not None else None
         budget = forecast_of(planned)
@@ -147,7 +150,9 @@ def command(
             print_capacity(console(), asked.of(planned), asked.costs, planned.draft.suite)
         if picture is not None:
             console().print(f"wrote {picture}", markup=False, soft_wrap=True)
-        console().print(_next(task, out, explain, error or ()), markup=False, soft_wrap=True)
+        if not explain:
+            console().print("--explain shows what these numbers rest on", markup=False, soft_wrap=True)
+        console().print(_next(task, out, keys, error or ()), markup=False, soft_wrap=True)
 
 
 def _capacity_asked(
@@ -194,10 +199,11 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
 
 
 def _error_in(word: str, number: str) -> float:
+    from hubbub.accountant.written_numbers import real
     from hubbub.protos.errors import UsageError
 
     try:
-        value = float(number)
+        value = real(number)
     except ValueError as error:
         raise UsageError(f"--error {word!r} is not QUERY=ERROR or ERROR, such as carrier=30 or 30") from error
     if not 0 < value < inf:
@@ -215,18 +221,15 @@ def _check_picture(picture: Path | None) -> None:
         check_drawable(picture, "--picture")
 
 
-def _planned(draft: Draft) -> Plan:
+def _planned(draft: Draft, as_json: bool) -> Plan:
     from hubbub.planning.plan import plan
 
     # Most plans take a second; one over many rounds or by digits takes up to half a minute.
-    with progress_bars(disable=not (draft.errors or progress_console().is_terminal)) as bars:
-        bar = bars.add_task("solving for ε" if draft.errors else "planning", total=None)
-        planned = plan(draft)
-        bars.update(bar, total=1, completed=1)
-    return planned
+    with working("solving for ε" if draft.errors else "planning", as_json):
+        return plan(draft)
 
 
-def _compared(planned: Plan, compare: bool | None, picture: Path | None) -> Compared:
+def _compared(planned: Plan, compare: bool | None, picture: Path | None, as_json: bool) -> Compared:
     """Compute what is shown beside a plan: alternatives that are quick or asked for, and errors over ε if asked for."""
     from hubbub.cli.tables.plan import Compared
     from hubbub.planning import alternatives
@@ -240,7 +243,7 @@ def _compared(planned: Plan, compare: bool | None, picture: Path | None) -> Comp
     if not shown and not over_epsilon:
         return Compared({}, ())
     with_dummies, points = compare is True, len(USUAL_EPSILONS) + 1 if over_epsilon else 0
-    with progress_bars() as bars:
+    with progress_bars(disable=as_json) as bars:
         steps = alternatives.alternative_steps(draft, with_dummies) if shown else 0
         bar = bars.add_task("comparing", total=steps + points)
         found = alternatives.alternatives_of(draft, with_dummies, lambda: bars.advance(bar)) if shown else {}
@@ -329,16 +332,46 @@ def _budget_document(planned: Plan, budget: BudgetForecast) -> dict[str, object]
         "rounds_within": budget.within,
         "epsilon_of_one_round": budget.epsilon_of_one,
         "epsilon_of_all_rounds": budget.epsilon_of_all,
+        "epsilon_alone_of_one_round": budget.alone_of_one,
+        "epsilon_alone_of_all_rounds": budget.alone_of_all,
         "epsilon_local_of_all_rounds": budget.local_of_all,
     }
 
 
-def _next(task: Path, out: Path | None, explain: bool, errors: Sequence[str]) -> str:
-    """Return the last line: what to run next; with the stated errors, as they change the task."""
-    more = "" if explain else "; --explain shows what these numbers rest on"
+def _next(task: Path, out: Path | None, keys: Path, errors: Sequence[str]) -> str:
+    """Return the last lines: what to run next; with the stated errors, as they change the task."""
     if out is not None:
-        signed = f"wrote {out}; next, operator and shuffler sign it: {program()} sign {shlex.quote(str(out))} --key …"
-        return signed + more
+        return f"wrote {out}; {_signing(out, keys)}"
     stated = [word for each in errors for word in ("--error", each)]
+    stated += [] if keys == task.parent / "trust" and keys.is_dir() else ["--trust", str(_folder_of_keys(keys))]
     again = shlex.join([str(task), *stated, "--out", str(task.with_suffix(".json"))])
-    return f"next: {program()} plan {again} writes the task, to be signed{more}"
+    made = "" if _folder_of_keys(keys).is_dir() else f"{program()} init {DEPLOYMENT} makes the parties' keys, then "
+    return f"next: {made}{program()} plan {again} writes the task, to be signed"
+
+
+def _folder_of_keys(keys: Path) -> Path:
+    """Return the folder of public keys, or where `hubbub init` makes it if there is none yet."""
+    return keys if keys.is_dir() else DEPLOYMENT / "operator/trust"
+
+
+def _signing(out: Path, keys: Path) -> str:
+    """Return who signs a task and how: the commands for each party whose identity is where `hubbub init` makes it."""
+    deployment = keys.parent.parent
+    operator, shuffler = (deployment / name / "identity.pem" for name in ("operator", "shuffler"))
+    if not operator.is_file():
+        return f"next, operator and shuffler sign it: {_sign(out, Path('IDENTITY.pem'))}"
+    if not shuffler.is_file():
+        return _lines("next, sign it as operator, then give it to the shuffler's party to sign", _sign(out, operator))
+    copies = [f"cp {shlex.join([str(out), f'{each}/'])}" for each in sorted(deployment.glob("*/tasks"))]
+    client = deployment / "client"
+    copies += [f"cp {shlex.join([str(out), str(client / 'task.json')])}"] if client.is_dir() else []
+    told = "next, sign it as operator and as shuffler, and copy it to every party"
+    return _lines(told, _sign(out, operator), _sign(out, shuffler), *copies)
+
+
+def _sign(task: Path, key: Path) -> str:
+    return f"{program()} sign {shlex.join([str(task), '--key', str(key)])}"
+
+
+def _lines(*lines: str) -> str:
+    return "\n  ".join(lines)

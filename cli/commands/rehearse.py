@@ -110,7 +110,8 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
     if len(found) < devices:
         raise UsageError(
             f"task {task.name} admits enrolled devices, and there are {len(found)} tickets for {devices} devices; "
-            f"make tickets with `hubbub enroll FILE --devices {devices}` and give FILE with --tickets"
+            f"make tickets with `hubbub enroll FILE --devices {devices}`, where FILE is a new file, and give it with "
+            "--tickets"
         )
     return found[:devices]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.progress import working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,11 +105,11 @@ def command(
             _check_alone({**alone, "--candidates": candidates is not None, "--prefixes": prefixes})
             _show_all(operator, task, simultaneous, as_json, lambda rounds: _export(rounds, csv, guarded, parquet))
             return
-        results = _fetch(operator, task, round_number, wait)
+        results = _fetch(operator, task, round_number, wait, as_json)
         if texts is not None:
             results = decoded(results, texts)
         if prefixes:
-            results = _discovered(operator, results, alphabet)
+            results = _discovered(operator, results, alphabet, as_json)
         _export([results], csv, guarded, parquet)
         if certificate is not None:
             save(certificate, results.certificate)
@@ -153,7 +154,7 @@ def _show_all(
     from hubbub.protos.records.results_document import series_document
 
     rounds = asyncio.run(results_of_all(settings, RoundFilter(task)))
-    _check(rounds)
+    _check(rounds, as_json)
     export(rounds)
     if as_json:
         print_json(series_document(rounds))
@@ -175,13 +176,15 @@ def _export(rounds: Sequence[RoundResults], csv: Path | None, guarded: bool, par
         write_parquet(parquet, *rounds)
 
 
-def _fetch(settings: OperatorSettings, task: str | None, round_number: int | None, wait: float) -> RoundResults:
+def _fetch(
+    settings: OperatorSettings, task: str | None, round_number: int | None, wait: float, as_json: bool
+) -> RoundResults:
     import asyncio
 
     from hubbub.deploy.operator.wait import RoundFilter, results_of
 
     results = asyncio.run(results_of(settings, RoundFilter(task, round_number), wait, _say))
-    _check([results], _rounds_behind(settings, results))
+    _check([results], as_json, _rounds_behind(settings, results))
     return results
 
 
@@ -195,7 +198,13 @@ def _rounds_behind(settings: OperatorSettings, results: RoundResults) -> list[Ro
     return asyncio.run(fetch_certified(settings, results.id.task_id, rounds)) if rounds else []
 
 
-def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> None:
+def _check(wanted: Sequence[RoundResults], as_json: bool, behind: Sequence[RoundResults] = ()) -> None:
+    """Check as `_check_all`, with progress."""
+    with working("checking the results", as_json):
+        _check_all(wanted, behind)
+
+
+def _check_all(wanted: Sequence[RoundResults], behind: Sequence[RoundResults]) -> None:
     """Return only if the counts are the certificates', and the estimates follow from them.
 
     The estimates are recomputed, also from the results of the earlier rounds `behind` them. Nothing is assumed of the
@@ -239,7 +248,7 @@ def _check_lookups(candidates: Path | None, prefixes: bool, alphabet: str | None
         raise UsageError("--alphabet needs --prefixes; add --prefixes, or leave --alphabet out")
 
 
-def _discovered(settings: OperatorSettings, results: RoundResults, alphabet: str | None) -> RoundResults:
+def _discovered(settings: OperatorSettings, results: RoundResults, alphabet: str | None, as_json: bool) -> RoundResults:
     import asyncio
 
     from hubbub.deploy.operator.client import fetch_certified
@@ -247,5 +256,5 @@ def _discovered(settings: OperatorSettings, results: RoundResults, alphabet: str
 
     characters = None if alphabet is None else read_alphabet(alphabet)
     earlier = asyncio.run(fetch_certified(settings, results.id.task_id, prefix_rounds(results)))
-    _check(earlier)
+    _check(earlier, as_json)
     return find_prefixes([*earlier, results], characters, _say)

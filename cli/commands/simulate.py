@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.output import Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
-from hubbub.cli.whole_numbers import digits
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
     from hubbub.planning.simulate.dataset import Dataset
+    from hubbub.planning.simulate.drafting import DraftedTask
     from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.task.task import Draft, Privacy
     from hubbub.queries.questions.question import Question
@@ -157,17 +157,15 @@ def _refuse_given(options: dict[str, object]) -> None:
             raise UsageError(f"{name} needs --compare; name randomizers to compare, or leave {name} out")
 
 
-def _drafted(data: Path, words: Sequence[str], sums: Sequence[str], written: Notation) -> tuple[Draft, Sequence[str]]:
-    """Return the task that `hubbub draft` writes, and its columns."""
+def _drafted(data: Path, words: Sequence[str], sums: Sequence[str], written: Notation) -> tuple[Draft, DraftedTask]:
+    """Return the task that `hubbub draft` writes, and what it notes."""
     import time
 
     from hubbub.planning.simulate.drafting import AskedColumns, drafted
     from hubbub.protos.task.draft import read_draft
 
     found = drafted(data, AskedColumns(words, sums), time.time(), written)
-    for sentence in found.notes:
-        progress_console().print(sentence, markup=False, soft_wrap=True)
-    return read_draft(found.text), found.renamed
+    return read_draft(found.text), found
 
 
 def _simulate(
@@ -185,13 +183,15 @@ def _simulate(
     from hubbub.planning.simulate.dataset import read_answers
     from hubbub.planning.simulate.simulate import reports_drawn, simulate
 
+    noted: Sequence[str] = ()
     if task is None:
-        draft, words = _drafted(data, words, sums, written)
+        draft, found = _drafted(data, words, sums, written)
+        words, noted = found.renamed, found.notes
     else:
         # Every shuffler of the chain adds noise, if there is any.
         draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
     dataset = read_answers(draft.name, draft.questions, data, words, written)
-    print_notes(dataset)
+    print_notes(dataset, noted)
     planned = plan(draft)
     reports = reports_drawn(planned, dataset.devices)
     with progress_bars() as bars:
@@ -277,12 +277,14 @@ def _kinds(compare: str) -> list[str]:
 
 def _sizes(text: str | None, devices: int) -> list[int]:
     """Return the numbers of reports to compare at, in order."""
+    from hubbub.accountant.written_numbers import whole
+
     if text is None:
         return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
     try:
-        sizes = sorted({int(digits(word.strip())) for word in text.split(",")})
+        sizes = sorted({whole(word.strip()) for word in text.split(",")})
     except ValueError as error:
-        raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000") from error
+        raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000 or 1e3,1e4") from error
     if sizes[0] < 2 or sizes[-1] > devices:
         raise UsageError(f"--reports {text!r}: give numbers from 2 to {devices}, the number of rows in the data")
     return sizes

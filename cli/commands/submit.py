@@ -146,8 +146,11 @@ def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
     answers: dict[str, Value] = {}
     for number, word in enumerate(words, 1):
         name, found, value = word.partition("=")
-        if not found or name in answers:
-            raise UsageError(f"answer {number} of {len(words)} is not NAME=VALUE, or names a query twice")
+        # Neither message has the text: it may be an answer.
+        if not found:
+            raise UsageError(f"answer {number} of {len(words)} has no =; give it as NAME=VALUE")
+        if name in answers:
+            raise UsageError(f"answer {number} of {len(words)} names a query that was answered before; answer it once")
         with as_usage_error(TaskError, AnswerError):
             answers[name] = task.asked_named(name).question.parse(value)
     return answers

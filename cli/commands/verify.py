@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json, progress_console, report
+from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json, report
+from hubbub.cli.progress import working
 
 if TYPE_CHECKING:
     from hubbub.protos.identity.successions import Succession
@@ -135,8 +136,8 @@ def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succe
     from hubbub.cli.tables.printing import print_table
     from hubbub.verification.history import read_histories
 
-    with progress_console().status("verifying") as status:
-        found = read_histories(paths, pins, successions, lambda file: status.update(f"verifying {file}"))
+    with working("verifying", as_json) as now:
+        found = read_histories(paths, pins, successions, lambda file: now(f"verifying {file}"))
     if found.problems:
         report(_told(found.problems))
     if as_json:
@@ -196,14 +197,16 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
         from hubbub.verification.certificate import verify
         from hubbub.verification.results import RecomputedResults, recompute
 
-        with naming(one.path):
-            verified = verify(one.certificate, pins, successions)
-        results = list(recompute(one.results, {one.certificate}))
+        with working(f"verifying {one.path}", as_json) as now:
+            with naming(one.path):
+                verified = verify(one.certificate, pins, successions)
+            now("computing the estimates again")
+            results = list(recompute(one.results, {one.certificate}))
         again = [each for each in results if isinstance(each, RecomputedResults)]
         wrong = [each for each in results if not isinstance(each, RecomputedResults)]
         if wrong and as_json:
             raise wrong[0]
-        findings = _proven(verified) if rigorous else None
+        findings = _proven(verified, as_json) if rigorous else None
         failing = [finding.as_text() for finding in findings or () if finding.fails]
         for problem in wrong:
             report(f"not verified: {problem}. The certificate by itself is valid")
@@ -222,8 +225,8 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _proven(verified: Verified) -> list[Finding]:
-    """Prove the numbers. Stderr shows each step on a terminal, else each number when it is done."""
+def _proven(verified: Verified, as_json: bool) -> list[Finding]:
+    """Prove the numbers; a terminal shows each step."""
     from hubbub.accountant.errors import needs_extra
     from hubbub.protos.errors import HubbubError
 
@@ -233,13 +236,8 @@ def _proven(verified: Verified) -> list[Finding]:
         raise HubbubError(needs_extra("--rigorous", "python-flint", "rigorous")) from error
     from hubbub.verification.proof import prove_certificate
 
-    progress, findings = progress_console(), []
-    with progress.status("proving") as status:
-        for finding in prove_certificate(verified, status.update):
-            findings.append(finding)
-            if not progress.is_terminal:
-                progress.print(f"proving: {finding.claim.where}, {finding.claim.member} done", markup=False)
-    return findings
+    with working("proving", as_json) as now:
+        return list(prove_certificate(verified, lambda step: now(f"proving {step}")))
 
 
 def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, Any]:
@@ -342,13 +340,18 @@ def _warn(verified: Verified, others: Sequence[str]) -> None:
 
 
 def _print_signers(verified: Verified) -> None:
+    from hubbub.cli.tables.printing import print_columns
+
     out = console()
     if not verified.pinned:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
-        out.print(f"signers not pinned{which}: compare these with the fingerprints the parties gave you", markup=False)
-    for role, digits in verified.fingerprints.items():
-        pinned = "" if role in verified.unpinned else "  as pinned"
-        out.print(f"  {role:<9} {digits}{pinned}", markup=False, soft_wrap=True)
+        out.print(
+            f"signers not pinned{which}: compare these with the fingerprints the parties gave you",
+            markup=False,
+            soft_wrap=True,
+        )
+    pinned = {role: "" if role in verified.unpinned else ", as pinned" for role in verified.fingerprints}
+    print_columns(out, [(role + pinned[role], digits) for role, digits in verified.fingerprints.items()], "  ")
 
 
 def _print_hops(verified: Verified) -> None:

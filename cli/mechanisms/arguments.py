@@ -23,9 +23,9 @@ from hubbub.accountant.mechanisms import (
     AnyMechanism,
     Gaussian,
     Generic,
+    Hashed,
     Laplace,
     LocalMechanism,
-    Mechanism,
     NoiseLaw,
     WithNoise,
 )
@@ -33,6 +33,7 @@ from hubbub.accountant.mechanisms.noise_law import FAMILIES, PARAMETER_LIMIT
 from hubbub.accountant.numbers import EPSILON_MOST, checked_reports, checked_whole, honest_reports, real
 from hubbub.accountant.pairs import GaussianRound, Part
 from hubbub.accountant.pairs.composition_part import NOT_COMPOSED
+from hubbub.accountant.written_numbers import FORMS, exact, whole
 from hubbub.cli.hints import meant
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 from hubbub.cli.mechanisms.law_file import law_of, read_law
@@ -42,6 +43,8 @@ ROW_KEYS = (
     "mechanism",
     "law",
     "categories",
+    "cells",
+    "rows",
     "local_epsilon",
     "gamma",
     "truthful",
@@ -75,18 +78,27 @@ class Description:
     sigma: float | None = None
     law: Any = None
     noise: str | None = None
+    cells: int | None = None
+    rows: int | None = None
 
+
+HASH_FUNCTIONS = 256
+"""Hash functions of hashed answers if nobody says how many: as many as are planned. No bound depends on it."""
+
+NOISE_BESIDE = ("krr", "hashed")
+"""The mechanisms that noise of the shuffler is offered beside."""
 
 LAW = "finite"
 """The mechanism that is described by its law."""
 
-NOISE_TEXT = re.compile(rf"([a-z]+):([0-9]{{1,20}}(?:\.[0-9]{{1,40}}|/{GAMMA_DENOMINATOR})?):([0-9]{{1,10}})")
+NOISE_TEXT = re.compile(r"([a-z]+):([^:]{1,80}):([^:]{1,40})")
 """Noise of the shuffler as people write it: FAMILY:PARAMETER:REACH."""
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "krr": ("categories", "local_epsilon", "gamma", "noise"),
     "generic": ("local_epsilon",),
     "rappor": ("categories", "local_epsilon", "truthful", "other"),
+    "hashed": ("cells", "rows", "local_epsilon", "gamma", "noise"),
     "laplace": ("local_epsilon",),
     "gaussian": ("sigma",),
     LAW: ("law",),
@@ -117,10 +129,10 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
         known = ", ".join(TAKES)
         hint = meant(said.mechanism, list(TAKES))
         raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}; {hint}choose one of: {known}")
-    if said.noise is not None and said.mechanism != "krr":
+    if said.noise is not None and said.mechanism not in NOISE_BESIDE:
         raise AccountingError(
-            f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr alone; "
-            "use krr, or leave the noise out"
+            f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr and hashed "
+            "only; use one of them, or leave the noise out"
         )
     if said.mechanism in ("krr", "generic"):
         return _read_task_mechanism(said, spell)
@@ -141,7 +153,7 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
                 f"laplace needs {spell('local_epsilon')}: the width of the answers' interval over the noise's scale"
             )
         return Laplace(said.local_epsilon)
-    return _read_rappor(said, spell)
+    return _read_hashed(said, spell) if said.mechanism == "hashed" else _read_rappor(said, spell)
 
 
 def _refuse_others(said: Description, spell: Callable[[str], str]) -> None:
@@ -166,37 +178,32 @@ def _read_rappor(said: Description, spell: Callable[[str], str]) -> RAPPOR:
     return RAPPOR(said.categories, kept, read_exact(said.other, other))
 
 
-_EXACT = re.compile(r"[0-9.]{1,40}(e-?[0-9]{1,3})?|[0-9.]{1,20}/[0-9.]{1,20}", re.ASCII | re.IGNORECASE)
-"""A decimal or a ratio. Fraction itself would also take "1e999999999", and compute it."""
-
-
-def read_exact(value: str | Fraction, name: str, forms: str = "a number such as 0.75, 3/4 or 1e-3") -> Fraction:
-    """Return a probability written as 0.75, 3/4 or 1e-3, exactly; `name` and `forms` are for errors."""
+def read_exact(value: str | Fraction, name: str, forms: str = f"a number such as {FORMS}") -> Fraction:
+    """Return a probability as people write it, exactly; `name` and `forms` are for errors."""
     try:
-        if isinstance(value, Fraction):
-            return value
-        if _EXACT.fullmatch(value):
-            return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        pass
-    raise AccountingError(f"{name} is {shown(value)}; give {forms}")
+        return value if isinstance(value, Fraction) else exact(value)
+    except ValueError as error:
+        raise AccountingError(f"{name} is {shown(value)}; give {forms}") from error
 
 
 def read_noise(text: str, name: str) -> NoiseLaw:
     """Return the law written as FAMILY:PARAMETER:REACH; its parameter is taken down to a multiple of 1/2³².
 
-    The parameter is a decimal or W/4294967296; `name` is for errors.
+    Parameter and reach are written as people write numbers; `name` is for errors.
 
     Raises:
         AccountingError: for another text, an unknown family, and a number out of range.
     """
     found = NOISE_TEXT.fullmatch(text)
-    if found is None:
+    try:
+        if found is None:
+            raise ValueError("it has three parts")
+        family, parameter, reach = found[1], exact(found[2]), whole(found[3])
+    except ValueError as error:
         raise AccountingError(
             f"{name} is {shown(text)}; write FAMILY:PARAMETER:REACH such as geometric:0.6065:27, with the parameter as "
-            f"a decimal or as W/{GAMMA_DENOMINATOR}"
-        )
-    family, parameter, reach = found[1], Fraction(found[2]), int(found[3])
+            f"a number such as {FORMS} or W/{GAMMA_DENOMINATOR}, and a whole reach"
+        ) from error
     # Said in the terms of the text; an unknown family and a wrong reach are refused by the law.
     limit = 1 if family == "geometric" else PARAMETER_LIMIT + Fraction(1, GAMMA_DENOMINATOR)
     if family in FAMILIES and not Fraction(1, GAMMA_DENOMINATOR) <= parameter < limit:
@@ -209,17 +216,39 @@ def read_noise(text: str, name: str) -> NoiseLaw:
 
 
 def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> LocalMechanism:
-    known = _read_plain(said, spell)
-    if said.noise is None or not isinstance(known, KRR):
+    return _beside_noise(_read_plain(said, spell), said, spell)
+
+
+def _beside_noise(known: KRR | Hashed | Generic, said: Description, spell: Callable[[str], str]) -> LocalMechanism:
+    if said.noise is None or isinstance(known, Generic):
         return known
     return WithNoise(known, read_noise(said.noise, spell("noise")))
 
 
-def _read_plain(said: Description, spell: Callable[[str], str]) -> Mechanism:
+def _read_hashed(said: Description, spell: Callable[[str], str]) -> LocalMechanism:
+    if said.cells is None:
+        raise AccountingError(f"hashed needs {spell('cells')}: how many values a hash has")
+    _check_strength(said, spell)
+    rows = HASH_FUNCTIONS if said.rows is None else said.rows
+    known = (
+        Hashed.from_local_epsilon(said.cells, rows, said.local_epsilon)
+        if said.local_epsilon is not None
+        else Hashed(said.cells, rows, _read_gamma(said.gamma or "", spell("gamma")))
+    )
+    return _beside_noise(known, said, spell)
+
+
+def _check_strength(said: Description, spell: Callable[[str], str]) -> None:
+    if (said.local_epsilon is None) == (said.gamma is None):
+        raise AccountingError(
+            f"give exactly one of {spell('local_epsilon')} and {spell('gamma')}; each follows from the other"
+        )
+
+
+def _read_plain(said: Description, spell: Callable[[str], str]) -> KRR | Generic:
     _refuse_new(said, spell)
     local, gamma, categories = (spell(name) for name in ("local_epsilon", "gamma", "categories"))
-    if (said.local_epsilon is None) == (said.gamma is None):
-        raise AccountingError(f"give exactly one of {local} and {gamma}; each follows from the other")
+    _check_strength(said, spell)
     if said.mechanism == "generic":
         if said.local_epsilon is None or said.categories is not None:
             raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
@@ -232,14 +261,15 @@ def _read_plain(said: Description, spell: Callable[[str], str]) -> Mechanism:
 
 
 def _read_gamma(value: str | Fraction, name: str) -> Fraction:
-    return read_exact(value, name, f"a number above 0 and at most 1 such as 0.25 or 1/4, or W/{GAMMA_DENOMINATOR}")
+    return read_exact(value, name, f"a number above 0 and at most 1 such as {FORMS}, or W/{GAMMA_DENOMINATOR}")
 
 
 def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
-    given = [name for name in ("truthful", "other", "sigma", "law") if getattr(said, name) is not None]
+    others = ("truthful", "other", "sigma", "law", "cells", "rows")
+    given = [name for name in others if getattr(said, name) is not None]
     if given:
         raise AccountingError(
-            f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian, and a law needs no mechanism"
+            f"{said.mechanism} takes no {spell(given[0])}; that is for another mechanism, and a law needs no mechanism"
         )
 
 
@@ -388,6 +418,8 @@ def _said(row: Mapping[str, Any], beside: Path) -> Description:
         _exact(row, "other"),
         law=beside / row["law"] if isinstance(row.get("law"), str) else row.get("law"),
         noise=_noise(row),
+        cells=_whole(row, "cells") if "cells" in row else None,
+        rows=_whole(row, "rows") if "rows" in row else None,
     )
 
 

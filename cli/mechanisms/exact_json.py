@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hubbub.accountant.errors import AccountingError
+from hubbub.protos.strict_json import JsonError, read_json
 
 
 def parse(path: Path, example: str) -> Any:
@@ -20,22 +20,9 @@ def parse(path: Path, example: str) -> Any:
     """
     try:
         # Decimal keeps the digits that were written: 0.1 as a float is not one tenth.
-        return json.loads(
-            path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
-        )
-    except (ValueError, ArithmeticError, RecursionError) as error:
+        return read_json(path.read_bytes(), whole=int, fraction=Decimal)
+    except (JsonError, ArithmeticError) as error:
         raise AccountingError(f"{path} cannot be read as JSON: {error}; write {example}") from error
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    repeated = sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-    if repeated:
-        raise ValueError(f"{', '.join(repeated):.200} occurs twice in one row")
-    return dict(pairs)
 
 
 def as_written(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Plans the curves of the central ε over n, ε_local, δ, k or T."""
+"""Plans the curves of the central ε over n, ε_local, δ, k, g or T."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class SweepQuestion:
             Variable.LOCAL_EPSILON: self.said.local_epsilon is not None,
             Variable.DELTA: self.delta is not None,
             Variable.CATEGORIES: self.said.categories is not None,
+            Variable.CELLS: self.said.cells is not None,
             Variable.ROUNDS: self.rounds != 1,
         }
         if said[variable]:
@@ -92,6 +93,7 @@ class SweepQuestion:
             Variable.LOCAL_EPSILON: lambda: replace(self, said=replace(self.said, local_epsilon=x)),
             Variable.DELTA: lambda: replace(self, delta=x),
             Variable.CATEGORIES: lambda: replace(self, said=replace(self.said, categories=round(x))),
+            Variable.CELLS: lambda: replace(self, said=replace(self.said, cells=round(x))),
             Variable.ROUNDS: lambda: replace(self, rounds=round(x)),
         }
         return changes[variable]()
@@ -205,6 +207,7 @@ def _title(question: SweepQuestion, variable: Variable) -> str:
     said = question.said
     shown = {
         Variable.CATEGORIES: said.categories and f"k = {said.categories}",
+        Variable.CELLS: said.cells and f"g = {said.cells}",
         Variable.LOCAL_EPSILON: said.local_epsilon is not None and f"ε₀ = {said.local_epsilon:g}",
         Variable.REPORTS: question.reports and f"n = {question.reports:,}".replace(",", "\u202f"),
         Variable.DELTA: question.delta and f"δ = {shown_power(question.delta)}",

@@ -20,6 +20,7 @@ class Variable(StrEnum):
     LOCAL_EPSILON = "local-epsilon"
     DELTA = "delta"
     CATEGORIES = "categories"
+    CELLS = "cells"
     ROUNDS = "rounds"
 
 
@@ -36,6 +37,7 @@ KINDS = {
     Variable.LOCAL_EPSILON: _VariableKind("local ε₀ (nats)", "ε₀", "linear", False),
     Variable.DELTA: _VariableKind("δ", "δ", "log", False),
     Variable.CATEGORIES: _VariableKind("categories, k", "k", "log", True),
+    Variable.CELLS: _VariableKind("cells of a hash, g", "g", "log", True),
     Variable.ROUNDS: _VariableKind("rounds, T", "T", "log", True),
 }
 """Each variable's axis: its label, its default scale, and whether its values are whole numbers."""
@@ -66,9 +68,9 @@ class Range:
         if not (isfinite(self.first) and isfinite(self.last) and self.first < self.last):
             raise UsageError(f"the range from {self.first:g} to {self.last:g} is empty; give a --from below --to")
         if not 2 <= self.points <= POINTS_LIMIT:
-            raise UsageError(f"---points is {self.points}; give a number from 2 to {POINTS_LIMIT}")
+            raise UsageError(f"--points is {self.points}; give a number from 2 to {POINTS_LIMIT}")
         if self.axis.scale == "log" and self.first <= 0:
-            raise UsageError(f"---from is {self.first:g}; give a number above 0, or use --axis linear")
+            raise UsageError(f"--from is {self.first:g}; give a number above 0, or use --axis linear")
         values = [self._value(place / (self.points - 1)) for place in range(self.points)]
         return tuple(sorted({float(round(value)) for value in values} if KINDS[self.variable].whole else set(values)))
 

@@ -141,16 +141,21 @@ def _noise_left_out(planned: Plan) -> list[str]:
 
 def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
     total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
-    cost = f"if everyone is honest, one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
+    one, every = budget.alone_of_one, budget.alone_of_all
+    # Beside noise the first line promises what holds whatever others do, and so must these numbers.
+    if one is None or every is None:
+        one, every = budget.epsilon_of_one, budget.epsilon_of_all
+    cost = f"on the first line's condition, one round costs ε ≤ {round_up_significant(one):.6g} at the minimum"
     if budget.rounds > 1:
-        cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
+        cost += f", all {budget.rounds} rounds together ε ≤ {round_up_significant(every):.6g}"
     which, verb = (f"all {budget.rounds} rounds", "cost") if budget.rounds > 1 else ("one round", "costs")
     local = round_up_significant(budget.local_of_all)
     cost += f", at δ = {delta:g}; if all services collude, {which} {verb} ε ≤ {local:.6g}"
     if total is None:
         return f"{cost}; the task has no epsilon_total, so nothing limits what its rounds cost together"
     if budget.within == budget.rounds:
-        return f"{cost}; all rounds fit epsilon_total = {total:g}"
+        charged = ", which is charged for honest people" if every > total else ""
+        return f"{cost}; all rounds fit epsilon_total = {total:g}{charged}"
     return (
         f"{cost}; {budget.within} of {budget.rounds} rounds fit epsilon_total = {total:g}, the others are erased and "
         "never released"

@@ -1,13 +1,24 @@
-"""Prints tables; a table that does not fit the terminal becomes lines, so that no number is ever cut."""
+"""Prints tables and lists in columns, folded in one way in all commands: at spaces, and never within a word or number.
+
+A table that does not fit the terminal becomes lines, each with a name and a value. The last column of a list is folded
+below itself. If that leaves too little room, it goes below its name. Sentences are not folded here: a terminal wraps
+them, and they may be copied.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from hubbub.protos.escaping import readable_lines
+
+_LEAST = 24
+"""Fewest columns of the terminal that a folded value is given; with fewer it goes below its name."""
 
 
 def print_table(console: Console, table: Table, spare: Sequence[str] = ()) -> None:
@@ -107,7 +118,42 @@ def _print_record(console: Console, headers: list[str], cells: list[str]) -> Non
         for header, cell in zip(headers[1:], cells[1:], strict=True)
         if cell and (header or any(map(str.isalpha, cell)))
     ]
-    width = max((len(header) for header, _ in named), default=0)
-    for header, cell in named:
-        text = cell.replace("\n", ", ")
-        console.print(f"  {header:<{width}}  {text}", markup=False, soft_wrap=True)
+    print_columns(console, [(header, cell.replace("\n", ", ")) for header, cell in named], "  ")
+
+
+def print_columns(console: Console, rows: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Print rows of as many cells each, under each other and without borders; the last cells are folded at spaces."""
+    widths = [max(map(_width, cells)) for cells in zip(*rows, strict=True)][:-1]
+    for row in rows:
+        before = indent + "".join(_padded(cell, width + 2) for cell, width in zip(row, widths, strict=False))
+        for line in _lines_of(before, row[-1], console.width, f"{indent}    "):
+            console.print(line, markup=False, soft_wrap=True)
+
+
+def _lines_of(before: str, value: str, width: int, below: str) -> list[str]:
+    """Return the lines of a row: its value beside what is before it, or below that if there is too little room."""
+    words, left = value.split(" "), _width(before)
+    if before and width - left < min(_width(value), max(_LEAST, *map(_width, words))):
+        return [before.rstrip(), *(below + line for line in _folded(words, width - _width(below)))]
+    first, *more = _folded(words, width - left)
+    return [(before + first).rstrip(), *(" " * left + line for line in more)]
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
+
+
+def _folded(words: Sequence[str], width: int) -> list[str]:
+    """Return lines of whole words, each no wider than `width` unless it is one word."""
+    lines = [words[0]]
+    for word in words[1:]:
+        if _width(lines[-1]) + 1 + _width(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _width(text: str) -> int:
+    """Return the columns of a terminal that a text takes, after unreadable characters are escaped."""
+    return cell_len(readable_lines(text))

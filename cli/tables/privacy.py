@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
@@ -49,19 +49,14 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     console.print(f"admission {admission['mode']}: {admission['words']}", markup=False, soft_wrap=True)
 
 
-def promise(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the privacy of everyone after all that the task has published so far: a line for each rung of the ladder.
+def meaning(certificate: Mapping[str, Any]) -> str:
+    """Return what the smallest ε means, after all that the task has published so far.
 
-    The last line says what the smallest ε means. Its factor is e^ε of the definition: for every set of results E,
-    P(E) ≤ e^ε·P'(E) + δ.
+    Its factor is e^ε of the definition: for every set of results E, P(E) ≤ e^ε·P'(E) + δ.
     """
-    rounds = len(certificate["all_rounds"]["history"])
-    rungs = ladder(certificate["all_rounds" if rounds > 1 else "round_total"], certificate["ladder"])
-    over = f" over {rounds} rounds" if rounds > 1 else ""
-    yield f"Each person whose device is honest keeps, at δ = {certificate['delta']:g}{over}:"
-    yield from (f"  {rung.sentence}" for rung in rungs)
-    smallest = rungs[0].epsilon
-    yield (
+    several = len(certificate["all_rounds"]["history"]) > 1
+    smallest = ladder(certificate["all_rounds" if several else "round_total"], certificate["ladder"])[0].epsilon
+    return (
         f"ε ≤ {smallest:.6g} means: had one person answered differently, every result would be at most "
         f"{_up(exp_up(smallest))} times as likely (plus δ)."
     )

@@ -61,6 +61,9 @@ def print_series(console: Console, rounds: Sequence[RoundResults], simultaneous:
         for line in result_rows(result):
             table.add_row(*place, line.label, *_cells(line.estimate, simultaneous))
     print_table(console, table)
+    ranges = dict.fromkeys(f"{each.name}: estimates are for {text}" for _, each in every if (text := _clipped(each)))
+    for sentence in ranges:
+        console.print(sentence, markup=False, soft_wrap=True)
     notes = dict.fromkeys(note for _each, result in every if result.estimates for note in result.estimates.notes)
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
@@ -78,13 +81,23 @@ def _print_sum(console: Console, result: SumResult, simultaneous: bool) -> None:
 
 
 def _explain(console: Console, result: QueryResult | SumResult, simultaneous: bool) -> None:
-    """Print why an estimate is outside its own interval, if one is."""
+    """Print the range to which numbers were clipped, and why an estimate is outside its own interval, if one is."""
+    if (clipped := _clipped(result)) is not None:
+        console.print(f"  estimates are for {clipped}", markup=False, soft_wrap=True)
     if any(not _within(line.estimate, simultaneous) for line in result_rows(result)):
         console.print(
             "  an interval has possible values only; an estimate without bias may be outside it",
             markup=False,
             soft_wrap=True,
         )
+
+
+def _clipped(result: QueryResult | SumResult) -> str | None:
+    """Return to what numbers were clipped before they were counted; None if answers are no numbers."""
+    if result.estimates is None or result.estimates.clipped_to is None:
+        return None
+    lower, upper = result.estimates.clipped_to
+    return f"values clipped to [{lower:.12g}, {upper:.12g}]"
 
 
 def _within(value: Estimate, simultaneous: bool) -> bool:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.cli.tables.printing import print_columns
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.asked import Asked
 from hubbub.protos.task.schedule import at
@@ -42,10 +43,7 @@ def promise_sentence(task: Task | Draft, queries: Sequence[Query]) -> str:
 def print_task(printer: Console, task: Task) -> None:
     """Print what a task promises, then a line for each thing that the parties agree on."""
     printer.print(promise_sentence(task, task.queries), markup=False, soft_wrap=True)
-    lines = list(_lines(task))
-    width = max(len(name) for name, _ in lines)
-    for name, words in lines:
-        printer.print(f"  {name:<{width}}  {words}", markup=False, soft_wrap=True)
+    print_columns(printer, list(_lines(task)), "  ")
 
 
 def every_member(content: Mapping[str, Any], within: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.renew import UnusedTickets, Warnings, objection
+from hubbub.client.session.trust import FILE_OR_BYTES
 from hubbub.client.state.enrollment import (
     StoredEnrollment,
     Tickets,
@@ -36,35 +37,46 @@ Refused = Mapping[str, Refusal]
 """By device: why it has no credential."""
 
 
-def ticket_of(given: object) -> Tickets:
+@dataclass(frozen=True)
+class TicketFile:
+    """The file of one device's ticket; it may appear later."""
+
+    path: Path
+
+    def __call__(self, _device: str) -> bytes | None:
+        return self.path.read_bytes() if self.path.exists() else None
+
+
+def ticket_of(given: object, name: str = "ticket") -> Tickets:
     """Return a function for one device's ticket, given as bytes, as a file that may appear later, or as None.
 
     Raises:
-        UsageError: if it is something else.
+        UsageError: if it is something else, such as a text; it names the argument `name`.
     """
     if given is None or isinstance(given, bytes):
         return lambda _device: given
-    if isinstance(given, str) and given.lstrip().startswith("{"):
-        raise UsageError("ticket is the text of a ticket; give its bytes (.encode()), or the Path of its file")
-    if isinstance(given, str | os.PathLike):
-        path = Path(given)
-        return lambda _device: path.read_bytes() if path.exists() else None
-    raise UsageError(f"ticket is of type {type(given).__name__}; give its bytes, a Path, or None")
+    if isinstance(given, os.PathLike):
+        return TicketFile(Path(given))
+    raise UsageError(f"{name} is of type {type(given).__name__}; give {FILE_OR_BYTES}, or None")
 
 
 def tickets_of(given: Any) -> Tickets:
     """Return a function for many devices' tickets, given as a mapping by name, as a function of the name, or as None.
 
+    Each ticket is given as a device's is.
+
     Raises:
-        UsageError: if it is something else.
+        UsageError: if it is something else, or a mapping has what is no ticket. The function that is returned raises it
+            too, for one device: another function may return anything, and a mapping may change.
     """
     if given is None:
         return lambda _device: None
     if isinstance(given, Mapping):
-        return given.get
+        for device, ticket in given.items():
+            ticket_of(ticket, f"the ticket of {device!r:.80} in tickets")
+        return lambda device: ticket_of(given.get(device), "a ticket in tickets")(device)
     if callable(given):
-        found: Callable[[str], bytes | None] = given
-        return found
+        return lambda device: ticket_of(given(device), "what tickets returned")(device)
     raise UsageError(f"tickets is of type {type(given).__name__}; give a mapping by device, a function of it, or None")
 
 
@@ -233,13 +245,18 @@ class CredentialManager:
         return Found(kept, due, better, refused), untaken
 
     def _contents(self, devices: Collection[str]) -> tuple[dict[str, bytes], dict[str, Refusal]]:
-        """Return the tickets that devices were given, unparsed, and why others cannot be read."""
+        """Return the tickets that devices were given, unparsed, and why others cannot be used.
+
+        A mistake in one device's ticket must not stop the others.
+        """
         contents, unread = dict[str, bytes](), dict[str, Refusal]()
         for device in devices:
             try:
                 contents[device] = (self._tickets(device) or b"").strip()
             except SignatureError as error:
                 unread[device] = _unreadable(error)
+            except UsageError as error:
+                unread[device] = Refusal(Reason.BAD_TICKET, str(error))
             except OSError as error:
                 # Not the whole error: it contains the file's name, which may identify the device.
                 text = f"the ticket's file cannot be read ({error.strerror or type(error).__name__}); make it readable"
@@ -247,10 +264,12 @@ class CredentialManager:
         return contents, unread
 
     def _without_ticket(self) -> Refusal:
+        # The file of a single device; a fleet's would tell which device it is.
+        missing = f"{self._tickets.path} does not exist" if isinstance(self._tickets, TicketFile) else "none was given"
         return Refusal(
             Reason.NOT_ENROLLED,
-            f"task {self._task.name} admits enrolled devices, and this one has no ticket: none was given, or its file "
-            "does not exist; give it one that the operator made with `hubbub enroll`",
+            f"task {self._task.name} admits enrolled devices, and this one has no ticket: {missing}; give it one that "
+            "the operator made with `hubbub enroll`",
         )
 
     async def _redeemed(

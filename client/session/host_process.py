@@ -1,6 +1,7 @@
 """Refuses processes in which a device's threads would never run: green threads, and uWSGI without threads.
 
-There a call would not return even after its timeout, and a recorder would stop its host. So the device is not made.
+There a call would not return even after its timeout, and a recorder would stop its host. So the device is not made. A
+program may also patch itself after that, as a server's worker does after its fork. So each call checks again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hubbub.protos.errors import UsageError
 _PATCHED = ("threading", "thread", "socket", "select")
 """Modules of which green ones make a device's threads, or its event loop, wait for a loop that they keep waiting."""
 
-_INSTEAD = "make it in a process of its own, such as one that runs `hubbub submit`"
+_INSTEAD = "use it in a process of its own, such as one that runs `hubbub submit`"
 
 
 def checked_host() -> None:

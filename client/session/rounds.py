@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hubbub.client.errors import NoRound
+from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import KeyRecord, KeySet
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import suite_named
@@ -20,6 +21,8 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
 
     Raises:
         NoRound: if there is none; the message names the next round and its time.
+        UsageError: if `wanted` is no whole number. An application may pass over NoRound, but not over a mistake of its
+            own.
     """
     schedule = task.schedule
     if wanted is None:
@@ -28,7 +31,9 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
             raise NoRound(f"task {task.name} has no round now; {_next_round(schedule, now)}")
         return number
     if isinstance(wanted, bool) or not isinstance(wanted, int):
-        raise NoRound(f"round is of type {type(wanted).__name__}; give a whole number from 0 to {schedule.rounds - 1}")
+        raise UsageError(
+            f"round is of type {type(wanted).__name__}; give a whole number from 0 to {schedule.rounds - 1}"
+        )
     if not 0 <= wanted < schedule.rounds:
         raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
     # Not refused right after its end or cut: the shuffler decides that, and this clock may be ahead of its clock.

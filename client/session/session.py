@@ -64,7 +64,7 @@ class Session:
         shuffler_key: bytes,
         state: Path,
         shuffler: str,
-        authority: Path | bytes | str,
+        authority: Path | bytes,
         retrying: Retrying | None,
         limits: PrivacyLimits | None,
         random: Random,
@@ -102,7 +102,7 @@ class Session:
         return ShufflerLink(self.address, self.tls)
 
     async def close(self) -> None:
-        """Close the connection and the state file; the next use opens them again."""
+        """Close this event loop's connection, and the state file; the next use opens them again."""
         await self.link.close()
         self.state.close()
 

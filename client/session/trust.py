@@ -61,13 +61,11 @@ def check_epsilon_local(task: Task) -> None:
         )
 
 
-def trusted_authority(authority: Path | bytes | str) -> bytes:
-    """Return the certificates (PEM) of the authority whose TLS certificates are trusted.
-
-    It is given as a file, or as its content, in bytes or as text.
+def trusted_authority(authority: Path | bytes) -> bytes:
+    """Return the certificates (PEM) of the authority whose TLS certificates are trusted, given as a file or as bytes.
 
     Raises:
-        UsageError: if it is none of these, such as a text that is a file's name.
+        UsageError: if it is neither, such as a text.
         AuthorityError: if the file does not exist, or contains no certificate; the message names it.
     """
     if isinstance(authority, os.PathLike):
@@ -76,15 +74,8 @@ def trusted_authority(authority: Path | bytes | str) -> bytes:
             pem = Path(authority).read_bytes()
         except OSError as error:
             raise AuthorityError(f"{name}: {error.strerror}; give the authority's certificate (PEM)") from error
-    elif isinstance(authority, str):
-        if "-----BEGIN" not in authority:
-            raise UsageError(
-                f"authority is the text {authority!r:.80}, which is no certificate (PEM); give a Path for the name of "
-                "a file"
-            )
-        name, pem = "authority", authority.encode()
     else:
-        name, pem = "authority", checked_bytes(authority, "authority", "a Path, or the content of a PEM file")
+        name, pem = "authority", checked_bytes(authority, "authority", FILE_OR_BYTES)
     # Parsed only to check it: gRPC would refuse it later without naming the file.
     try:
         x509.load_pem_x509_certificates(pem)
@@ -112,6 +103,10 @@ def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | No
             "`key`, PEM files"
         )
     return checked_path(certificate, "certificate"), checked_path(key, "key")
+
+
+FILE_OR_BYTES = "a Path to name a file, or bytes for its content"
+"""What to give where a file or its content is taken. A text could be either, so it is neither."""
 
 
 def checked_bytes(value: Any, name: str, wanted: str = "bytes, such as Path(…).read_bytes()") -> bytes:
@@ -152,11 +147,11 @@ def named_proxy(proxy: object) -> str | None:
 
 
 def checked_path(path: Any, name: str) -> Path:
-    """Return a path, given as a path or as text.
+    """Return a path.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: if it is something else, such as a text.
     """
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, os.PathLike):
         raise UsageError(f"{name} is of type {type(path).__name__}; give a Path")
     return Path(path)

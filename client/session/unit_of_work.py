@@ -139,6 +139,12 @@ class DeviceWork:
         """Forget the rounds that are over; return whether nothing waits to be sent."""
         return not self._waiting()
 
+    def take_expired(self) -> int:
+        """Forget the rounds that are over; return how many since the last call had answers without an outcome."""
+        session = self._session
+        session.state.forget(session.clock())
+        return session.state.take_expired(session.task.id, self.name)
+
     def until_next(self) -> float:
         """Return the seconds until the next send time of a stored submission; infinity if there is none."""
         session = self._session

@@ -19,9 +19,10 @@ def erase_submissions(connection: sqlite3.Connection, device: str, which: str) -
 
 
 COUNT_OVER = """
-INSERT INTO history (task, device, answered, sealed)
-SELECT round.task, submission.device, count(*), sum(submission.sealed)
+INSERT INTO history (task, device, answered, sealed, expired)
+SELECT round.task, submission.device, count(*), sum(submission.sealed), sum(submission.outcome IS NULL)
 FROM submission JOIN round ON submission.round = round.key WHERE round.over_at < ? GROUP BY 1, 2
-ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, sealed = sealed + excluded.sealed
+ON CONFLICT DO UPDATE SET
+answered = answered + excluded.answered, sealed = sealed + excluded.sealed, expired = expired + excluded.expired
 """
 """Counts the submissions of rounds that are about to be forgotten."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sqlite3
 import threading
@@ -58,6 +59,8 @@ CREATE TABLE history (
     device TEXT NOT NULL,
     answered INTEGER NOT NULL,
     sealed INTEGER NOT NULL,
+    expired INTEGER NOT NULL,
+    reported INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (task, device)
 ) WITHOUT ROWID;
 CREATE TABLE opted_out (device TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -73,7 +76,8 @@ CREATE TABLE memory (
 `envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: the submission may have left the
 device. It is sent at its `send_time` (seconds since 1970), or as soon as possible if that is NULL.
 
-`forgotten` has each task's last forgotten round. `history` counts the forgotten rounds that each device answered.
+`forgotten` has each task's last forgotten round. `history` counts the forgotten rounds that each device answered;
+`expired` are those without an outcome, of which `reported` were reported to the application.
 `memory` is the state that a device keeps from round to round for longitudinal queries: a JSON object by query."""
 
 STATE = Layout(
@@ -84,16 +88,21 @@ STATE = Layout(
 """The tables of a state file."""
 
 
-def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+def open_state(
+    path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection, wait: float = math.inf
+) -> sqlite3.Connection:
     """Open the state file, or create it (mode 0600) if it does not exist; `factory` is the connection's class.
+
+    It waits for another process for at most `wait` seconds, and at most `BUSY_SECONDS`.
 
     Raises:
         StateError: if it is of another version or another program's; then it is not changed.
         OSError, sqlite3.Error: if it cannot be read or written.
     """
-    deadline = time.monotonic() + BUSY_SECONDS
+    wait = min(wait, BUSY_SECONDS)
+    deadline = time.monotonic() + wait
     while True:
-        connection = _connected(path, factory)
+        connection = _connected(path, factory, wait)
         try:
             _prepare(connection, path)
             return connection
@@ -111,7 +120,7 @@ def close_state(connection: sqlite3.Connection) -> None:
         _OPEN.pop(id(connection), None)
 
 
-def _connected(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+def _connected(path: Path, factory: type[sqlite3.Connection], wait: float) -> sqlite3.Connection:
     with _OPENING:
         _make_file(path)
         found = path.stat()
@@ -120,9 +129,7 @@ def _connected(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connect
         if file not in _OPEN.values() and version_of(path) not in (None, 0):
             check_version(path, STATE, StateError)
         # Threads share the connection (check_same_thread=False); State's lock lets one in at a time.
-        connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
-        )
+        connection = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False, factory=factory)
         _OPEN[id(connection)] = file
         return connection
 
@@ -136,13 +143,24 @@ def _make_file(path: Path) -> None:
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def why_unusable(path: Path, error: BaseException) -> str:
-    """Return a message: why the state file cannot be used, and what to do."""
+def set_wait(connection: sqlite3.Connection, wait: float = math.inf) -> None:
+    """Let a connection wait for other processes for at most `wait` seconds, and at most `BUSY_SECONDS`."""
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * min(wait, BUSY_SECONDS))}").fetchall()
+
+
+def why_busy(path: Path, wait: float, error: object) -> str:
+    """Return a message: others have used the state file for `wait` seconds, or `BUSY_SECONDS` if that is less."""
+    seconds = min(max(wait, 0.0), BUSY_SECONDS)
+    return (
+        f"the state file {path} has been in use by another program for {seconds:.2g} s ({error}); nothing was stored: "
+        "end that program, or try again"
+    )
+
+
+def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> str:
+    """Return a message: why the state file cannot be used, after `wait` seconds, and what to do."""
     if _is_busy(error):
-        return (
-            f"the state file {path} has been in use by another program for {BUSY_SECONDS:g} s ({error}); nothing was "
-            "stored: end that program, or try again"
-        )
+        return why_busy(path, wait, error)
     if isinstance(error, UnicodeError) or _code_of(error) in _DAMAGED:
         return (
             f"the state file {path} is damaged ({error}); move it away and give the device a new ticket: which rounds "

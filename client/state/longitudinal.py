@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from hubbub.client.errors import StateError
 from hubbub.client.state.records import RoundRef
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.strict_json import read_json
 from hubbub.queries.longitudinal.over_rounds import ERASED, Memory
 
 Memories = Mapping[str, Memory]
@@ -44,7 +45,7 @@ def read_memories(content: str | None) -> Memories:
         StateError: if it cannot be read.
     """
     try:
-        found = {} if content is None else json.loads(content)
+        found = {} if content is None else read_json(content)
         if not all(type(value) is int for memory in found.values() for value in memory.values()):
             raise ValueError("a value is no whole number")
     except (ValueError, AttributeError, RecursionError) as error:

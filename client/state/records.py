@@ -63,7 +63,12 @@ class StoredSubmission:
 
 @dataclass(frozen=True)
 class SubmissionHistory:
-    """How many rounds of a task a device answered, and for how many it sealed a submission, which may have left it."""
+    """How many rounds of a task a device answered.
+
+    For `sealed` of them it sealed a submission, which may have left it. `expired` of them are forgotten without an
+    acknowledgement or a refusal.
+    """
 
     answered: int
     sealed: int
+    expired: int

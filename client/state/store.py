@@ -11,10 +11,13 @@ shuffler has acknowledged them or no longer takes them.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +25,7 @@ from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
 from hubbub.client.privacy.ledger import Account, AnswerCost, ProvenLoss
 from hubbub.client.state import budget, rounds
 from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
-from hubbub.client.state.file import close_state, open_state, why_unusable
+from hubbub.client.state.file import close_state, open_state, set_wait, why_busy, why_unusable
 from hubbub.client.state.fork_safety import closed_at_forks
 from hubbub.client.state.longitudinal import MemoryUpdate, erase_memory, find_memories, step_memory
 from hubbub.client.state.records import DONE as DONE
@@ -75,9 +78,14 @@ class State:
         closed_at_forks(self)
 
     def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._close()
+        """Close the file; within `waiting_until`, leave it open if another thread uses it for so long."""
+        until = _UNTIL.get()
+        if until == math.inf:
+            with self._lock:
+                self._close()
+        else:
+            with suppress(StateError), self._hurried(until):
+                self._close()
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -307,11 +315,23 @@ class State:
             "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.key "
             "WHERE round.task = ? AND submission.device = ?"
         )
-        past = "SELECT coalesce(sum(answered), 0), coalesce(sum(sealed), 0) FROM history WHERE task = ? AND device = ?"
+        past = "SELECT answered, sealed, expired FROM history WHERE task = ? AND device = ?"
         with self.transaction() as connection:
             answered, sealed = connection.execute(known, (task_id, device)).fetchone()
-            earlier, sealed_earlier = connection.execute(past, (task_id, device)).fetchone()
-        return SubmissionHistory(answered + earlier, sealed + sealed_earlier)
+            row = connection.execute(past, (task_id, device)).fetchone()
+        earlier, sealed_earlier, expired = row or (0, 0, 0)
+        return SubmissionHistory(answered + earlier, sealed + sealed_earlier, expired)
+
+    def take_expired(self, task_id: bytes, device: str) -> int:
+        """Return how many of a device's submissions have expired since the last call, by any process."""
+        which = "FROM history WHERE task = ? AND device = ? AND expired > reported"
+        with self.transaction() as connection:
+            row = connection.execute(f"SELECT expired - reported {which}", (task_id, device)).fetchone()
+            if row is None:
+                return 0
+            update = "UPDATE history SET reported = expired WHERE task = ? AND device = ?"
+            connection.execute(update, (task_id, device))
+        return int(row[0])
 
     def entries(self, task_id: bytes, device: str) -> dict[int, StoredSubmission]:
         """Return the stored submissions of a device in all rounds of a task that are not forgotten, by round number."""
@@ -364,10 +384,11 @@ class State:
         """
         # The lock is for this process's threads, which share a connection; BEGIN IMMEDIATE is for other processes. It
         # takes the write lock before anything is read, so no other process can change the data between read and write.
-        with self._lock:
+        until, entered = _UNTIL.get(), time.monotonic()
+        with self._lock if until == math.inf else self._hurried(until):
             try:
                 if self._connection is None:
-                    self._connection = open_state(self._path, self._factory)
+                    self._connection = open_state(self._path, self._factory, until - time.monotonic())
                 connection = self._connection
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -378,16 +399,50 @@ class State:
                         connection.execute("ROLLBACK")
                     raise
             except _UNUSABLE as error:
-                raise StateError(why_unusable(self._path, error)) from error
+                raise StateError(why_unusable(self._path, error, until - entered)) from error
+
+    @contextmanager
+    def _hurried(self, until: float) -> Iterator[None]:
+        """Hold the lock, and let the file be waited for, until then (by the monotonic clock) at most.
+
+        Raises:
+            StateError: if another thread uses the file for so long.
+        """
+        wait = max(until - time.monotonic(), 0.0)
+        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
+            raise StateError(why_busy(self._path, wait, "a thread of this program waits for it"))
+        try:
+            if self._connection is not None:
+                set_wait(self._connection, max(until - time.monotonic(), 0.0))
+            yield
+        finally:
+            if self._connection is not None:
+                set_wait(self._connection)
+            self._lock.release()
 
     def empty_log(self) -> None:
         """Empty the write-ahead log, which still contains erased data; if the file is busy, that happens later."""
-        with self._lock:
+        until, entered = _UNTIL.get(), time.monotonic()
+        with self._lock if until == math.inf else self._hurried(until):
             try:
                 if self._connection is not None:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except _UNUSABLE as error:
-                raise StateError(why_unusable(self._path, error)) from error
+                raise StateError(why_unusable(self._path, error, until - entered)) from error
+
+
+_UNTIL: ContextVar[float] = ContextVar("_UNTIL", default=math.inf)
+"""Until when calls of this thread wait for the state file, by the monotonic clock."""
+
+
+@contextmanager
+def waiting_until(until: float) -> Iterator[None]:
+    """Let the block wait for state files, which other threads and programs use, until then by the monotonic clock."""
+    token = _UNTIL.set(until)
+    try:
+        yield
+    finally:
+        _UNTIL.reset(token)
 
 
 _UNUSABLE = (sqlite3.Error, OSError, UnicodeError)

@@ -7,7 +7,6 @@ there are, and adds nothing about a single round.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Schedule, Task
 from hubbub.protos.transport.channels import open_channel
@@ -219,7 +219,7 @@ class _RoundRunner:
 
 def epsilon_in(certificate: bytes) -> float:
     """Return the ε of the whole round in a certificate, without checking the certificate."""
-    return float(json.loads(certificate)["body"]["round_total"]["epsilon_upper"])
+    return float(read_json(certificate)["body"]["round_total"]["epsilon_upper"])
 
 
 def _answers(task: Task, of_queries: Sequence[Value]) -> dict[str, Value]:

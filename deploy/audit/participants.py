@@ -37,7 +37,7 @@ class LossyLink(ShufflerLink):
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return _LossyCaller(self._opened(), self)
+        return _LossyCaller(self.channel(), self)
 
 
 class _LossyCaller(SubmissionCaller):

@@ -27,6 +27,7 @@ from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, begun_digest
 from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.strict_json import read_json
 from hubbub.service.processes.hardening import disable_core_dumps
 from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool
 from hubbub.service.rpc import DeliveryHandler
@@ -83,7 +84,7 @@ class LosingReceiver:
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
         """Take a batch's announcement, and pass it on unless its delivery is to be dropped."""
-        content = json.loads(record.body)
+        content = read_json(record.body)
         batch = BatchId(bytes.fromhex(content["task"]), content["round"], content["query"])
         if batch not in self._known:
             if len(self._known) % LOST_SHARE == 0:
@@ -135,7 +136,7 @@ def read_second_deliveries(file: Path) -> dict[tuple[str, int], bool]:
 
 def _lines(file: Path) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
     for line in file.read_text().splitlines() if file.exists() else ():
-        content = json.loads(line)
+        content = read_json(line)
         yield (content["task"], content["query"]), content
 
 

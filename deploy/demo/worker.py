@@ -22,6 +22,7 @@ from pyarrow import parquet
 from hubbub.client import Device, Fleet
 from hubbub.deploy.load.individually import submit_individually
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.strict_json import read_json
 from hubbub.queries.questions.question import Value
 from hubbub.service.processes.hardening import disable_core_dumps
 
@@ -116,7 +117,7 @@ def main() -> None:
 
 def _run() -> None:
     for line in sys.stdin:
-        assignment = DemoAssignment(**json.loads(line))
+        assignment = DemoAssignment(**read_json(line))
         rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
         _print(asyncio.run(submit_rows(assignment, Path(assignment.task).read_bytes(), rows)))
 

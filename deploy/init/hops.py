@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,15 +110,10 @@ def _settle(root: Path, hops: Hops, index: int, data: Path | None) -> None:
     if index + 1 < hops.count:
         change(path, "next", hops.address(index + 1))
     else:
-        shuffler = (root / "shuffler" / "shuffler.toml").read_text()
-        change(path, "next", _value(shuffler, "analyzer"))
+        shuffler = tomllib.loads((root / "shuffler" / "shuffler.toml").read_text(encoding="utf-8"))
+        change(path, "next", str(shuffler["analyzer"]))
     if data is not None:
         change(path, "data", str(data / hops.names[index]))
-
-
-def _value(settings: str, key: str) -> str:
-    (line,) = (line for line in settings.splitlines() if line.startswith(f"{key} = "))
-    return str(json.loads(line.partition(" = ")[2].partition("#")[0].strip()))
 
 
 def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:

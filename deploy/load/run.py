@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.progress import Progress
 
+from hubbub.accountant.written_numbers import real
 from hubbub.client.session.rounds import choose_round
 from hubbub.deploy.files import signed_task_in
 from hubbub.deploy.load.coordinator import Deployment, run_schedule
@@ -96,7 +97,7 @@ def checked_schedule(
 
 def _rates(text: str) -> list[float]:
     try:
-        return [float(word) for word in text.split(",")]
+        return [real(word) for word in text.split(",")]
     except ValueError as error:
         raise UsageError(f"--steps {text!r}: give numbers of devices a second with commas between them") from error
 
@@ -209,6 +210,7 @@ async def _run(
     with tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder, shown:
         finished = functools.partial(_finished, loaded)
         await run_schedule(deployment, schedule, processes, Path(folder), shown, finished)
+        shown.all_sent()
 
 
 def _finished(loaded: LoadResult, step: StepResult) -> None:
@@ -240,3 +242,8 @@ class _LoadProgressBars:
 
     def dealt_with(self, devices: int) -> None:
         self._progress.advance(self._sent, devices)
+
+    def all_sent(self) -> None:
+        """Fill the bar: its length is the expected number of devices, and fewer or more may have been due."""
+        sent = self._progress.tasks[self._sent].completed
+        self._progress.update(self._sent, total=sent)

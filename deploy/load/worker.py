@@ -28,6 +28,7 @@ from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, calls_for, due
 from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Refusal
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport.channels import TLS
@@ -247,13 +248,13 @@ async def _run_steps(assignment: LoadAssignment, task: Task, authority: bytes, b
             line = await asyncio.to_thread(next, begins, "")
             if not line:
                 return
-            _print({"result": await worker.run(number, json.loads(line)["begins"])})
+            _print({"result": await worker.run(number, read_json(line)["begins"])})
 
 
 def main() -> None:
     """Read an assignment from stdin and run it; a failure is one line of JSON, too."""
     try:
-        _run(LoadAssignment(**json.loads(sys.stdin.readline())), iter(sys.stdin))
+        _run(LoadAssignment(**read_json(sys.stdin.readline())), iter(sys.stdin))
     except (HubbubError, OSError) as error:
         _print({"failed": str(error)})
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
 from hubbub.deploy.local.process import ending
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.strict_json import read_json
 from hubbub.service.processes import subprocesses
 
 LONGEST_LINE = 2**20
@@ -59,7 +59,7 @@ class ClientProcess:
         if not line:
             status = await self._process.wait()
             raise HubbubError(f"a worker {ending(status)}; the end of {self._log}: {self._last_line()}")
-        said: dict[str, Any] = json.loads(line)
+        said: dict[str, Any] = read_json(line)
         if "failed" in said:
             raise HubbubError(said["failed"])
         return said

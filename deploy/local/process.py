@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.strict_json import read_json
 from hubbub.service.processes import subprocesses
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
 
@@ -107,7 +107,7 @@ class ServiceProcess:
             text += line
             with contextlib.suppress(ValueError):
                 # If it could not start, the document has the error instead, and so has its log.
-                addresses: dict[str, str] | None = json.loads(text).get("addresses")
+                addresses: dict[str, str] | None = read_json(text).get("addresses")
                 return addresses
         return None
 

@@ -160,15 +160,26 @@ class Overview:
         )
 
     def _no_round_of(self, task: str) -> str:
+        remedy = "give the first 8 digits of the task's id or more, or leave out --task"
         if self.shuffler and "analyzer" in self.errors and not _is_id(task):
-            remedy = "give the first 8 digits of the task's id or more, or leave out --task"
             return (
                 f"only the analyzer has the names of tasks, and it did not answer; {remedy}; {self.errors['analyzer']}"
+            )
+        if self._nameless() and not _is_id(task):
+            return (
+                f"the analyzer knows no task named {task}, and the shuffler, which knows no names, has rounds of a "
+                f"task that the analyzer does not know; it may lack its file. Add it there, or {remedy}"
             )
         answered = [name for name in ("shuffler", "analyzer") if name not in self.errors]
         who = f"the {answered[0]} shows no" if len(answered) == 1 else "neither service shows a"
         why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all rounds"
         return f"{who} round of task {task}; {why}"
+
+    def _nameless(self) -> set[bytes]:
+        """Return the ids of tasks that only the shuffler shows, although the analyzer answered."""
+        if self.analyzer is None:
+            return set()
+        return {each.task_id for each in self.shuffler or ()} - {each.id.task_id for each in self.analyzer}
 
 
 def _is_id(task: str) -> bool:
@@ -184,19 +195,30 @@ def _begins(task_id: bytes, task: str) -> bool:
 async def _analyzer(settings: OperatorSettings) -> AsyncIterator[ResultsCaller]:
     """Call the analyzer; errors have its address."""
     address, tls = settings.analyzer_results, settings.tls.paths()
-    with advising():
+    called = f"the analyzer at {way_to(address, tls.proxy)}"
+    with advising(called):
         async with open_channel(address, tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
-            yield ResultsCaller(channel, f"the analyzer at {way_to(address, tls.proxy)}")
+            yield ResultsCaller(channel, called)
 
 
 @contextlib.contextmanager
-def advising() -> Iterator[None]:
-    """Add what to check to the error of a service that did not answer."""
+def advising(called: str, *, check: bool = True) -> Iterator[None]:
+    """Add who it is to the error of a service that answers others only, and what to check to that of a silent one.
+
+    `called` is the service, with its address. Without `check`, nothing is added about silence.
+    """
     try:
         yield
+    except Refusal as refusal:
+        if refusal.reason is not Reason.NOT_ALLOWED:
+            raise
+        # The service says "this port": the caller may have asked several.
+        raise Refusal(refusal.reason, f"{called}: {refusal.message}", refusal.retry_after) from refusal
     except Distrusted:
         raise  # it runs, and the error has the remedy
     except Unreachable as error:
+        if not check:
+            raise
         raise Unreachable(f"{error}; check that it is running and that the address is right") from error
 
 
@@ -228,7 +250,7 @@ async def ask_hop(name: str, address: str, tls: TLS) -> frozenset[str]:
         HubbubError: if it does not serve, with the cause as far as the connection shows it.
     """
     called = f"{name} at {way_to(address, tls.proxy)}"
-    with advising():
+    with advising(called):
         async with open_channel(address, tls) as channel:
             caller = HealthCaller(channel, called)
             if not await caller.serves("", HOP_SECONDS):
@@ -292,11 +314,11 @@ async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller]
     addresses = settings.shuffler_control.split(",")
     said = []
     for address in addresses:
+        called = f"the shuffler at {way_to(address, settings.tls.paths().proxy)}"
         try:
-            with advising() if len(addresses) == 1 else contextlib.nullcontext():
+            with advising(called, check=len(addresses) == 1):
                 async with open_channel(address, settings.tls.paths()) as channel:
-                    called = way_to(address, settings.tls.paths().proxy)
-                    return await call(ControlCaller(channel, f"the shuffler at {called}"))
+                    return await call(ControlCaller(channel, called))
         except (Unreachable, Refusal) as error:
             if len(addresses) == 1 or (isinstance(error, Refusal) and error.reason is not Reason.NOT_READY):
                 raise

@@ -6,13 +6,13 @@ post-processing. Every reader of the results may do it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import QueryResult, RoundResults
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
@@ -63,7 +63,7 @@ def _stated(results: RoundResults) -> tuple[Task, list[int]]:
     """Return the task in a round's certificate, and how many dummies each query's batch has."""
     # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
     try:
-        body = json.loads(results.certificate)["body"]
+        body = read_json(results.certificate)["body"]
         task = SignedTask.from_json(body["task"]).task
         return task, [int(query["dummies"]) for query in body["queries"]]
     except (ValueError, KeyError, TypeError) as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hubbub.deploy.files import naming, save, writing
 from hubbub.deploy.new_folder import new_folder
@@ -14,10 +14,15 @@ from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
 from hubbub.protos.identity.keys import Identity, write_private
+from hubbub.protos.strict_json import NotJson, read_json
 from hubbub.protos.task.schedule import at
 
 ENDING = ".ticket"
 """The end of the name of a device's ticket file, in a folder of tickets."""
+
+
+COMMENT = b"#"
+"""What follows it on a line of a file of ids or tickets is not read."""
 
 
 def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
@@ -66,8 +71,7 @@ def names_in(path: Path) -> list[str]:
     """
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in names:
-        if name != Path(name).name or name.startswith(".") or not name.isprintable():
-            raise UsageError(f"--names {path}: {name!r:.80} cannot be the name of a file; give names without / and .")
+        _check_name(name, f"--names {path}")
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice or not names:
         raise UsageError(
@@ -76,13 +80,18 @@ def names_in(path: Path) -> list[str]:
     return names
 
 
+def _check_name(name: str, where: str) -> None:
+    if not name or name != Path(name).name or name.startswith(".") or not name.isprintable():
+        raise UsageError(f"{where}: {name!r:.80} cannot be the name of a file; give names without / and .")
+
+
 def countersign(path: Path, signer: Identity) -> int:
     """Add a signature to every ticket in a file; return how many there are.
 
     Raises:
-        HubbubError: if a line is not a ticket, or has two signatures of others already.
+        HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already.
     """
-    tickets = [ticket.signed_by(signer) for ticket in read_tickets(path)]
+    tickets = [ticket.countersigned_by(signer) for ticket in read_tickets(path)]
     # An earlier file keeps its mode, so tickets that only their owner could read stay so.
     save(path, b"\n".join(ticket.encode() for ticket in tickets) + b"\n")
     return len(tickets)
@@ -99,11 +108,12 @@ class EnrolledDevices:
 def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the enrolled devices in files of tickets or ids (hex), one a line, by the name of the file.
 
-    `old` is one such file, the document that `enroll --json` printed, or a folder with some.
+    `old` is one such file, the document that `enroll --json` printed, or a folder with some. If the document names its
+    devices, each has the file of its name. What follows a `#` on a line is ignored.
 
     Raises:
         UsageError: if there is none, or one occurs twice.
-        HubbubError: if a line is neither a ticket nor an id, naming the file.
+        HubbubError: if a line is neither a ticket nor an id, or a name cannot be that of a file, naming the file.
         OSError: if a file cannot be read.
     """
     found = _by_file(old)
@@ -120,35 +130,61 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
 
 def _by_file(path: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the devices of a file, or of the tickets in a folder, by the name of the file."""
-    found = {}
+    found: dict[str, list[EnrolledDevices]] = {}
     for each in sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]:
         with naming(each):
-            found[each.name] = _devices_in(each)
+            found |= _devices_in(each)
     return found
 
 
-def _devices_in(path: Path) -> list[EnrolledDevices]:
+def _devices_in(path: Path) -> dict[str, list[EnrolledDevices]]:
     content = path.read_bytes()
-    lines = _printed_ids(content)
-    return [_enrolled(line) for line in (content.split(b"\n") if lines is None else lines) if line.strip()]
+    document = _printed(content)
+    if document is None:
+        # A person adds to such a list whose device it was, or why it was revoked.
+        lines = (line.partition(COMMENT)[0] for line in content.split(b"\n"))
+        return {path.name: _enrolled_in(lines, "line")}
+    ids, names = [str(each) for each in document["devices"]], document.get("names")
+    # If only some have a name, a folder of the names would leave the others out.
+    if not isinstance(names, dict) or sorted(map(str, names.values())) != sorted(ids):
+        return {path.name: _enrolled_in((each.encode() for each in ids), "id")}
+    for name in names:
+        _check_name(name, "names")
+    return {f"{name}{ENDING}": _enrolled_in([str(device).encode()], "id") for name, device in names.items()}
 
 
-def _printed_ids(content: bytes) -> list[bytes] | None:
-    """Return the ids in the document that `enroll --json` printed; None if the content is something else."""
+def _printed(content: bytes) -> dict[str, Any] | None:
+    """Return the document that `enroll --json` printed; None if the content is something else."""
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        document = read_json(content)
+    except NotJson:
         return None
-    ids = document.get("devices") if isinstance(document, dict) else None
-    return [str(each).encode() for each in ids] if isinstance(ids, list) else None
+    return document if isinstance(document, dict) and isinstance(document.get("devices"), list) else None
 
 
-def _enrolled(line: bytes) -> EnrolledDevices:
-    line = line.strip()
-    if len(line) == 2 * DEVICE_BYTES:
-        return EnrolledDevices(from_hex(line.decode("ascii", "replace"), DEVICE_BYTES, "a device"))
-    ticket = Ticket.decode(line)
+def _enrolled_in(lines: Iterable[bytes], what: str) -> list[EnrolledDevices]:
+    return [_enrolled(line.strip(), f"{what} {number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _enrolled(line: bytes, where: str) -> EnrolledDevices:
+    if not line.startswith(b"{"):
+        try:
+            return EnrolledDevices(_device(line.decode("ascii", "replace")))
+        except SignatureError as error:
+            raise HubbubError(
+                f"{where} is neither a ticket nor the {2 * DEVICE_BYTES} hex digits of a device's id; write anything "
+                "else behind a #"
+            ) from error
+    try:
+        ticket = Ticket.decode(line)
+    except SignatureError as error:
+        raise HubbubError(f"{where}: {error}") from error
     return EnrolledDevices(ticket.device, ticket)
+
+
+def _device(text: str) -> bytes:
+    """Return a device (16 bytes) by its id in hex, of which other programs may have made upper case."""
+    return from_hex(text.lower(), DEVICE_BYTES, "a device")
 
 
 def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
@@ -158,7 +194,7 @@ def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, e
 
     Raises:
         UsageError: if the shuffler is not known, or the old ticket is valid for as long.
-        HubbubError: if `signer` has not signed the old ticket.
+        HubbubError: if `signer` did not make the old ticket, but countersigned it at most.
     """
     before = device.ticket
     if before is None:
@@ -185,7 +221,7 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
         HubbubError: if the tickets cannot be read.
     """
     try:
-        devices = [from_hex(each, DEVICE_BYTES, "a device") for each in ids]
+        devices = [_device(each) for each in ids]
     except SignatureError as error:
         raise UsageError(f"{error}; `hubbub enroll --json` printed the id") from error
     if tickets is not None:

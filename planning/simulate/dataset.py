@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
-import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.planning.simulate.notation import PLAIN, Notation, usually_missing
+from hubbub.accountant.written_numbers import real
+from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
+from hubbub.planning.simulate.notes import crowd_notes, header_notes, part_notes
 from hubbub.planning.simulate.table_files import read_table, row_place
-from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.estimation.estimates import Truth
@@ -29,10 +30,6 @@ from hubbub.queries.questions.question import Question, Value
 
 MOST_CATEGORIES = 10_000
 """The most distinct values of a histogram's column; a column with more contains identifiers, not categories."""
-
-
-FEW_ROWS = 20
-"""If categories have fewer rows on average, noise is larger than nearly every count, at any usual ε."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,10 @@ class SumSpec:
         try:
             if match is None:
                 raise ValueError("two colons are missing")
-            return cls(match[1], float(match[2]), float(match[3]))
+            lower, upper = real(match[2]), real(match[3])
+            if not lower < upper or not math.isfinite(upper - lower):
+                raise ValueError(f"LOWER {lower:g} must be below UPPER {upper:g}, and both finite")
+            return cls(match[1], lower, upper)
         except ValueError as error:
             raise UsageError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
 
@@ -118,12 +118,12 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
         raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
-    unusable, notes = {}, []
+    unusable, notes = {}, header_notes(path, table)
     for column in histograms:
         values = notation.categories(_column(table, str(path), column), column)
         questions.append(histogram := _histogram(column, values, notation, path))
-        notes += _crowd_notes(column, len(histogram.categories), table.num_rows)
-        notes += _missing_notes(column, histogram.categories, notation)
+        notes += crowd_notes(column, len(histogram.categories), table.num_rows)
+        notes += part_notes(histogram, column, values, notation)
         columns[histogram.name] = values
     for spec in sums:
         written = _column(table, str(path), spec.column)
@@ -131,8 +131,9 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
         notes += notation.doubts(written, spec.column)
         if values.null_count == len(values):
             raise HubbubError(f"column {spec.column!r} has no number in any row; name another column")
-        questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
-        columns[questions[-1].name], unusable[questions[-1].name] = values, odd
+        questions.append(number := Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
+        notes += part_notes(number, spec.column, values, notation)
+        columns[number.name], unusable[number.name] = values, odd
     if len(columns) != len(questions):
         raise UsageError("two queries have the same name; ask about each column once")
     return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable), notes=tuple(notes))
@@ -186,7 +187,7 @@ def from_table(
         HubbubError: if a column is missing or of another kind, contains a text that its question does not allow, or has
             rows without an answer to a question that needs one.
     """
-    answers, unusable, notes = {}, {}, []
+    answers, unusable, notes = {}, {}, header_notes(Path(where), table)
     for question in questions:
         parts, unusable[question.name] = _read_parts(table, where, question, columns, notation)
         values = parts[question.name] if len(parts) == 1 else _records(question, parts)
@@ -200,6 +201,9 @@ def from_table(
         answers[question.name] = values
         numbers = [columns[part.name] for part in question.parts if part.column is not str]
         notes += [doubt for column in numbers for doubt in notation.doubts(_column(table, where, column), column)]
+        notes += [
+            note for part in question.parts for note in part_notes(part, columns[part.name], parts[part.name], notation)
+        ]
     return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable), notes=tuple(dict.fromkeys(notes)))
 
 
@@ -215,7 +219,7 @@ def _read_parts(
         if part.column is str:
             read = notation.categories if hasattr(part, "categories") else notation.texts
             found[part.name] = read(values, column)
-            _check_texts(part, found[part.name], where, column)
+            _check_texts(part, found[part.name], where, column, notation)
         else:
             found[part.name], odd = notation.numbers(values, column, Path(where))
             unusable.update(odd)
@@ -232,7 +236,7 @@ def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.Chu
     return pa.chunked_array([pa.StructArray.from_arrays(arrays, list(parts), mask=missing)])
 
 
-def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column: str) -> None:
+def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column: str, notation: Notation) -> None:
     """Refuse a text that a question does not allow; the error has its line or row, and the text.
 
     The text may be shown because the data belongs to the caller. An error about a device's answer never repeats it.
@@ -243,7 +247,7 @@ def _check_texts(question: Question, values: pa.ChunkedArray, where: str, column
                 question.encode(text, os.urandom)
         except AnswerError as error:
             place = row_place(where, pc.index(values, text).as_py())
-            hint = "; or, if it means no answer, add --missing" if usually_missing([text]) else ""
+            hint = missing_hint(text, notation)
             raise HubbubError(f"{place} of {where}, column {column!r}, is {shown(text)}: {error}{hint}") from error
 
 
@@ -278,15 +282,6 @@ def notes_of(dataset: Dataset) -> list[str]:
     ]
 
 
-def _missing_notes(column: str, categories: Sequence[str], notation: Notation) -> list[str]:
-    """Return a sentence about categories that often mean "no answer", as there is a rule for it: an empty field."""
-    found = usually_missing(categories)
-    words = ",".join([*notation.missing, *found])
-    named = " and ".join(map(repr, found))
-    remedy = f"if that means no answer, add --missing {shlex.quote(words)}"
-    return [f"column {column!r} has {named}, counted as a category; {remedy}"] if found else []
-
-
 def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     found = {name: {what: count for what, count in counts.items() if count} for name, counts in unusable.items()}
     return {name: counts for name, counts in found.items() if counts}
@@ -310,6 +305,11 @@ def _histogram(column: str, values: pa.ChunkedArray, notation: Notation, where: 
     return Histogram(query_name(column), categories, values.null_count > 0)
 
 
+def is_category(text: str) -> bool:
+    """Return whether a text can be the name of a category."""
+    return len(text) <= MAXIMUM_LABEL_LENGTH and is_printable(text)
+
+
 def check_categories(column: str, values: pa.ChunkedArray, known: Sequence[str], where: Path) -> None:
     """Check that a histogram can have a column's values as categories; the error speaks of the column."""
     if not known:
@@ -321,22 +321,13 @@ def check_categories(column: str, values: pa.ChunkedArray, known: Sequence[str],
             f"column {column!r} has {len(known)} distinct values; name a column with at most {MOST_CATEGORIES}"
         )
     for text in known:
-        if len(text) > MAXIMUM_LABEL_LENGTH or not is_printable(text):
+        if not is_category(text):
             what = f"is longer than {MAXIMUM_LABEL_LENGTH}" if len(text) > MAXIMUM_LABEL_LENGTH else "has unprintable"
             place = row_place(where, pc.index(values, text).as_py())
             raise HubbubError(
                 f"{place} of {where}, column {column!r}, {what} characters, so it is no category: {shown(text)}; "
-                "replace such values, or name another column"
+                "replace such values, or ask for it as a text (`hubbub draft --text`), which lists none"
             )
-
-
-def _crowd_notes(column: str, categories: int, rows: int) -> list[str]:
-    """Return a sentence about a column of so many categories that few rows have each of them."""
-    if categories <= SHOWN_COUNTS or rows >= FEW_ROWS * categories:
-        return []
-    each = "a different value in each row" if categories == rows else f"{rows / categories:.3g} rows each on average"
-    noise = "at a usual ε noise exceeds nearly every count"
-    return [f"column {column!r} has {categories:,} categories, {each}: {noise}; {FEWER_CATEGORIES}"]
 
 
 def query_name(column: str) -> str:

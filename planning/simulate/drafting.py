@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.planning.simulate.dataset import SumSpec, check_categories, query_name, task_name
-from hubbub.planning.simulate.notation import PLAIN, Notation
+from hubbub.planning.simulate.dataset import SumSpec, check_categories, is_category, query_name, task_name
+from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
+from hubbub.planning.simulate.notes import clipped_notes, header_notes, text_notes
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.schedule import at
 from hubbub.queries.errors import shown
@@ -90,13 +92,11 @@ def drafted(path: Path, columns: AskedColumns, now: float, notation: Notation = 
     twice = next((name for name in wanted if wanted.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"column {twice!r} is named twice; ask about each column once")
-    # AskedColumns are read as texts, as they are written, whoever chooses them.
-    table = read_table(path, wanted if named else read_table(path).column_names)
+    # Columns are read as texts, as they are written, whoever chooses them.
+    table = read_table(path, wanted if named else [name for name in read_table(path).column_names if name])
     for name in wanted:
-        if table.column_names.count(name) != 1:
-            raise UsageError(
-                f"{path} has no one column {name!r}; its columns are {', '.join(table.column_names):.1000}"
-            )
+        if name not in table.column_names:
+            raise UsageError(_no_column(path, name, columns, table.column_names))
     if table.num_rows < 2:
         raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
     reader = _Reader(path, table, notation, columns.ranges)
@@ -111,6 +111,7 @@ def drafted(path: Path, columns: AskedColumns, now: float, notation: Notation = 
     if columns.by is not None:
         queries = [reader.grouped(each, columns.by) for each in queries]
     rounds = _USUAL_ROUNDS if columns.over_time else 1
+    _check_one_name(queries)
     text = _text(path, table.num_rows, rounds, queries, now)
     read_draft(text)
     asked = [*dict.fromkeys([*(each["column"] for each in queries), *([columns.by] if columns.by else [])])]
@@ -118,12 +119,30 @@ def drafted(path: Path, columns: AskedColumns, now: float, notation: Notation = 
     return DraftedTask(text, tuple(reader.notes), renamed)
 
 
+def _no_column(path: Path, name: str, columns: AskedColumns, known: Sequence[str]) -> str:
+    """Return that a column is not in the file; a range that is not one would be taken for a part of its name."""
+    form = "; a sum is COLUMN, or COLUMN:LOWER:UPPER, such as delay:-30:180" if name in columns.sums else ""
+    return f"{path} has no column {name!r}; its columns are {', '.join(known):.1000}{form}"
+
+
+def _check_one_name(queries: Sequence[Mapping[str, str]]) -> None:
+    """Refuse two columns whose names differ in Unicode's forms alone: their queries would have one name."""
+    columns: dict[str, str] = {}
+    for each in queries:
+        first = columns.setdefault(each["name"], each["column"])
+        if first != each["column"]:
+            raise HubbubError(
+                f"columns {first!a} and {each['column']!a} look the same, so their queries would have one name; "
+                "rename one of them in the file"
+            )
+
+
 class _Reader:
     """Turns columns of a table into queries, as the keys of a draft, and notes what to know of them."""
 
     def __init__(self, path: Path, table: pa.Table, notation: Notation, ranges: Mapping[str, SumSpec | None]) -> None:
         self._path, self._table, self._notation, self._ranges = path, table, notation, ranges
-        self.notes: list[str] = []
+        self.notes = header_notes(path, table)
 
     def chosen(self, column: str) -> dict[str, str] | None:
         """Return a query about a column, of the kind that its values have; None with a note if it is left out."""
@@ -137,22 +156,33 @@ class _Reader:
 
     def _kind(self, column: str) -> str | None:
         """Return the kind of question for a column; None with a note if it has nothing to count."""
-        texts = self._notation.categories(self._table[column], column).drop_null()
-        distinct = pc.count_distinct(texts).as_py()
-        if distinct < 2:
+        if not column:
+            self.notes.append("a column without a name is left out")
+            return None
+        values = self._table[column]
+        texts = self._notation.categories(values, column).drop_null()
+        if pc.count_distinct(texts).as_py() < 2:
             self.notes.append(f"column {column!r} is left out: it has one value, or none")
             return None
-        numbers = self._notation.numbers_or_texts(self._table[column], column)
-        if pa.types.is_floating(numbers.type) or pa.types.is_integer(numbers.type):
-            whole = pc.all(pc.equal(numbers, pc.round(numbers))).as_py()
-            if whole and distinct == len(texts) > FEW_NUMBERS:
-                self._note_unique(column, "--sum")
-                return None
-            return "histogram" if whole and distinct <= FEW_NUMBERS else "sum"
-        if distinct == len(texts) > FEW_NUMBERS:
-            self._note_unique(column, "--text")
+        kind = _usual_kind(texts, self._notation.measured(values, column))
+        nearly = self._notation.nearly_numbers(values, column, self._path)
+        # What a few of the values decide is not chosen: they may be written in another notation, or mean no answer.
+        if nearly is not None and _usual_kind(texts, nearly.numbers) != kind:
+            as_it_is = "to ask about it as it is, name each column, and this one with --histogram or --text"
+            raise HubbubError(f"{nearly.problem}; {as_it_is}")
+        if kind in _UNIQUE:
+            self._note_unique(column, _UNIQUE[kind])
             return None
-        return "histogram" if distinct <= MOST_LISTED else "text"
+        return self._listed_or_text(texts, column) if kind == "histogram" else kind
+
+    def _listed_or_text(self, texts: pa.ChunkedArray, column: str) -> str:
+        """Return `histogram`, or `text` with a note if a value cannot be a category, such as one with a line break."""
+        odd = next((text for text in pc.unique(texts).to_pylist() if not is_category(text)), None)
+        if odd is None:
+            return "histogram"
+        why = f"{shown(odd)} is no category, as it is too long or has unprintable characters"
+        self.notes.append(f"column {column!r} is asked about as text: {why}")
+        return "text"
 
     def _note_unique(self, column: str, option: str) -> None:
         again = f"to ask about it, name each column, and this one with {option}"
@@ -166,23 +196,28 @@ class _Reader:
             read, _ = self._notation.numbers(values, column, self._path)
             self.notes += self._notation.doubts(values, column)
             lower, upper = self._range(read, column)
+            self.notes += clipped_notes(column, read, lower, upper)
             found |= {"lower": f"{lower:.12g}", "upper": f"{upper:.12g}"}
         elif kind == "longitudinal":
             for text in pc.unique(self._notation.texts(values, column)).drop_null().to_pylist():
                 if state_of(text) is None:
+                    hint = missing_hint(text, self._notation)
                     raise HubbubError(
-                        f"column {column!r} has {shown(text)}, which is no yes or no; name another column"
+                        f"column {column!r} has {shown(text)}, which is no yes or no; name another column{hint}"
                     )
             return found | {"changes": str(_USUAL_CHANGES)}
         else:
             read = self._notation.categories(values, column)
             if kind == "histogram":
                 found["categories"] = self._categories(read, column)
+            else:
+                known = pc.unique(read).drop_null().to_pylist()
+                self.notes += text_notes(column, known, self._notation, "an answer")
         return found | ({"optional": "true"} if read.null_count else {})
 
     def grouped(self, query: dict[str, str], by: str) -> dict[str, str]:
         """Return the query, asked of each group of people with one value of the column `by`."""
-        kind = json.loads(query["kind"])
+        kind = read_json(query["kind"])
         if kind not in ("histogram", "sum"):
             raise UsageError(f"--by groups histograms and sums, but {query['column']!r} is a {kind}; leave one out")
         values = self._notation.categories(self._table[by], by)
@@ -204,6 +239,7 @@ class _Reader:
         check_categories(column, values, known.to_pylist(), self._path)
         keys = self._notation.numbers_or_texts(pa.chunked_array([known]), column).to_pylist()
         names = [text for _, text in sorted(zip(keys, known.to_pylist(), strict=True))]
+        self.notes += [note for note in text_notes(column, names, self._notation) if note not in self.notes]
         return f"[{', '.join(map(_toml, names))}]"
 
     def _range(self, read: pa.ChunkedArray, column: str) -> tuple[float, float]:
@@ -211,12 +247,25 @@ class _Reader:
         if not len(numbers):
             raise HubbubError(f"column {column!r} has no number in any row; name another column")
         stated = self._ranges.get(column)
-        lower, upper = _holding(numbers) if stated is None else (stated.lower, stated.upper)
-        beyond = int(np.count_nonzero((numbers < lower) | (numbers > upper)))
-        if beyond:
-            share = f"{beyond:,} of {len(numbers):,} numbers"
-            self.notes.append(f"column {column!r}: {share} are outside of {lower:g} to {upper:g}, and will be clipped")
-        return lower, upper
+        return _holding(numbers) if stated is None else (stated.lower, stated.upper)
+
+
+_UNIQUE = {"unique numbers": "--sum", "unique texts": "--text"}
+"""Kinds of columns with a value of its own in each row, and the option that asks about one nevertheless."""
+
+
+def _usual_kind(texts: pa.ChunkedArray, numbers: pa.ChunkedArray | None) -> str:
+    """Return the kind of question about a column of these texts, or of these numbers if it has numbers."""
+    numbers = pa.chunked_array([], pa.float64()) if numbers is None else numbers.drop_null()
+    values = numbers if len(numbers) else texts
+    distinct = pc.count_distinct(values).as_py()
+    unique = distinct == len(values) > FEW_NUMBERS
+    if not len(numbers):
+        return "unique texts" if unique else "histogram" if distinct <= MOST_LISTED else "text"
+    whole = pc.all(pc.equal(numbers, pc.round(numbers))).as_py()
+    if whole and unique:
+        return "unique numbers"
+    return "histogram" if whole and distinct <= FEW_NUMBERS else "sum"
 
 
 def _holding(numbers: Array) -> tuple[float, float]:
@@ -260,7 +309,7 @@ def _text(path: Path, rows: int, rounds: int, queries: Sequence[dict[str, str]],
         "epsilon = 1.0                   # a person's guarantee at the minimum, together with delta",
         f"delta = {delta:.0e}",
         "epsilon_local = 8               # the guarantee if all services collude",
-        'noise = "auto"                  # the shuffler hides people even if everybody else lies',
+        'noise = "auto"                  # the shuffler hides people where that costs at most 5 % of error',
     ]
     for query in queries:
         lines += ["", "[[query]]", *(f"{key} = {value}" for key, value in query.items() if key != "column")]

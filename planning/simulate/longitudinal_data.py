@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.planning.simulate.longitudinal import States
-from hubbub.planning.simulate.notation import PLAIN, Notation
+from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
 from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.errors import shown
@@ -78,7 +78,7 @@ def _booleans(table: pa.Table, path: Path, column: str, notation: Notation) -> S
             place = row_place(path, row)
             raise HubbubError(
                 f"{place} of {path}, column {column!r}, is {shown(text)}; write yes or no, true or false, 1 or 0, or "
-                "leave it empty if there is no news"
+                f"leave it empty if there is no news{missing_hint(text, notation)}"
             )
         if state is not None:
             found[row] = state

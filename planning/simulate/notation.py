@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +20,21 @@ _SPACES = "[ \u00a0\u2009\u202f]"
 GROUPS = {",": ",", ".": "[.]", " ": _SPACES, "'": "['’]"}
 """Characters that may separate thousands, each with the pattern of what is written for it."""
 
-USUALLY_MISSING = frozenset({"NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "?", "-"})
+USUALLY_MISSING = frozenset(
+    {"NA", "N/A", "na", "n/a", "n.a.", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "Null", "null", "?", "-", "--"}
+)
 """Words that often mean "no answer". They may be names too: NA is Namibia."""
+
+_MOST_DIGITS = 15
+"""Beyond so many digits two whole numbers may be one float."""
+
+
+@dataclass(frozen=True)
+class NearlyNumbers:
+    """Numbers of a column that has other texts too: null for each of these, and the first of them with what to do."""
+
+    numbers: pa.ChunkedArray
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -53,11 +66,17 @@ class Notation:
         return found
 
     @property
+    def options(self) -> list[str]:
+        """The words of a command that state this notation, as far as it is not the usual one."""
+        decimal = ["--decimal", self.decimal] if self.decimal != "." else []
+        thousands = ["--thousands", self.thousands] if self.thousands else []
+        return decimal + thousands + (["--missing", ",".join(self.missing)] if self.missing else [])
+
+    @property
     def words(self) -> str:
-        """The options of a command that state the marks, where they are not the usual ones."""
-        decimal = [f"--decimal {self.decimal}"] if self.decimal != "." else []
-        thousands = [f"--thousands {shlex.quote(self.thousands)}"] if self.thousands else []
-        return f"with {' '.join(decimal + thousands)}" if decimal or thousands else "without --decimal and --thousands"
+        """The options that state its marks, as a person types them."""
+        marks = replace(self, missing=()).options
+        return f"with {shlex.join(marks)}" if marks else "without --decimal and --thousands"
 
     def texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         """Return a column's texts in Unicode's composed form (NFC), with null for each missing one.
@@ -111,10 +130,57 @@ class Notation:
         if not _are_texts(values):
             return values
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
-        # Beyond 15 digits two whole numbers may be one float.
-        numbers = pc.all(self._are_numbers(texts)).as_py() and (pc.max(pc.utf8_length(texts)).as_py() or 0) <= 15
+        longest = pc.max(pc.utf8_length(texts)).as_py() or 0
+        numbers = pc.all(self._are_numbers(texts)).as_py() and longest <= _MOST_DIGITS
         found = self._plain(texts).cast(pa.float64()) if numbers else texts
         return found if numbers and pc.all(pc.is_finite(found)).as_py() else texts
+
+    def measured(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray | None:
+        """Return a column's numbers, with null for each that is missing, infinite or NaN; None if other values occur.
+
+        Whole numbers that floats do not tell apart are no numbers: they are identifiers.
+        """
+        values = _plain_values(values)
+        if not _are_texts(values):
+            numeric = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+            try:
+                found = values.cast(pa.float64()) if numeric else None
+            except pa.ArrowInvalid:  # beyond 2^53
+                return None
+        else:
+            texts = pc.utf8_trim_whitespace(self.texts(values, column))
+            found = self._plain(texts).cast(pa.float64()) if self._measures(texts) else None
+        return None if found is None else pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64()))
+
+    def _measures(self, texts: pa.ChunkedArray) -> bool:
+        """Return whether texts are numbers, and no identifiers of many digits."""
+        whole = pc.match_substring_regex(texts, f"^[-+]?[0-9]{{{_MOST_DIGITS + 1},}}$")
+        return bool(pc.all(self._are_numbers(texts)).as_py()) and not pc.any(whole).as_py()
+
+    def nearly_numbers(self, values: pa.ChunkedArray, column: str, where: Path) -> NearlyNumbers | None:
+        """Return the numbers of a column of texts, half of which or more are numbers in this notation or in another.
+
+        Words that often mean "no answer" are not among those of which half are numbers. None if all texts are numbers
+        in this notation, or if fewer than half are in any.
+        """
+        if not _are_texts(_plain_values(values)):
+            return None
+        texts = pc.utf8_trim_whitespace(self.texts(values, column))
+        others = pc.invert(self._are_numbers(texts))
+        words = pc.is_in(texts, value_set=pa.array(USUALLY_MISSING, pa.string()))
+        stated = len(texts) - texts.null_count - (pc.sum(pc.and_(others, words)).as_py() or 0)
+        best = max([self, *map(_of_marks, _MARKS)], key=lambda each: pc.sum(each._are_numbers(texts)).as_py() or 0)
+        read = best._are_numbers(texts)
+        count = pc.sum(read).as_py() or 0
+        if not pc.any(others).as_py() or not count or 2 * count < stated:
+            return None
+        # A number in another notation is named before a word: of it this notation reads nothing.
+        marked = pc.index(pc.and_(others, read), True).as_py()
+        row = marked if marked >= 0 else pc.index(others, True).as_py()
+        numbers = best._plain(pc.if_else(read, texts, pa.scalar(None, pa.string()))).cast(pa.float64())
+        problem = f"{row_place(where, row)} is {self._reading(texts, row, '')}"
+        share = f"{count:,} of its {len(texts) - texts.null_count:,} values are numbers"
+        return NearlyNumbers(numbers, f"{share}{', in another notation: ' if marked >= 0 else ', but '}{problem}")
 
     def doubts(self, values: pa.ChunkedArray, column: str) -> list[str]:
         """Return a sentence if every number has one point and three digits after it: then it may mean thousands."""
@@ -164,28 +230,50 @@ class Notation:
 
     def _problem(self, texts: pa.ChunkedArray, row: int, column: str, place: str) -> str:
         """Return what is wrong with a text that is no number, with the notations in which it is one."""
+        said = self._reading(texts, row, "name another column")
+        return f"column {column!r} does not contain numbers: {place} is {said}"
+
+    def _reading(self, texts: pa.ChunkedArray, row: int, instead: str) -> str:
+        """Return a text that is no number, and what to do: state another notation, or `instead`."""
         text = texts[row].as_py()
-        what = f"column {column!r} does not contain numbers: {place} is {shown(text)}"
+        what = shown(text)
         readings = self._readings(texts, texts.slice(row, 1))
         if not readings:
-            missing = ",".join([*self.missing, text])
-            return f"{what}; name another column, or, if it means no answer, add --missing {shlex.quote(missing):.80}"
+            words = self._words_beside(texts, text)
+            missing = f"if it means no answer, add --missing {shlex.quote(','.join(words)):.80}" if words else ""
+            return "; ".join(filter(None, [what, ", or, ".join(filter(None, [instead, missing]))]))
         if len(readings) == 1:
             ((value, found),) = readings.items()
             return f"{what}, which is {value} {found.words}; run it so, or write it with a point and no other mark"
         named = " or ".join(f"{value} {found.words}" for value, found in readings.items())
         return f"{what}, which is {named}; say which is meant"
 
+    def _words_beside(self, texts: pa.ChunkedArray, text: str) -> list[str]:
+        """Return the words to state as missing if `text` is one; none if it is no usual one in a column of texts."""
+        numbers = pc.sum(self._are_numbers(texts)).as_py() or 0
+        if text not in USUALLY_MISSING and 2 * numbers < len(texts) - texts.null_count:
+            return []
+        usual = [word for word in pc.unique(texts).to_pylist() if word in USUALLY_MISSING]
+        others = [word for word in usual if not pc.all(self._are_numbers(pa.chunked_array([[word]]))).as_py()]
+        return list(dict.fromkeys([*self.missing, text, *others]))
+
     def _readings(self, texts: pa.ChunkedArray, one: pa.ChunkedArray) -> dict[str, Notation]:
         """Return what one text may be read as, by the other notations that read most of the column's texts."""
-        marks = [(",", ""), (".", ""), *((mark, group) for mark in ".," for group in GROUPS if group != mark)]
-        able = [each for mark in marks if pc.all((each := Notation(*mark))._are_numbers(one)).as_py()]
+        able = [each for each in map(_of_marks, _MARKS) if pc.all(each._are_numbers(one)).as_py()]
         reads = [pc.sum(each._are_numbers(texts)).as_py() for each in able]
         best = [each for each, count in zip(able, reads, strict=True) if count == max(reads)]
         found: dict[str, Notation] = {}
         for each in best:
             found.setdefault(f"{each._plain(one).cast(pa.float64())[0].as_py():.12g}", each)
         return found
+
+
+_MARKS = ((",", ""), (".", ""), *((mark, group) for mark in ".," for group in GROUPS if group != mark))
+"""All marks that numbers are written with: before the decimals, and between thousands."""
+
+
+def _of_marks(marks: tuple[str, str]) -> Notation:
+    return Notation(*marks)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -210,6 +298,12 @@ def _are_booleans(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 PLAIN = Notation()
 """Numbers with a point and no marks between thousands; only an empty field is no answer."""
+
+
+def missing_hint(text: str, notation: Notation) -> str:
+    """Return the end of an error about a text that often means "no answer"; empty if it is none of these."""
+    words = shlex.quote(",".join([*notation.missing, text.strip()]))
+    return f"; or, if it means no answer, add --missing {words}" if usually_missing([text]) else ""
 
 
 def usually_missing(names: Sequence[str]) -> list[str]:

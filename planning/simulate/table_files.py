@@ -61,7 +61,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
     are empty. If no columns are named, or another kind of file is read, all columns have the type of their values.
 
     Raises:
-        HubbubError: if it is another kind of file, a folder, or malformed; the message states what to do.
+        HubbubError: if it is another kind of file, a folder, or malformed, or if two columns that are read have one
+            name; the message states what to do.
         OSError: if it cannot be opened.
     """
     endings = f"give a .csv, .tsv, .jsonl or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
@@ -77,7 +78,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
     try:
         table = _read(path, inner, columns)
         table.validate(full=True)
-        table.column_names  # noqa: B018 - names that are not UTF-8 raise only here
+        # Names that are not UTF-8 raise only here.
+        _check_names(path, table.column_names, columns)
         return table
     except OSError as error:
         if error.errno is not None:
@@ -85,6 +87,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
         raise _unreadable(path, error) from error
     except (pa.ArrowException, UnicodeError, csv.Error) as error:
         raise _unreadable(path, error) from error
+
+
+def is_text_file(path: Path) -> bool:
+    """Return whether a file has lines of text whose first one names the columns."""
+    return _inner(path) in SEPARATORS
 
 
 def row_place(where: Path | str, row: int) -> str:
@@ -211,6 +218,7 @@ def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
     from pyarrow import csv as arrow
 
     begin = _beginning(path, separators)
+    _check_names(path, begin.names, columns)
     asked = [name for name in dict.fromkeys(columns) if begin.names.count(name) == 1]
     if columns and not asked:
         return pa.Table.from_arrays([pa.nulls(0)] * len(begin.names), list(begin.names))
@@ -238,6 +246,20 @@ def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
     if begin.empty_lines_are_rows:
         table = table.slice(0, max(0, table.num_rows - _empty_lines_at_end(path)))
     return _with_all_names(table.select(asked), begin) if asked else table
+
+
+def _check_names(path: Path, names: Sequence[str], asked: Sequence[str]) -> None:
+    """Refuse a name that two columns have, if it is asked for, or all are. Columns without a name are never asked for.
+
+    Raises:
+        HubbubError: if there is one.
+    """
+    twice = next((name for name in names if name and names.count(name) > 1 and (not asked or name in asked)), None)
+    if twice is not None:
+        raise HubbubError(
+            f"the header of {path} names {names.count(twice)} columns {twice!r}, so it is not known which is meant; "
+            "rename all but one of them in the file"
+        )
 
 
 def _check_end(path: Path, table: pa.Table) -> None:

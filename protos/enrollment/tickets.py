@@ -1,8 +1,9 @@
 """Makes and checks tickets, by which an operator admits devices; a shuffler gives one credential for each.
 
-A ticket is signed by the operator's identity, and also by a second authority if a task names one. It is for one
-shuffler, names a device by a random number, and states the end of the device's participation. The first to redeem it is
-that device, so it must be handed over like a password.
+A ticket is signed by the operator's identity, and countersigned by a second authority if a task names one. The two
+sign under different labels: otherwise nobody could see from a ticket who made it. It is for one shuffler, names a
+device by a random number, and states the end of the device's participation. The first to redeem it is that device, so
+it must be handed over like a password.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from hubbub.protos.identity.documents import (
     SIGNATURE_BYTES,
     check_signature,
     is_json,
+    is_signed,
     parse_canonical,
     sign,
 )
-from hubbub.protos.identity.formats import TICKET
+from hubbub.protos.identity.formats import TICKET, Label
 from hubbub.protos.identity.keys import LATEST_TIME, Identity
 
 DEVICE_BYTES = 16
@@ -60,8 +62,8 @@ _FORM = re.compile(
 class Ticket:
     """A device (16 random bytes), the shuffler (32 bytes) that it is for, and its expiry in seconds since 1970.
 
-    `signatures` are by signer (32 bytes each); a signer here need not be one that the task requires. Neither they nor
-    the device are ever printed: anybody with a ticket can redeem it.
+    `signatures` are by signer (32 bytes each), the maker's and a countersigner's; a signer here need not be one that
+    the task requires. Neither they nor the device are ever printed: anybody with a ticket can redeem it.
     """
 
     device: bytes = field(repr=False)
@@ -75,27 +77,59 @@ class Ticket:
         return _BODY % (self.device.hex().encode(), self.expires, self.shuffler.hex().encode())
 
     def signed_by(self, identity: Identity) -> Ticket:
-        """Add a signature; one by the same identity is replaced.
+        """Add the signature of the party that makes the ticket; one by the same identity is replaced.
 
         Raises:
             SignatureError: if there are two others already.
         """
+        return self._with_signature(TICKET.format, identity)
+
+    def countersigned_by(self, identity: Identity) -> Ticket:
+        """Add a second authority's signature; one by the same identity is replaced.
+
+        Raises:
+            SignatureError: if this identity made the ticket, or if there are two others already.
+        """
+        own = dict(self.signatures).get(identity.public)
+        if own is not None and is_signed(TICKET.format, self._body, own, identity.public):
+            raise SignatureError("this key made the ticket; the second authority countersigns with a key of its own")
+        return self._with_signature(Label.COUNTERSIGNED, identity)
+
+    def _with_signature(self, label: str, identity: Identity) -> Ticket:
         others = [each for each in self.signatures if each[0] != identity.public]
         if len(others) >= MOST_SIGNATURES:
             raise SignatureError("two others have signed the ticket already; only the operator and one authority sign")
-        signature = sign(TICKET.format, self._body, identity.key)
+        signature = sign(label, self._body, identity.key)
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
 
     def check(self, signer: bytes) -> None:
-        """Check that this identity (32 bytes) signed the ticket.
+        """Check that this identity (32 bytes) made the ticket; a countersignature is not enough.
 
         Raises:
             SignatureError: otherwise.
         """
+        signature = self._signature_of(signer)
+        try:
+            check_signature(TICKET.format, self._body, signature, signer)
+        except SignatureError:
+            if is_signed(Label.COUNTERSIGNED, self._body, signature, signer):
+                text = f"{signer.hex()[:16]} only countersigned the ticket, and another key made it"
+                raise SignatureError(text) from None
+            raise
+
+    def check_countersigned(self, signer: bytes) -> None:
+        """Check that this identity (32 bytes) countersigned the ticket.
+
+        Raises:
+            SignatureError: otherwise.
+        """
+        check_signature(Label.COUNTERSIGNED, self._body, self._signature_of(signer), signer)
+
+    def _signature_of(self, signer: bytes) -> bytes:
         signature = dict(self.signatures).get(signer)
         if signature is None:
             raise SignatureError(f"the ticket is not signed by {signer.hex()[:16]}")
-        check_signature(TICKET.format, self._body, signature, signer)
+        return signature
 
     def encode(self) -> bytes:
         """Return the canonical bytes of the ticket, which are the content of its file."""
@@ -140,10 +174,14 @@ def _in_order(pairs: Sequence[tuple[bytes, bytes]]) -> bool:
 
 
 def new_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[Ticket]:
-    """Make `count` tickets for devices of a shuffler (32 bytes) until `expires`, signed by all `signers`."""
-    tickets = [Ticket(os.urandom(DEVICE_BYTES), shuffler, expires) for _ in range(count)]
-    for signer in signers:
-        tickets = [ticket.signed_by(signer) for ticket in tickets]
+    """Make `count` tickets for devices of a shuffler (32 bytes) until `expires`.
+
+    The first signer makes them, and the others countersign.
+    """
+    maker, *others = signers
+    tickets = [Ticket(os.urandom(DEVICE_BYTES), shuffler, expires).signed_by(maker) for _ in range(count)]
+    for other in others:
+        tickets = [ticket.countersigned_by(other) for ticket in tickets]
     return tickets
 
 

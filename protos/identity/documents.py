@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 import rfc8785
 from cryptography.exceptions import InvalidSignature
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hubbub.protos.errors import FormatError, SignatureError
 from hubbub.protos.identity.formats import Kind, in_words
 from hubbub.protos.identity.pem import what_it_is
+from hubbub.protos.strict_json import JsonError, NotJson, read_json
 from hubbub.queries.errors import shown
 
 IDENTITY_BYTES = 32
@@ -140,20 +140,21 @@ def instead_of_json(document: bytes) -> str | None:
 
 
 def _read(document: bytes) -> Any:
-    """Read JSON that need not be canonical; a key that occurs twice in an object is an error."""
+    """Read JSON that need not be canonical."""
     try:
-        text = document.decode()
-        return json.loads(text, parse_int=_whole, parse_constant=_refuse_constant, object_pairs_hook=_unique)
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        return read_json(document, whole=_whole)
+    except JsonError as error:
         raise SignatureError(f"not canonical JSON: {error}; use the bytes as they were written") from error
 
 
 def is_json(document: bytes) -> bool:
     """Return whether bytes are JSON at all, in whatever form."""
     try:
-        json.loads(document)
-    except (UnicodeDecodeError, ValueError, RecursionError):
+        read_json(document)
+    except NotJson:
         return False
+    except JsonError:
+        return True
     return True
 
 
@@ -162,21 +163,6 @@ def _whole(text: str) -> int | float:
     number = float(text)
     # Beyond the limit only a float has a canonical form, so only a float can have been written there.
     return int(text) if abs(number) <= _LARGEST_WHOLE else number
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a key occurs twice")
-    for value in members.values():
-        # 1e999 is valid JSON, and Python reads it as infinity.
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("a number is out of range")
-    return members
 
 
 def sign(label: str, body: bytes, key: Ed25519PrivateKey) -> bytes:
@@ -190,16 +176,21 @@ def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) 
     Raises:
         SignatureError: otherwise.
     """
-    if not _is_signed(label, body, signature, identity):
+    if not is_signed(label, body, signature, identity):
         raise _not_signed(in_words(label), identity)
+
+
+GET_AGAIN = "; get the "
+"""How the remedy begins in an error about a signature; who names another remedy leaves out all from here on."""
 
 
 def _not_signed(what: str, identity: bytes) -> SignatureError:
     text = f"the {what}'s signature is not by {fingerprint(identity)}: the {what} was changed, or another key signed it"
-    return SignatureError(f"{text}; get the {what} again from the party with that key")
+    return SignatureError(f"{text}{GET_AGAIN}{what} again from the party with that key")
 
 
-def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:
+def is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:
+    """Return whether `signature` is `identity`'s over `body` under `label`."""
     try:
         _public_key(identity).verify(signature, _message(label, body))
     except (InvalidSignature, ValueError):
@@ -246,7 +237,7 @@ class SignedDocument:
         """
         # The signature first: bytes of an unknown sender are not parsed. Its label is the version of the document.
         for format_ in reversed(kind.formats):
-            if _is_signed(format_, self.body, self.signature, identity):
+            if is_signed(format_, self.body, self.signature, identity):
                 break
         else:
             raise self._refused(kind, identity)

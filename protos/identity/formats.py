@@ -27,6 +27,7 @@ class Label(StrEnum):
     RELEASES = "hubbub/v1 releases"
     COUNTS = "hubbub/v1 counts"
     COUNTED = "hubbub/v1 counted batch"
+    COUNTERSIGNED = "hubbub/v1 countersigned ticket"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ others, and with it anybody can check the input and output of each shuffler.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from hubbub.protos.identity.keys import HASH_BYTES, Identity
 from hubbub.protos.records.release_chain import ChainPosition
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import FIRST_HOP, NUMBER_LIMIT
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.task import FIRST_SHUFFLER, MAXIMUM_ADDED, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close, Task
 
@@ -285,7 +285,7 @@ def round_named(document: SignedDocument) -> tuple[bytes, int]:
         SignatureError: if it does not name them.
     """
     try:
-        content = json.loads(document.body)
+        content = read_json(document.body)
         while content.get("format") == HOP_RECORD.format:
             content = content["previous"]["body"]
         number = content["round"]
@@ -300,7 +300,7 @@ def left_out_by_hops(document: SignedDocument) -> dict[str, int]:
     """Return how many envelopes hops left out, by reason, from a record that was checked before it was stored."""
     found = Counter[str]()
     # In most tasks there is no hop, and nothing is parsed.
-    content = json.loads(document.body) if f'"{HOP_RECORD.format}"'.encode() in document.body else {}
+    content = read_json(document.body) if f'"{HOP_RECORD.format}"'.encode() in document.body else {}
     while content.get("format") == HOP_RECORD.format:
         found.update(content["left_out"])
         content = content["previous"]["body"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.formats import RESULTS
+from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.schedule import at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
@@ -79,7 +80,7 @@ SUMS = "sums"
 
 def results_document(results: RoundResults) -> dict[str, Any]:
     """Return a round's results as one JSON document, the certificate included."""
-    sums = {SUMS: [sum_document(each) for each in results.sums]} if results.sums else {}
+    sums = {SUMS: [in_digits(sum_document(each)) for each in results.sums]} if results.sums else {}
     return {
         "format": RESULTS.format,
         "task": {"id": results.id.task_id.hex(), "name": results.id.task_name},
@@ -88,12 +89,12 @@ def results_document(results: RoundResults) -> dict[str, Any]:
             {**counts_document(query), **_tally_document(query), **_estimates_of(query)} for query in results.queries
         ],
         **sums,
-        "certificate": json.loads(results.certificate),
+        "certificate": read_json(results.certificate),
     }
 
 
 def sum_document(result: SumResult) -> dict[str, Any]:
-    """Return the sum of a number that is asked by digits, with the names of their queries."""
+    """Return the sum of a number that is asked by binary digits, with the names of their queries; no number is cut."""
     named = {"name": result.name, "queries": list(result.queries), "state": result.state.value}
     return named if result.estimates is None else {**named, **estimates_document(result.estimates)}
 
@@ -117,11 +118,11 @@ def _tally_document(result: QueryResult) -> dict[str, Any]:
 
 
 def _estimates_of(result: QueryResult) -> dict[str, Any]:
-    return {} if result.estimates is None else estimates_document(result.estimates)
+    return {} if result.estimates is None else dict(in_digits(estimates_document(result.estimates)))
 
 
 def estimates_document(estimates: Estimates) -> dict[str, Any]:
-    """Return rows by statistic; `groups` has an object with the statistics of each group."""
+    """Return rows by statistic, with all digits; `groups` has an object with the statistics of each group."""
     document: dict[str, Any] = {"kind": estimates.kind}
     if estimates.clipped_to is not None:
         document |= {"unit": estimates.unit, "range": list(estimates.clipped_to)}
@@ -166,7 +167,7 @@ def series_document(rounds: Sequence[RoundResults]) -> dict[str, Any]:
 def round_times(results: RoundResults) -> dict[str, str]:
     """Return when a round began and ended, by the task in its certificate; nothing if that has no such task."""
     try:
-        schedule = SignedTask.from_json(json.loads(results.certificate)["body"]["task"]).task.schedule
+        schedule = SignedTask.from_json(read_json(results.certificate)["body"]["task"]).task.schedule
     except (HubbubError, KeyError, TypeError, ValueError):
         return {}
     number = results.id.round
@@ -180,7 +181,7 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     """Return a round's results as rows with the members `COLUMNS`; None if a column does not apply."""
     shared = {"task": results.id.task_name, "round": results.id.round, **round_times(results)}
     # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
-    body = json.loads(results.certificate)["body"]
+    body = read_json(results.certificate)["body"]
     privacy = {query["name"]: query for query in body.get("queries", ())}
     total = body.get("round_total", {})
     rows: list[dict[str, Any]] = []
@@ -226,7 +227,7 @@ def _query_rows(result: QueryResult | SumResult) -> Iterator[dict[str, Any]]:
         names = {"kind": result.estimates.kind, "statistic": row.statistic, "category": row.category}
         tested = {"p_value": row.p_value, "significant": row.significant}
         about = {"unit": row.unit or None, "at": row.at, **_group_columns(row.group), **tested}
-        yield {**names, "consistent": row.consistent, **about, **numbers(line.estimate)}
+        yield row_in_digits({**names, "consistent": row.consistent, **about, **numbers(line.estimate)})
 
 
 def _group_columns(group: Group) -> dict[str, str]:

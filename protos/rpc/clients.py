@@ -115,6 +115,13 @@ class HTTPSStub:
         return await self._channel.unary("Enroll", request, submission_pb2.EnrollResponse, timeout)
 
 
+_SUBMISSION = "port for devices (7301)"
+_CONTROL = "control port (7302)"
+_DELIVERY = "delivery port (7401, or a hop's 7501)"
+_RESULTS = "results port (7402)"
+"""The ports, as errors name them, with the numbers of the samples."""
+
+
 class SubmissionCaller:
     """The shuffler as devices and gateways see it. Deadlines are seconds."""
 
@@ -130,7 +137,7 @@ class SubmissionCaller:
     async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
         """Return the round's keys; their signatures are still to be checked."""
         request = submission_pb2.GetRoundRequest(task_id=task_id, round=_round(round_number))
-        answer = await call(self._stub.GetRound(request, timeout=deadline), self._what)
+        answer = await call(self._stub.GetRound(request, timeout=deadline), self._what, _SUBMISSION)
         return codec.read_key_set(answer.key_set)
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
@@ -142,7 +149,7 @@ class SubmissionCaller:
         request = submission_pb2.SubmitRequest(
             destination=codec.write_destination(destination), submission=codec.write_submission(submission)
         )
-        answer = await call(self._stub.Submit(_fitting(request), timeout=deadline), self._what)
+        answer = await call(self._stub.Submit(_fitting(request), timeout=deadline), self._what, _SUBMISSION)
         return _receipt_for(destination, submission, codec.read_receipt(answer.receipt))
 
     async def submit_batch(
@@ -157,7 +164,7 @@ class SubmissionCaller:
             destination=codec.write_destination(destination),
             submissions=[codec.write_submission(submission) for submission in submissions],
         )
-        response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), self._what)
+        response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), self._what, _SUBMISSION)
         if len(response.answers) != len(submissions):
             raise MessageError(
                 f"{len(response.answers)} answers came to {len(submissions)} submissions; install the same hubbub on "
@@ -175,7 +182,9 @@ class SubmissionCaller:
         Raises:
             MessageError: if there are not as many answers as tickets.
         """
-        response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), self._what)
+        response = await call(
+            self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), self._what, _SUBMISSION
+        )
         answers = read_enrolled(response)
         if len(answers) != len(redemptions):
             raise MessageError(
@@ -195,26 +204,26 @@ class ControlCaller:
     async def close_round(self, task_id: bytes, round_number: int, deadline: float) -> RoundStatus:
         """Cut a round now."""
         request = control_pb2.CloseRoundRequest(task_id=task_id, round=_round(round_number))
-        answer = await call(self._stub.CloseRound(request, timeout=deadline), self._what)
+        answer = await call(self._stub.CloseRound(request, timeout=deadline), self._what, _CONTROL)
         return codec.read_status(answer.status)
 
     async def get_status(self, task_id: bytes | None, deadline: float) -> list[RoundStatus]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
         request = control_pb2.GetStatusRequest(task_id=task_id or b"")
-        answer = await call(self._stub.GetStatus(request, timeout=deadline), self._what)
+        answer = await call(self._stub.GetStatus(request, timeout=deadline), self._what, _CONTROL)
         return [codec.read_status(status) for status in answer.rounds]
 
     async def get_incidents(self, deadline: float) -> IncidentReport:
         """Return the open incidents of the shuffler."""
         request = incidents_pb2.GetIncidentsRequest()
-        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what))
+        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what, _CONTROL))
 
     async def manage_credentials(
         self, step: CredentialAction, devices: Sequence[bytes], deadline: float
     ) -> CredentialStatus:
         """Change the credentials that admit devices; return the resulting state of enrollment."""
         request = _fitting(write_credential_action((step, devices)))
-        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), self._what)
+        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), self._what, _CONTROL)
         return read_credential_status(answer)
 
 
@@ -227,25 +236,27 @@ class DeliveryCaller:
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round; its signature is still to be checked."""
         request = delivery_pb2.GetKeyRequest(task_id=task_id, round=_round(round_number))
-        answer = await call(self._stub.GetKey(request, timeout=deadline), "the analyzer")
+        answer = await call(self._stub.GetKey(request, timeout=deadline), "the analyzer", _DELIVERY)
         return codec.read_key_record(answer.record)
 
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
         request = delivery_pb2.GetReleasesRequest(task_id=task_id)
-        return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer"))
+        return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer", _DELIVERY))
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
         request = _fitting(write_begin((record, key_set, releases)))
-        return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
+        return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer", _DELIVERY)).next_offset
 
     async def put(self, chunk: Envelopes, deadline: float) -> int:
         request = _fitting(codec.write_envelopes(chunk))
-        return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer")).next_offset
+        return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer", _DELIVERY)).next_offset
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
         """Let the analyzer open, count and commit the batch."""
         request = delivery_pb2.CommitDeliveryRequest(batch=codec.write_batch_id(batch), digest=digest)
-        return codec.read_committed(await call(self._stub.CommitDelivery(request, timeout=deadline), "the analyzer"))
+        return codec.read_committed(
+            await call(self._stub.CommitDelivery(request, timeout=deadline), "the analyzer", _DELIVERY)
+        )
 
 
 class ResultsCaller:
@@ -259,22 +270,22 @@ class ResultsCaller:
     async def get_results(self, task_id: bytes, round_number: int, wait: float, deadline: float) -> RoundResults:
         """Return a round's results, waiting up to `wait` seconds for them."""
         request = results_pb2.GetResultsRequest(task_id=task_id, round=_round(round_number), wait_seconds=wait)
-        answer = await call(self._stub.GetResults(request, timeout=deadline), self._what)
+        answer = await call(self._stub.GetResults(request, timeout=deadline), self._what, _RESULTS)
         return read_results(answer.results)
 
     async def list_results(self, task_id: bytes | None, deadline: float) -> list[RoundId]:
         """Return the certified rounds, of one task or of all."""
         request = results_pb2.ListResultsRequest(task_id=task_id or b"")
-        answer = await call(self._stub.ListResults(request, timeout=deadline), self._what)
+        answer = await call(self._stub.ListResults(request, timeout=deadline), self._what, _RESULTS)
         return [codec.read_round_id(round_id) for round_id in answer.rounds]
 
     async def get_statuses(self, task_id: bytes | None, deadline: float) -> list[AnalyzerRoundStatus]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
         request = results_pb2.GetStatusesRequest(task_id=task_id or b"")
-        answer = await call(self._stub.GetStatuses(request, timeout=deadline), self._what)
+        answer = await call(self._stub.GetStatuses(request, timeout=deadline), self._what, _RESULTS)
         return [read_round_status(status) for status in answer.rounds]
 
     async def get_incidents(self, deadline: float) -> IncidentReport:
         """Return the open incidents of the analyzer."""
         request = incidents_pb2.GetIncidentsRequest()
-        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what))
+        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what, _RESULTS))

@@ -26,6 +26,7 @@ from hubbub.protos.transport.statuses import call
 from hubbub.protos.v1 import leader_pb2, leader_pb2_grpc
 
 _LEADER = "the leader"
+_PORT = "leader port (7309)"
 
 
 class LeaderCaller:
@@ -37,16 +38,20 @@ class LeaderCaller:
     async def get_secrets(self, task_id: bytes, round_number: int, deadline: float) -> RoundSecrets:
         """Return the secrets of a round."""
         request = leader_pb2.GetSecretsRequest(task_id=task_id, round=round_number)
-        return read_secrets(await call(self._stub.GetSecrets(request, timeout=deadline), _LEADER))
+        return read_secrets(await call(self._stub.GetSecrets(request, timeout=deadline), _LEADER, _PORT))
 
     async def get_admitted(self, version: bytes, deadline: float) -> Admitted | None:
         """Return the credentials that admit devices, or None if the caller already has this version."""
-        found = read_admitted(await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _LEADER))
+        found = read_admitted(
+            await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _LEADER, _PORT)
+        )
         return None if found.version == version else found
 
     async def redeem(self, tickets: Sequence[RedeemedTicket], deadline: float) -> list[RedeemedTicket]:
         """Mark tickets as redeemed, and return the resulting redemption of each device, in order."""
-        found = read_redeemed(await call(self._stub.RedeemTickets(write_tickets(tickets), timeout=deadline), _LEADER))
+        found = read_redeemed(
+            await call(self._stub.RedeemTickets(write_tickets(tickets), timeout=deadline), _LEADER, _PORT)
+        )
         if [each.device for each in found] != [each.device for each in tickets]:
             raise MessageError(
                 "the leader answered for other tickets than it was asked about; install the same hubbub on both"

@@ -19,7 +19,9 @@ class ReplicationCaller:
     async def follow(self, asked: FollowerPosition, deadline: float) -> KeyringChanges:
         """Report the state of the disk, and return the next changes."""
         request = write_replication_request(asked)
-        return read_replication_reply(await call(self._stub.Follow(request, timeout=deadline), "the leader"))
+        return read_replication_reply(
+            await call(self._stub.Follow(request, timeout=deadline), "the leader", "leader port (7309)")
+        )
 
 
 def write_replication_request(asked: FollowerPosition) -> replication_pb2.FollowRequest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_fro
 from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.sealing.suites import suite_named
+from hubbub.protos.strict_json import JsonError, NotJson, read_json
 from hubbub.protos.task.admission import read_admission
 from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, task_content
@@ -150,14 +150,13 @@ def _instead(document: bytes) -> str:
     if not content:
         return "an empty file, not a signed task; put the whole task there"
     try:
-        json.loads(content.decode())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        ends_early = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc)
-        if content.startswith(b"{") and (ends_early or not content.endswith(b"}")):
+        read_json(content)
+    except NotJson as error:
+        if content.startswith(b"{") and (error.cut_short or not content.endswith(b"}")):
             return "cut short, not a whole signed task; put the whole task there"
         return "not a signed task; name the file that `hubbub plan` wrote and `hubbub sign` signed"
-    except (ValueError, RecursionError):
-        return ""  # JSON beyond what Python reads
+    except JsonError:
+        return ""  # It is JSON, and what is wrong with it is better told by the error that there is.
     return ""
 
 

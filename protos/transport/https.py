@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import json
 import socket
 import ssl
 import threading
@@ -23,6 +22,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from hubbub.protos.errors import HubbubError, MessageError
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.transport.addresses import HTTPS, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
 from hubbub.protos.transport.connect_codes import PROTO, status_of
@@ -73,6 +73,10 @@ class HTTPSChannel:
 
     async def close(self) -> None:
         """Close all connections; calls in work fail."""
+        self.shut()
+
+    def shut(self) -> None:
+        """Do what `close` does, outside an event loop."""
         with self._lock:
             closing, self._idle = [*self._idle, *self._busy], []
         for connection in closing:
@@ -205,7 +209,7 @@ def _said(error: Exception) -> str:
 def _failed(what: str, status: int, headers: Mapping[str, str], body: bytes) -> HubbubError:
     """Return the error in an answer; if it is not in Connect's form, the error of its HTTP status."""
     try:
-        document = json.loads(body)
+        document = read_json(body)
         code, message = str(document["code"]), str(document.get("message", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         # Perhaps from a proxy in front of the shuffler: temporary failures are retried.

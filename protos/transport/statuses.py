@@ -116,7 +116,11 @@ _CAUSES = (
 
 
 def unreachable(what: str, details: str) -> Unreachable:
-    """Return the error for a failed connection to `what`, in plain words if gRPC's error is known."""
+    """Return the error for a failed connection to `what`, in plain words if gRPC's error is known.
+
+    `details` may quote the other side, such as the line that it sent for an HTTP status: no escape of it gets further.
+    """
+    details = codec.plain(details)
     for said, cause in _DISTRUSTED:
         if said in details:
             return Distrusted(f"{what} is not trusted: {cause}")
@@ -135,8 +139,8 @@ def metadata_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
     return (reason,) if retry_after_ms is None else (reason, (RETRY_KEY, str(retry_after_ms)))
 
 
-async def call(pending: Awaitable[T], what: str) -> T:
-    """Await a call and return its answer; `what` names the other side in errors.
+async def call(pending: Awaitable[T], what: str, port: str = "") -> T:
+    """Await a call and return its answer; `what` names the other side in errors, `port` the port that has the call.
 
     Raises:
         Refusal: as the other side raised it.
@@ -151,11 +155,14 @@ async def call(pending: Awaitable[T], what: str) -> T:
         return answer
     except grpc.aio.AioRpcError as error:
         metadata = {key: str(value) for key, value in error.trailing_metadata() or ()}
-        raise failure(what, error.code(), error.details() or "", metadata) from error
+        raise failure(what, error.code(), error.details() or "", metadata, port) from error
 
 
-def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[str, str]) -> HubbubError:
-    """Return the error for a failed call to `what`: `Refusal`, `Unreachable`, or that the call does not exist."""
+def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[str, str], port: str = "") -> HubbubError:
+    """Return the error for a failed call to `what`: `Refusal`, `Unreachable`, or that the call does not exist.
+
+    `port` names the port that has the call, as in "delivery port (7401)".
+    """
     details = codec.plain(details or code.name)
     # The reason first: several reasons share a status, and gRPC itself also sends some statuses.
     if REASON_KEY in metadata:
@@ -164,4 +171,6 @@ def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[st
         return codec.read_refusal(metadata[REASON_KEY], details, retry_after_ms)
     if code in _UNANSWERED:
         return unreachable(what, details)
-    return HubbubError(f"{what} answered {code.name}: {details}; check that it has the same version")
+    # Each port has calls of its own, so a wrong port is likelier than another version.
+    wrong_port = f"that the address has its {port or 'right port'}, and " * (code is grpc.StatusCode.UNIMPLEMENTED)
+    return HubbubError(f"{what} answered {code.name}: {details}; check {wrong_port}that it has the same version")

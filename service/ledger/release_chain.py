@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from hubbub.protos.records.release_chain import (
     record_hash,
 )
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import StoreError
 
@@ -107,7 +107,7 @@ def check_chains(
         _check_heads(whose, task_id, chain)
     found = 0
     for task_id, query, document in records:
-        content = json.loads(first_record(document).body)
+        content = read_json(first_record(document).body)
         if not _stands(chains.get(task_id, ()), content, query, document):
             raise _broken(whose, task_id, f"round {content['round']} was signed, and is not among them unchanged")
         found += 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.records.release_chain import Release, first_head, next_head, read_release
+from hubbub.protos.strict_json import read_json
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.charges import Charge, Charges, check_follows
 from hubbub.service.postgres.sessions import Connection
@@ -52,7 +52,7 @@ def releases(connection: Connection) -> dict[bytes, list[tuple[Release, bytes]]]
     found: dict[bytes, list[tuple[Release, bytes]]] = {}
     with damage_in("a release's"):
         for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, position"):
-            found.setdefault(task, []).append((read_release(json.loads(entry)), bytes.fromhex(head)))
+            found.setdefault(task, []).append((read_release(read_json(entry)), bytes.fromhex(head)))
     return found
 
 
@@ -60,7 +60,7 @@ def releases_of(connection: Connection, task_id: bytes) -> list[Release]:
     """Return a task's releases, oldest first."""
     rows = connection.execute("SELECT entry FROM chain WHERE task = %s ORDER BY position", (task_id,))
     with damage_in("a release's"):
-        return [read_release(json.loads(entry)) for (entry,) in rows]
+        return [read_release(read_json(entry)) for (entry,) in rows]
 
 
 def last_of(connection: Connection, task_id: bytes) -> tuple[int, bytes]:

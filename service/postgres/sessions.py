@@ -70,7 +70,7 @@ def as_store_error(error: Exception, address: str, *, running: bool = True) -> S
     elif isinstance(error, PoolClosed):
         return StoreClosedError()
     else:
-        what = " ".join(str(error).split()) or type(error).__name__
+        what = _ADVICE.sub("", " ".join(str(error).split())) or type(error).__name__
     return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error, address, running)}")
 
 
@@ -85,15 +85,16 @@ def _remedy(error: Exception, address: str, running: bool) -> str:
     if isinstance(error, (psycopg.OperationalError, PoolTimeout, TooManyRequests)):
         if _ABSENT.search(str(error)):
             return (
-                "run the file database.sql once, as an administrator of the server (`psql --file database.sql`): it "
-                "makes this account and this database. `hubbub init --cluster` wrote it, next to the shuffler's and "
-                "the analyzer's settings"
+                f"make them once, as an administrator of the server: `{_makes(address)}`, or `psql --file "
+                f"database.sql`, {_WRITTEN}"
             )
         if _REFUSED.search(str(error)):
             return (
-                "check the password file, and whether the account exists: database.sql makes it, which `hubbub init "
-                "--cluster` wrote next to the shuffler's and the analyzer's settings"
+                f"check the password file, and whether the account exists: `{_makes(address)}` makes it, or "
+                f"database.sql, {_WRITTEN}"
             )
+        if _ROOT in str(error):
+            return _authority(address)
         if _UNNAMED in str(error):
             return _password_file(address)
         return f"{_SERVER}; a running service then continues by itself" if running else _SERVER
@@ -105,6 +106,31 @@ _ABSENT = re.compile(r'(role|database) ".*" does not exist')
 
 _REFUSED = re.compile("(password|peer|ident) authentication failed for user|is not permitted to log in", re.I)
 """What the server says if it does not know the caller as that account; without the account, it may say this as well."""
+
+_ROOT = "root certificate file"
+"""What libpq says if the file does not exist by which it checks the server's certificate."""
+
+_ADVICE = re.compile(r" Either provide the file.*? to disable server certificate verification\.")
+"""What libpq adds to that. Without the check, anybody on the way would be taken for the server."""
+
+_WRITTEN = "if `hubbub init --cluster` wrote one next to the settings"
+
+
+def _makes(address: str) -> str:
+    """Return the commands that make an address's account and database."""
+    parts = conninfo_to_dict(address)
+    user = parts.get("user", "ACCOUNT")
+    return f"createuser --pwprompt {user}; createdb --owner {user} {parts.get('dbname', 'DATABASE')}"
+
+
+def _authority(address: str) -> str:
+    """Return where the certificate of the authority of the server's belongs."""
+    named = conninfo_to_dict(address).get("sslrootcert")
+    what = "the certificate of the authority that issued the server's"
+    if named:
+        return f"put {what} into {named}, or name its file in `sslrootcert` of `store`"
+    return f"add `sslrootcert=FILE` to `store`: the file with {what}"
+
 
 _UNNAMED = "no password supplied"
 """What libpq says if the server asks for a password and no file has one."""

@@ -5,7 +5,6 @@ With another key, no envelope of the round opens: every report would be left out
 
 from __future__ import annotations
 
-import json
 from typing import Protocol
 
 from hubbub.protos.errors import EnvelopeError, HubbubError
@@ -14,6 +13,7 @@ from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.sealing.suites import Suite
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.receiving.receiver import StoredKey, erased
@@ -41,7 +41,7 @@ def check_key(private: bytes, record: SignedDocument, suite: Suite) -> None:
         KeyDamaged: if it does not.
     """
     try:
-        public = bytes.fromhex(json.loads(record.body)["public_key"])
+        public = bytes.fromhex(read_json(record.body)["public_key"])
     except (ValueError, KeyError, TypeError) as error:
         raise KeyDamaged("the key's record cannot be read") from error
     try:

@@ -61,7 +61,7 @@ class PortLimit(StrEnum):
     """A limit of a port that calls may exceed."""
 
     UNFINISHED = "unfinished"
-    """The message was not complete in time."""
+    """The message was not complete in time; at the HTTPS port also the TLS handshake."""
     EVICTED = "evicted"
     """The message was not complete when others needed its slot."""
     CALLS = "calls"
@@ -84,6 +84,12 @@ class PortLimit(StrEnum):
     """The port does not answer callers with this certificate."""
     ADDRESS = "address"
     """One address had its limit of connections. HTTPS port only: gRPC does not distinguish addresses."""
+    EMPTY_RECORDS = "empty_records"
+    """A connection had more TLS records without plaintext than any honest one. HTTPS port only."""
+    SMALL_RECORDS = "small_records"
+    """A request came in more TLS records than its size allows. HTTPS port only."""
+    HANDSHAKE = "handshake"
+    """A TLS handshake had more records or bytes than any honest one. HTTPS port only."""
     HTTP = "http"
     """The HTTP request was no call: wrong path, method or type, or unacceptable headers. HTTPS port only."""
 

@@ -91,6 +91,11 @@ def refused(refusal: Refusal) -> Reply:
     return error(code_of(STATUS[refusal.reason]), codec.plain(refusal.message), metadata_of(refusal))
 
 
+def without_length() -> Reply:
+    """Return the refusal of a call that does not state the length of its message."""
+    return error("unimplemented", "there is no content-length; state it, and send no transfer-encoding", status=411)
+
+
 class Begun:
     """A call whose headers were accepted: its method, the length of its message, and its timeout."""
 
@@ -124,11 +129,12 @@ class ConnectRouter:
         if found is None:
             return self._no_call(error("unimplemented", "this service has no such call", status=404))
         if verb != b"POST":
-            return self._no_call(Reply(405, (("allow", "POST"),)))
+            return self._no_call(error("unimplemented", "a call is a POST", (("allow", "POST"),), 405))
         if headers.get(b"content-type") != PROTO.encode():
-            return self._no_call(Reply(415, (("accept-post", PROTO),)))
+            told = f"content-type is not {PROTO}; send the message so"
+            return self._no_call(error("unimplemented", told, (("accept-post", PROTO),), 415))
         if b"content-length" not in headers:
-            return self._no_call(Reply(411))
+            return self._no_call(without_length())
         call, method = found
         seconds, length = headers.get(b"connect-timeout-ms"), headers[b"content-length"]
         if headers.get(b"connect-protocol-version", VERSION) != VERSION:

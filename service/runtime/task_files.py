@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.signed_task import SignedTask
 
 
@@ -34,6 +35,30 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> 
             "read the results of finished tasks, restore one of their files: a service needs at least one task"
         )
     return tasks
+
+
+def check_one_way(ways: Mapping[str, Sequence[bytes]], setting: str) -> None:
+    """Return only if all tasks go on to the same parties: a service delivers to one address, that of `setting`.
+
+    `ways` has the identities of the hops behind the caller (32 bytes each, in their order) by the task's name.
+
+    Raises:
+        TaskError: naming a task of each way, and its hops.
+    """
+    examples: dict[tuple[bytes, ...], str] = {}
+    for name, hops in ways.items():
+        examples.setdefault(tuple(hops), name)
+    if len(examples) < 2:
+        return
+    named = "; ".join(
+        f"{name} goes on to {' and '.join(f'hop {fingerprint(hop)}' for hop in hops) or 'the analyzer, past no hop'}"
+        for hops, name in examples.items()
+    )
+    raise TaskError(
+        f"the tasks take different ways, but all of them are delivered to the one party that `{setting}` names: "
+        f"{named}. Keep the tasks of one way in `tasks`, and remove the files of the others "
+        "(docs/howto/add-a-hop.md, In an existing deployment)"
+    )
 
 
 def files_in(paths: Iterable[Path]) -> Iterator[Path]:

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,8 +125,9 @@ def locked(folder: Path, layout: Layout) -> Iterator[None]:
     """Lock a folder for this process during the block.
 
     Raises:
-        StoreError: if another process has locked it.
+        StoreError: if another process has locked it, or everyone can write it.
     """
+    _check_private(folder, layout)
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         # The lock is the flock, not the file: the kernel releases it, however the process ends.
@@ -139,6 +141,17 @@ def locked(folder: Path, layout: Layout) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _check_private(folder: Path, layout: Layout) -> None:
+    """Check that not everyone can put files into a folder, or another file in the store's place."""
+    # What a link leads to counts: a folder that exists already keeps its mode.
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & stat.S_IWOTH:
+        raise StoreError(
+            f"{folder} ({layout.what}) can be written by everyone (mode {mode:04o}), so anybody could put another "
+            f"store there; run `chmod 700 {folder.resolve()}`, or name another folder"
+        )
 
 
 def unusable(path: Path, error: OSError | sqlite3.Error | UnicodeDecodeError) -> StoreError:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import Protocol
 
 import httptools
 
 from hubbub.service.rpc.concurrency import PortLimit
-from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply
+from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply, without_length
 
 MOST_HEAD_BYTES = 16 * 1024
 """Bytes of a request's head: its path and all its headers."""
@@ -32,11 +32,26 @@ FIRST_SECONDS = 10.0
 WRITE_SECONDS = 30.0
 """How long the caller may take no bytes of an answer; then its connection is closed."""
 
-PIECE_BYTES = 64 * 1024
-"""How much of an answer TLS is given at a time. It encrypts into a buffer that it keeps as long as the connection, so
-a megabyte at once would cost a megabyte for each connection that ever had such an answer."""
-
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {499: "Client Closed Request"}
+
+
+class PlaintextStream(Protocol):
+    """Where a connection's plaintext goes; it calls `pause_writing` as soon as bytes have to wait."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def pause_reading(self) -> None:
+        """Receive nothing."""
+
+    def resume_reading(self) -> None:
+        """Receive again."""
+
+    def close(self) -> None:
+        """Close once everything was taken."""
+
+    def abort(self) -> None:
+        """Close without waiting for anything."""
 
 
 class ConnectionOwner(Protocol):
@@ -60,13 +75,13 @@ class ConnectionOwner(Protocol):
         """Note that a connection ended."""
 
 
-class Connection(asyncio.Protocol):
+class Connection:
     """Answers the requests of one connection from `address`; `name` is unique among connections."""
 
     def __init__(self, host: ConnectionOwner, address: str, name: str) -> None:
         self.address, self.name = address, name
         self._host, self._loop = host, asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        self._transport: PlaintextStream | None = None
         # The parser refers to this connection: a cycle, which `connection_lost` breaks.
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._born = self._since = self._loop.time()
@@ -90,16 +105,15 @@ class Connection(asyncio.Protocol):
         self._headed = self._whole = self._fresh = False
         self._fault: Reply | None = None
         self._begun: Begun | None = None
+        self._passed_on = False
+        """The call got its message."""
         self._arrived: asyncio.Future[bytes] | None = None
 
     # The transport's calls
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: PlaintextStream) -> None:
         """Begin, after the TLS handshake."""
-        # Not isinstance: uvloop's transports have the methods of `asyncio.Transport` but are no subclass of it.
-        self._transport = cast(asyncio.Transport, transport)
-        # So `pause_writing` is called as soon as bytes have to wait, and `resume_writing` once none do.
-        self._transport.set_write_buffer_limits(high=1, low=0)
+        self._transport = transport
         self._born = self._since = self._loop.time()
         self._host.connected(self)
 
@@ -147,6 +161,10 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._last = self._deaf = True
+            if self._work is not None and not self._passed_on:
+                # What came with the rest of its message is no request, so the call is none either.
+                self._work.cancel()
+                self._work = None
             if self._work is None:
                 self._refuse(self._fault or Reply(400))
             return
@@ -161,7 +179,7 @@ class Connection(asyncio.Protocol):
         elif self._begun is not None and self._work is None:
             self._work = self._loop.create_task(self._answer(self._begun))
         elif self._whole and self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(self._taken_body())
+            self._arrived.set_result(self._taken_message())
 
     # The parser's calls
 
@@ -191,8 +209,13 @@ class Connection(asyncio.Protocol):
             return
         self._headed = True
         self._fault = self._checked_head()
-        if self._fault is None and self._headers.get(b"expect", b"").lower() == b"100-continue":
+        if self._fault is None and self._expects_continue():
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _expects_continue(self) -> bool:
+        # HTTP/1.0 has no 1xx answers: such a caller would take this one for the answer (RFC 9110, 10.1.1).
+        version = "1.0" if self._parser is None else self._parser.get_http_version()
+        return version != "1.0" and self._headers.get(b"expect", b"").lower() == b"100-continue"
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body, whose length was checked before."""
@@ -216,7 +239,8 @@ class Connection(asyncio.Protocol):
         if b"" in headers or (b"host" not in headers and version != "1.0"):
             return self._no_http(431 if len(headers) >= MOST_HEADERS else 400)
         if b"transfer-encoding" in headers:
-            return self._no_http(411)
+            self._no_http(411)
+            return without_length()
         if not self._parser.should_keep_alive():
             self._last = True
         if verb == b"OPTIONS" and b"origin" in headers and headers.get(b"content-length", b"0") == b"0":
@@ -233,6 +257,10 @@ class Connection(asyncio.Protocol):
 
     # Answers
 
+    def _taken_message(self) -> bytes:
+        self._passed_on = True
+        return self._taken_body()
+
     def _taken_body(self) -> bytes:
         body, self._body = self._body, bytearray()
         self._host.router.pipeline.admission.receive(-len(body))
@@ -240,7 +268,7 @@ class Connection(asyncio.Protocol):
 
     async def _read(self) -> bytes:
         if self._whole:
-            return self._taken_body()
+            return self._taken_message()
         self._arrived = self._loop.create_future()
         return await self._arrived
 
@@ -248,7 +276,7 @@ class Connection(asyncio.Protocol):
         # Most messages of one device arrive with their head, and need no deadline to be complete. Larger ones are read
         # by `_read`: passed directly, each function on the way would keep them in memory until the answer.
         at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
-        read = self._taken_body() if at_once else self._read
+        read = self._taken_message() if at_once else self._read
         reply = await self._host.router.answer(begun, self.name, read)
         self._work = None
         # The rest of a refused message is not read, and could not be distinguished from the next request.
@@ -289,9 +317,8 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _write(self, data: bytes) -> None:
-        for begin in range(0, len(data), PIECE_BYTES):
-            if self._transport is not None:
-                self._transport.write(data[begin : begin + PIECE_BYTES])
+        if self._transport is not None:
+            self._transport.write(data)
 
     # What the port asks for
 

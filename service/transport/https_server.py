@@ -26,13 +26,13 @@ from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.rpc.connect import ConnectRouter, Header
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import (
-    HANDSHAKE_SECONDS,
     Connections,
     cannot_listen,
     listening_address,
     resolved,
 )
 from hubbub.service.transport.http_connection import Connection
+from hubbub.service.transport.tls_connection import READ_BYTES, TlsConnection
 from hubbub.service.transport.tls_reload import ReloadingContext, server_context
 
 LOOK_SECONDS = 1.0
@@ -42,14 +42,10 @@ BACKLOG = 1024
 """Connections that wait in the system until the port accepts them."""
 
 RECEIVE_BYTES = 64 * 1024
-"""About how much the system buffers of a connection, which is what the port reads at a time. TLS keeps twice as much
-for each connection that has sent that much. Without this limit it would be half a megabyte each."""
+"""About how much the system buffers of a connection."""
 
 PAUSE_SECONDS = 0.1
 """How long no connection is accepted after the system refused one, as it does if the limit of files is reached."""
-
-SHUTDOWN_SECONDS = 5.0
-"""How long the other end may take to close TLS, too."""
 
 PREFLIGHT_SECONDS = 7200
 """How long a browser may cache the answer to a preflight."""
@@ -90,9 +86,10 @@ class HttpsServer:
             math.inf if connection_limits.connections.age_seconds is None else connection_limits.connections.age_seconds
         )
         self.date = formatdate(usegmt=True)
+        self.buffer = memoryview(bytearray(READ_BYTES))
         self._context = ReloadingContext(lambda: _context(tls), renewals)
         self._numbers = itertools.count()
-        self._open: set[Connection] = set()
+        self._open: set[TlsConnection] = set()
         self._connected: set[Connection] = set()
         self._of: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -137,6 +134,8 @@ class HttpsServer:
             task.cancel()
         for connection in list(self._connected):
             connection.leave()
+        for unfinished in [each for each in self._open if not each.is_agreed]:
+            unfinished.abort()
         if grace is not None and self._connected:
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):
@@ -172,37 +171,38 @@ class HttpsServer:
             limit = PortLimit.ADDRESS
         else:
             return True
-        self.pipeline.admission.refused[limit] += 1
+        self.refuse(limit)
         return False
 
     async def _connect(self, found: socket.socket, address: str) -> None:
-        connection = Connection(self, address, f"{address}#{next(self._numbers)}")
+        connection = TlsConnection(self, self._context.current(), address)
         self._open.add(connection)
         self._of[address] += 1
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                found,
-                ssl=self._context.current(),
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
-            )
-        except (OSError, TimeoutError):  # no TLS handshake, or none in time: errors of TLS are OSErrors
-            self.gone(connection)
-        except BaseException:
-            self.gone(connection)
-            raise
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, found)
+        except BaseException as error:
+            self.lost(connection)
+            if not isinstance(error, OSError):  # an OSError: it was closed before it was open
+                raise
+
+    def agreed(self, connection: TlsConnection) -> Connection:
+        return Connection(self, connection.address, f"{connection.address}#{next(self._numbers)}")
+
+    def refuse(self, limit: PortLimit) -> None:
+        self.pipeline.admission.refused[limit] += 1
+
+    def lost(self, connection: TlsConnection) -> None:
+        if connection in self._open:
+            self._open.remove(connection)
+            self._of[connection.address] -= 1
+            if not self._of[connection.address]:
+                del self._of[connection.address]
 
     def connected(self, connection: Connection) -> None:
         self._connected.add(connection)
 
     def gone(self, connection: Connection) -> None:
         self._connected.discard(connection)
-        if connection in self._open:
-            self._open.remove(connection)
-            self._of[connection.address] -= 1
-            if not self._of[connection.address]:
-                del self._of[connection.address]
         if not self._connected:
             self._emptied.set()
 
@@ -243,4 +243,6 @@ def _network(host: str) -> str:
 def _context(tls: TLS) -> ssl.SSLContext:
     context = server_context(tls, "the HTTPS port")
     context.set_alpn_protocols(["http/1.1"])
+    # Tickets would show which connections are of one device; without them there is no early data either.
+    context.num_tickets = 0
     return context

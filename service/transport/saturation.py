@@ -23,6 +23,9 @@ _SAID = {
     PortLimit.UNREAD: "unread answers of a connection use as much as is left for others",
     PortLimit.CONNECTIONS: "{limits.connections} connections are open, and further ones are closed",
     PortLimit.ADDRESS: "an address has reached its limit of connections, and further ones are closed",
+    PortLimit.EMPTY_RECORDS: "connections send TLS records without content, and are closed",
+    PortLimit.SMALL_RECORDS: "requests come in too many TLS records for their size, and are closed",
+    PortLimit.HANDSHAKE: "TLS handshakes have more records or bytes than honest ones, and are closed",
     PortLimit.MEMORY: "the process has reached its limit of memory",
 }
 """Texts for reached limits. Messages that arrive too slowly are only counted, since a bad network also causes them."""

@@ -201,6 +201,8 @@ def server_context(tls: TLS, what: str) -> ssl.SSLContext:
     tls.check(time.time(), own=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Another handshake on a connection costs its caller much less than the service. OpenSSL 3 allows none anyway.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         context.load_cert_chain(tls.certificate, tls.key)
     except ssl.SSLError as error:

@@ -159,7 +159,10 @@ class CredentialIssuer:
             who = " or ".join(sorted(each.hex()[:16] for each in self._operators))
             raise SignatureError(f"the ticket is not signed by {who}")
         for signer in signed:
-            ticket.check(signer)
+            if signer in self._operators:
+                ticket.check(signer)
+            else:
+                ticket.check_countersigned(signer)
 
     def _issued(self, ticket: Ticket, offered: RedeemedTicket, stored: RedeemedTicket) -> Enrolled:
         if stored.redeemed_by != offered.redeemed_by:

@@ -300,9 +300,16 @@ class Hop:
         task = self._tasks.get(task_id)
         if task is None:
             raise Refusal(
-                Reason.UNKNOWN_TASK, f"this hop has no task {task_id.hex()[:16]}…; add its file to the hop's `tasks`"
+                Reason.UNKNOWN_TASK,
+                f"{self._own_name()} has no task {task_id.hex()[:16]}…; if the task names this hop, add its file to "
+                "the hop's `tasks`; otherwise remove its file from the shuffler's `tasks`",
             )
         return task
+
+    def _own_name(self) -> str:
+        """Return the hop's name in its tasks, or "this hop" where it has another place in each."""
+        names = {hop_name(self._position(task)) for task in self._tasks.values()}
+        return names.pop() if len(names) == 1 else "this hop"
 
     def _task(self, task_id: bytes, round_number: int) -> Task:
         task = self._known(task_id)

@@ -22,7 +22,7 @@ from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.runtime.succession_files import load_successions
-from hubbub.service.runtime.task_files import read_tasks
+from hubbub.service.runtime.task_files import check_one_way, read_tasks
 from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
@@ -118,13 +118,24 @@ def load_tasks(
     With `successions`, predecessors and successors of these identities count as the same parties.
 
     Raises:
-        TaskError: if a file contains another task, or there is no task at all.
+        TaskError: if a file contains another task, if tasks name different hops behind this one, or if there is no
+            task at all.
     """
 
     def checked(signed: SignedTask) -> Task:
         task = signed.check(operator, shuffler, successions)
         if hop not in task.identities.hops:
-            raise SignatureError(not_named(Role.HOP, hop, *task.identities.hops))
+            raise SignatureError(
+                f"{not_named(Role.HOP, hop, *task.identities.hops)}. If it is right that the task does not name this "
+                "hop, remove the file here, and from the shuffler before it"
+            )
         return task
 
-    return {task_id: checked(signed) for task_id, signed in read_tasks(paths, checked).items()}
+    tasks = {task_id: checked(signed) for task_id, signed in read_tasks(paths, checked).items()}
+    check_one_way({task.name: _behind(task, hop) for task in tasks.values()}, "next")
+    return tasks
+
+
+def _behind(task: Task, hop: bytes) -> Sequence[bytes]:
+    """Return the identities of the task's hops behind this one."""
+    return task.identities.hops[task.identities.hops.index(hop) + 1 :]

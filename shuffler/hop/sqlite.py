@@ -17,6 +17,7 @@ from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, released_digest
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import damage_in
 from hubbub.service.fixed_width import split_records
@@ -81,7 +82,7 @@ class HopTables(InboxTables[HopBatch]):
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> HopBatch:
         _, body, signature, reports, dummies, digest, following, valid, left_out, mixed, mixed_signature, own = row
         with damage_in("a batch's"):
-            committed = None if valid is None else Committed(valid, json.loads(left_out))
+            committed = None if valid is None else Committed(valid, read_json(left_out))
         record = None if mixed is None else SignedDocument(mixed, mixed_signature)
         document = SignedDocument(body, signature)
         return HopBatch(batch, document, reports, dummies, digest, following, committed, record, own or b"")

@@ -21,7 +21,7 @@ from hubbub.accountant.spending.ledger import BudgetExceeded
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.messages import RoundState
-from hubbub.protos.refusals import Refusal
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.schedule import first_not_cut, prepared_from, taken_from
 from hubbub.protos.task.signers import signers
@@ -399,10 +399,15 @@ class RoundLifecycle:
         task = self._tasks.get(round_.task_id)
         return f"round {round_.number} of {round_.task_id.hex() if task is None else task.name}: "
 
-    def _taker(self, task: Task | None) -> str:
-        """Return the name of the party that takes a task's batches: the analyzer, or the first hop for all behind."""
+    def _taker(self, task: Task | None, error: HubbubError | None = None) -> str:
+        """Return the name of the party that takes a task's batches: the analyzer, or the first hop for all behind.
+
+        If that party does not know the task, it may be another than the task expects.
+        """
         if task is None:
             return self._analyzer_name
+        if isinstance(error, Refusal) and error.reason is Reason.UNKNOWN_TASK:
+            return f"{self._analyzer_name}, to which `analyzer` leads"
         if not task.identities.hops:
             return f"the analyzer at {self._analyzer_name}"
         return f"{hop_name(FIRST_HOP)} at {self._analyzer_name}, or a party behind it"
@@ -411,7 +416,7 @@ class RoundLifecycle:
         if error is None:
             self.incidents.resolve(_key(round_))
         elif isinstance(error, HubbubError) and not isinstance(error, StoreError):
-            text = f"{self._taker(task)}: {in_words(error)}"
+            text = f"{self._taker(task, error)}: {in_words(error)}"
             self._notice(task, round_, IncidentKind.PEER, event, text, error)
         else:
             self._notice(task, round_, IncidentKind.ROUNDS, event, f"another try: {error}", error)

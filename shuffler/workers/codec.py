@@ -13,6 +13,7 @@ from typing import Any
 
 from hubbub.protos.messages import RoundState
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
+from hubbub.protos.strict_json import read_json
 from hubbub.service.rpc import ipc_messages
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.records import DIGEST_BYTES, InsertOutcome, Opened, Round
@@ -152,7 +153,7 @@ def write_counts(task_id: bytes, number: int, names: Mapping[str, int]) -> bytes
 
 def read_counts(payload: bytes) -> tuple[bytes, int, dict[str, int]]:
     """Decode refusals by reason."""
-    task_id, number, names = json.loads(payload)
+    task_id, number, names = read_json(payload)
     return bytes.fromhex(task_id), number, names
 
 
@@ -163,4 +164,4 @@ def write_document(document: Any) -> bytes:
 
 def read_document(payload: bytes) -> Any:
     """Decode a document."""
-    return json.loads(payload)
+    return read_json(payload)

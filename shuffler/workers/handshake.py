@@ -17,6 +17,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.identity.successions import Succession
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.shuffler.settings import ShufflerSettings
@@ -65,7 +66,7 @@ def read_start(here: socket.socket) -> Start:
         EOFError: if the other end is gone.
         HubbubError: if it has another version, since the channel's format may differ too.
     """
-    content = json.loads(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
+    content = read_json(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
     if content["version"] != __version__:
         raise HubbubError(
             f"hubbub {__version__} is installed, but the running shuffler is {content['version']}; restart the shuffler"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import hubbub
+from support.cli import hubbub, hubbub_here
 
 RAPPOR = ("--mechanism", "rappor", "--categories", "8", "--reports", "2000")
 BITS = ("--truthful", "0.5", "--other", "1/10")
@@ -18,10 +18,54 @@ def test_rappor_is_described_by_its_bits_or_by_its_local_epsilon() -> None:
     by_bits = hubbub("account", "epsilon", *RAPPOR, *BITS, "--delta", "1e-6", "--json").json
     assert by_bits["epsilon_local"] == pytest.approx(2.1972245773362196)
     assert 0 < by_bits["epsilon_lower"] <= by_bits["epsilon_upper"] < 0.3
-    assert by_bits["bound"] == "blanket"
+    assert by_bits["bound"] == "whole-law"
     words = ("--local-epsilon", str(by_bits["epsilon_local"]), "--truthful", "1/2")
     by_local = hubbub("account", "epsilon", *RAPPOR, *words, "--delta", "1e-6", "--json").json
     assert by_local["epsilon_upper"] == pytest.approx(by_bits["epsilon_upper"], rel=1e-5)
+
+
+HASHED = ("--mechanism", "hashed", "--cells", "64", "--local-epsilon", "4", "--reports", "2000")
+SAME_KRR = ("--mechanism", "krr", "--categories", "64", "--local-epsilon", "4", "--reports", "2000")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("epsilon", ("--delta", "1e-6")),
+        ("epsilon", ("--delta", "1e-6", "--rounds", "2")),
+        ("epsilon", ("--delta", "1e-6", "--noise", "geometric:0.6065:27")),
+        ("delta", ("--epsilon", "1")),
+        ("rdp", ("--order", "2")),
+    ],
+)
+def test_hashed_answers_have_the_bounds_of_krr_over_the_cells(command: str, asked: tuple[str, ...]) -> None:
+    found, same = (hubbub_here("account", command, *words, *asked, "--json").json for words in (HASHED, SAME_KRR))
+    upper = next(name for name in found if name.endswith("_upper"))
+    # Proven of hashed answers (accounting-hashed.md): their upper end is that of kRR at the same n.
+    assert found[upper] == same[upper] > 0
+    assert found["epsilon_local"] == same["epsilon_local"]
+
+
+def test_hashed_answers_are_described_by_gamma_or_in_a_row_of_a_file(tmp_path: Path) -> None:
+    words = ("--mechanism", "hashed", "--cells", "64", "--gamma", "1/4", "--reports", "2000", "--rounds", "3")
+    asked = hubbub_here("account", "epsilon", *words, "--delta", "1e-6", "--json").json
+    path = tmp_path / "rounds.json"
+    row = {"mechanism": "hashed", "cells": 64, "rows": 16, "gamma": "1/4", "reports": 2000, "rounds": 3}
+    path.write_text(json.dumps([row]))
+    composed = hubbub_here("account", "compose", str(path), "--delta", "1e-6", "--json").json
+    assert composed["epsilon_upper"] == asked["epsilon_upper"]
+    found = hubbub_here("account", "bounds", *words[:-2], "--delta", "1e-6", "--json").json
+    assert [each["bound"] for each in found["bounds"] if each["chosen"]] == ["blanket"]
+
+
+def test_hashed_answers_are_drawn_over_their_cells() -> None:
+    words = ("--mechanism", "hashed", "--local-epsilon", "4", "--reports", "2000", "--delta", "1e-6")
+    over = ("--over", "cells", "--from", "4", "--to", "400", "--points", "3", "--bound", "best")
+    (series,) = hubbub_here("account", "plot", *words, *over, "--json").json["panels"][0]["series"]
+    cells, epsilons = zip(*series["points"], strict=True)
+    assert cells == (4, 40, 400)
+    assert sorted(epsilons, reverse=True) == list(epsilons)
 
 
 def test_gaussian_noise_has_no_local_epsilon_in_a_document_that_is_json() -> None:
@@ -83,6 +127,11 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
         ),
         (("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--other", "1/2"), "krr takes no --other"),
         (("--mechanism", "krr", "--local-epsilon", "1"), "krr needs --categories\n"),
+        (("--mechanism", "hashed", "--local-epsilon", "1"), "hashed needs --cells"),
+        (("--mechanism", "hashed", "--cells", "2", "--local-epsilon", "1"), "cells is 2; give a whole number of at"),
+        (("--mechanism", "hashed", "--cells", "4"), "give exactly one of --local-epsilon and --gamma"),
+        (("--mechanism", "hashed", "--categories", "4", "--local-epsilon", "1"), "not --categories"),
+        (("--mechanism", "krr", "--categories", "4", "--cells", "4", "--local-epsilon", "1"), "krr takes no --cells"),
         (("--mechanism", "gaussian", "--sigma", "1", "--rounds", "2"), "ask for one round"),
         (("--mechanism", "laplace", "--local-epsilon", "1", "--sampling-rate", "0.1"), "subsampling is proven for kRR"),
         (
@@ -144,7 +193,7 @@ def test_messages_show_no_python() -> None:
     assert "RAPPOR with" in ran.json["error"]
 
 
-def test_bounds_of_rappor_choose_the_blanket() -> None:
+def test_bounds_of_rappor_choose_the_whole_law() -> None:
     ran = hubbub("account", "bounds", *RAPPOR, *BITS, "--delta", "1e-6", "--json")
     chosen = [each["bound"] for each in ran.json["bounds"] if each["chosen"]]
-    assert chosen == ["blanket"]
+    assert chosen == ["whole-law"]

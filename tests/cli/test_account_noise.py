@@ -132,9 +132,8 @@ def test_the_parameter_is_taken_down_to_a_multiple_of_2_to_the_minus_32() -> Non
         ("geometric:0.5", "write FAMILY:PARAMETER:REACH"),
         ("geometric:0.5:3:4", "write FAMILY:PARAMETER:REACH"),
         ("Geometric:0.5:3", "write FAMILY:PARAMETER:REACH"),
-        ("geometric:3/4:3", "as a decimal or as W/4294967296"),
-        ("geometric:1e-3:3", "as a decimal or as W/4294967296"),
-        ("geometric:-0.5:3", "as a decimal or as W/4294967296"),
+        ("geometric:3/x:3", "as a number such as 0.25, .25, 1/4, 25% or 2.5e-1 or W/4294967296, and a whole reach"),
+        ("geometric:-0.5:3", "whose ratio is out of range"),
         ("geometric:0.5:3.5", "write FAMILY:PARAMETER:REACH"),
         ("geometric:0.5:٣", "write FAMILY:PARAMETER:REACH"),
         ("laplace:1:3", "the noise's family is 'laplace'; give one of geometric, gaussian"),
@@ -154,7 +153,12 @@ def test_another_text_is_refused_and_says_what_is_wrong(noise: str, says: str) -
 
 
 def test_the_largest_numbers_are_taken() -> None:
-    for noise in ("gaussian:4294967296:3", "geometric:4294967295/4294967296:3", "geometric:1/4294967296:1"):
+    for noise in (
+        "gaussian:4294967296:3",
+        "geometric:4294967295/4294967296:3",
+        "geometric:1/4294967296:1",
+        "geometric:75%:3",
+    ):
         assert hubbub("account", "delta", *KRR_16, "--reports", "1", "--epsilon", "1", "--noise", noise).status == 0
 
 
@@ -170,7 +174,7 @@ OTHERS = [
 def test_other_mechanisms_take_no_noise(name: str, words: tuple[str, ...]) -> None:
     ran = hubbub("account", "epsilon", *words, "--reports", "100", *AT, *NOISE)
     assert ran.status == 2
-    assert f"{name} takes no --noise, as noise of the shuffler is proven beside krr alone" in ran.err
+    assert f"{name} takes no --noise, as noise of the shuffler is proven beside krr and hashed only" in ran.err
 
 
 def test_a_law_takes_no_noise(tmp_path: Path) -> None:

@@ -246,7 +246,10 @@ def test_every_wrong_row_is_named(tmp_path: Path) -> None:
         ("[]", "at least one"),
         ("[" * 100_000, "JSON"),
         ('[{"mechanism": "generic", "local_epsilon": NaN, "reports": 9}]', "NaN"),
-        ('[{"mechanism": "generic", "reports": 9, "local_epsilon": 1, "reports": 10}]', "reports occurs twice"),
+        (
+            '[{"mechanism": "generic", "reports": 9, "local_epsilon": 1, "reports": 10}]',
+            "'reports' occurs twice",
+        ),
     ],
 )
 def test_a_file_that_is_no_list_of_rounds_is_refused(tmp_path: Path, text: str, says: str) -> None:

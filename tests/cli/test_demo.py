@@ -190,6 +190,11 @@ def test_demo_keeps_what_it_says_and_nothing_secret(trips: tuple[Path, Ran]) -> 
 def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(trips: tuple[Path, Ran]) -> None:
     out, ran = trips
     assert ran.out.splitlines()[-1].endswith(f"hubbub verify {out}")
+    # Each round's ladder is printed with it, and what the last ε means once.
+    assert ran.out.count("in this round, at δ") == 2
+    assert ran.out.count("over all 2 rounds so far, at δ") == 1
+    assert ran.out.count(" keeps, at δ") == 0
+    assert ran.out.count("means: had one person answered differently") == 1
     shown = hubbub_here("verify", out)
     assert shown.status == 0, shown.err
     assert "one history of 2 rounds" in shown.out
@@ -268,9 +273,9 @@ def test_every_mode_of_admission_runs_whole_and_says_who_must_be_honest(
     assert ran.status == 0, ran.err
     assert table_says in ran.out
     lines = ran.out.splitlines()
-    first, last = lines[0], lines[-1]
-    assert first.startswith("Each person whose device is honest keeps, at δ = ")
-    rungs = [line for line in lines[1:] if line.startswith("  ε ≤ ")]
+    last = lines[-1]
+    assert sum(line.startswith("privacy of each person whose device is honest, in this round") for line in lines) == 1
+    rungs = [line for line in lines if line.startswith("  ε ≤ ")]
     assumed = [rung for rung in rungs if "nobody checked who submitted, so that is assumed" in rung]
     assert bool(assumed) is (words[0] == "open")
     assert "next: " in last
@@ -346,7 +351,7 @@ def test_bad_use_of_the_demo_says_what_to_do(words: tuple[str, ...], says: str) 
 def test_a_sum_with_ends_in_the_wrong_order_is_bad_use(table: Path) -> None:
     ran = hubbub_here("demo", "--data", table, "--sum", "minutes:5:1")
     assert ran.status == 2
-    assert "--sum COLUMN:LOWER:UPPER: lower is 5, which is not below upper = 1" in ran.err
+    assert "--sum 'minutes:5:1' is not COLUMN:LOWER:UPPER, such as delay:-30:180 (LOWER 5 must be below" in ran.err
 
 
 def test_data_without_the_column_is_refused_with_the_columns_there_are(table: Path) -> None:

@@ -42,4 +42,25 @@ def test_without_a_task_the_drafted_one_is_simulated(data: Path) -> None:
     assert ran.status == 0, ran.err
     assert [each["name"] for each in ran.json["queries"]] == ["transport", "travel time"]
     refused = hubbub_here("simulate", "--data", data, "--column", "nothing")
-    assert "no one column 'nothing'; its columns are transport, travel time" in refused.err
+    assert "no column 'nothing'; its columns are transport, travel time" in refused.err
+
+
+def test_what_is_noted_of_a_drafted_task_is_printed_once_and_the_next_command_reads_the_file_alike(
+    tmp_path: Path,
+) -> None:
+    data, out = tmp_path / "trips.csv", tmp_path / "task.toml"
+    rows = [f"{('car', 'bus', '-')[row % 3]};{'NA' if row % 9 == 4 else row % 30},5" for row in range(90)]
+    data.write_text("\n".join(["transport;time", *(row.replace("NA,5", "NA") for row in rows)]))
+    ran = hubbub_here("draft", data, "--decimal", ",", "--missing", "NA", "--out", out)
+    assert ran.status == 0, ran.err
+    assert f"simulate {out} --data {data} --decimal , --missing NA shows" in ran.out
+    played = hubbub_here("simulate", out, "--data", data, "--decimal", ",", "--missing", "NA")
+    assert "'transport' has '-', counted as a category; if that means no answer, add --missing NA,-" in played.err
+    alone = hubbub_here("simulate", "--data", data, "--decimal", ",", "--missing", "NA")
+    assert alone.err.count("counted as a category") == 1
+    assert hubbub_here("draft", data, "--decimal", ",", "--missing", "-,NA").status == 0
+
+
+def test_a_planned_task_and_a_file_of_data_are_no_draft(data: Path) -> None:
+    for command in (("plan", data), ("simulate", data, "--data", data)):
+        assert "a file of data; give the task as written by hand" in hubbub_here(*command).err

@@ -66,9 +66,14 @@ def test_many_tickets_are_one_a_line_and_may_be_countersigned(tmp_path: Path, ke
     tickets = read_tickets(file)
     assert len({ticket.device for ticket in tickets}) == 30
     for ticket in tickets:
-        ticket.check(second.public)
+        ticket.check_countersigned(second.public)
         assert len(ticket.signatures) == 2
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # The second authority cannot renew them: the shuffler would take none.
+    renewing = hubbub("enroll", tmp_path / "next", "--renew", file, "--days", "700", "--key", tmp_path / "second.pem")
+    assert renewing.status == 1
+    assert "only countersigned the ticket, and another key made it; sign with the key that made it" in renewing.err
+    assert not (tmp_path / "next").exists()
 
 
 def test_each_name_of_a_list_has_a_file_and_no_ticket_has_a_name(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
@@ -97,7 +102,7 @@ def test_a_folder_of_tickets_is_revoked_as_a_file_is(tmp_path: Path, keys: tuple
     assert [each.hex() for each in devices_given((), tmp_path / "tickets")] == made["devices"]
     one = tmp_path / "tickets" / "petra.ticket"
     assert [each.hex() for each in devices_given((), one)] == [made["names"]["petra"]]
-    with pytest.raises(HubbubError, match=r"names\.txt: not a ticket, or a part of one"):
+    with pytest.raises(HubbubError, match=r"names\.txt: line 1 is neither a ticket nor"):
         devices_given((), tmp_path / "names.txt")
 
 
@@ -124,6 +129,11 @@ def test_tickets_are_renewed_for_the_same_devices_one_a_line_and_by_name(
     by_id = hubbub("enroll", tmp_path / "lines", "--renew", tmp_path / "ids", *keys, "--days", "700")
     assert (by_id.status, by_id.out.startswith("2 tickets in ")) == (0, True)
     assert [each.device.hex() for each in read_tickets(tmp_path / "lines")] == ran.json["devices"]
+    # The document that was printed has the names too, so what is made of it keeps them.
+    (tmp_path / "ids.json").write_text(ran.out)
+    by_name = hubbub("enroll", tmp_path / "named", "--renew", tmp_path / "ids.json", *keys, "--days", "800", "--json")
+    assert (by_name.status, by_name.json["names"]) == (0, ran.json["names"])
+    assert sorted(file.name for file in (tmp_path / "named").iterdir()) == ["olga.ticket", "petra h.ticket"]
 
 
 @pytest.mark.parametrize(

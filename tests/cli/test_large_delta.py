@@ -167,7 +167,7 @@ def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path)
 
 
 def test_a_device_is_told_of_a_large_delta() -> None:
-    memory = Memory({}, SubmissionHistory(0, 0), -1, opted_out=False)
+    memory = Memory({}, SubmissionHistory(0, 0, 0), -1, opted_out=False)
     for task, warned in ((TASK, True), (sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3)), False)):
         assert (status_of(task, memory, START).delta_warning is not None) is warned
 

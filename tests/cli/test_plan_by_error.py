@@ -109,8 +109,8 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
             ("--error", "-1"),
             "--error -1: give a standard error above 0, in the unit of the estimate, such as 30 people",
         ),
-        (("--error", "carrier=nan"), "--error carrier=nan: give a standard error above 0"),
-        (("--error", "inf"), "--error inf: give a standard error above 0"),
+        (("--error", "carrier=nan"), "--error 'carrier=nan' is not QUERY=ERROR or ERROR"),
+        (("--error", "inf"), "--error 'inf' is not QUERY=ERROR or ERROR"),
         (
             ("--error", "carrier=30", "--error", "carrier=40"),
             "--error carrier=40: carrier has the error 30 already; state one for each query",

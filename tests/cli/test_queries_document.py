@@ -52,7 +52,7 @@ def test_errors_of_counts_through_krr_follow_from_the_formula() -> None:
     own, other = 1 - gamma + gamma / k, gamma / k
     assert count_variance(REPORTS, own, other) == pytest.approx(number(tail, "mse"), rel=1e-6)
     assert f"{sqrt(number(tail, 'mse')):.1f}, is the standard error" in PROSE
-    assert f"nobody has is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
+    assert f"nobody gave is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
 
 
 def test_errors_of_counts_through_unary_encoding_follow_from_the_formula() -> None:
@@ -123,6 +123,17 @@ def test_the_error_of_a_text_follows_from_its_cells() -> None:
     assert f"standard error of {nobody:.1f}, and one that a thousand have {thousand:.1f}." in PROSE
 
 
+def _found_from(count: float, cells: int, nobody: float) -> float:
+    """How many people must have a text for its count to be as large in 39 of 40 rounds."""
+    keep = sqrt(REPORTS / cells * (1 - 1 / cells)) / nobody
+    own, miss = keep + 1 / cells, (1 - 1 / cells) / cells
+    people = count
+    for _ in range(50):
+        variance = (people * own * (1 - own) + (REPORTS - people) * miss) / keep**2
+        people = count + 1.96 * sqrt(variance)
+    return people
+
+
 def test_a_text_stands_out_of_so_many_look_ups() -> None:
     (lines,) = (lines for command, lines in ANSWERS if "--query text" in command)
     cells, nobody, _ = _text_errors(lines)
@@ -130,8 +141,10 @@ def test_a_text_stands_out_of_so_many_look_ups() -> None:
     bytes_of_any, bytes_of_few = every_character(), Alphabet.of("abcdefghijklmnopqrstuvwxyz ")
     two, three = (bytes_of_any.count(b"", length, unended=True) for length in (2, 3))
     few, many = (stands_out_from((nobody * keep) ** 2, number) / keep for number in (two, MOST_LOOKED_UP))
-    assert f"a text of at least {few:.0f} people stands out of 27,165 look-ups" in PROSE
+    assert f"an estimate of at least {few:.0f} people stands out of 27,165 look-ups" in PROSE
     assert f"Of {MOST_LOOKED_UP:,} look-ups, one of at least {many:.0f} people does" in PROSE
+    found = [_found_from(count, cells, nobody) for count in (few, many)]
+    assert f"{found[0]:.0f} in round 0, and {found[1]:.0f} in the others" in PROSE
     # From Python 3.12 on, Unicode has one more look-up; the page has both.
     assert f"{two:,}" in PROSE
     assert f"27 characters, which are {bytes_of_few.count(b'', 2, unended=True):,} with every Python" in PROSE

@@ -30,7 +30,6 @@ def test_the_demos_certificate_is_proven(certificate: Path) -> None:
     proofs = ran.json["rigorous"]
     assert proofs["proven"]
     assert ran.json["suite"] == "X25519-HKDF-SHA256-CHACHA20POLY1305"
-    assert "proving: carrier, epsilon_upper done" in ran.err
     found = {(each["where"], each["member"]): each for each in proofs["claims"]}
     for query in ran.json["queries"]:
         proof = found[query["name"], "epsilon_upper"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,69 @@ def test_results_with_another_number_fail_beside_a_certificate_that_holds(saved:
     assert "the counts are" not in ran.out, "nothing good is said of these results"
 
 
+Odd = Callable[[str], str | bytes]
+
+ODD: dict[str, tuple[Odd, str]] = {
+    "a false estimate before the true one": (
+        lambda text: text.replace('"estimate": ', '"estimate": 987.98,\n"estimate": ', 1),
+        "the key 'estimate' occurs twice; keep the right one of both members (queries[0].counts[0])",
+    ),
+    "a false number of people before the true one": (
+        lambda text: text.replace('"valid": ', '"valid": 99999, "valid": ', 1),
+        "the key 'valid' occurs twice; keep the right one of both members (queries[0])",
+    ),
+    "a key that is written in another way": (
+        lambda text: text.replace('"estimate": ', '"\\u0065stimate": 987.98, "estimate": ', 1),
+        "the key 'estimate' occurs twice",
+    ),
+    "false queries before the true ones": (
+        lambda text: text.replace('"queries": ', '"queries": [], "queries": ', 1),
+        "the key 'queries' occurs twice; keep the right one of both members (at its top)",
+    ),
+    "a false certificate before the true one": (
+        lambda text: text.replace('"certificate": ', '"certificate": {}, "certificate": ', 1),
+        "the key 'certificate' occurs twice",
+    ),
+    "another format after the true one": (
+        lambda text: text.replace('"format": "hubbub-results/1"', '"format": "hubbub-results/1", "format": "x"', 1),
+        "the key 'format' occurs twice",
+    ),
+    "a false epsilon in its certificate": (
+        lambda text: text.replace('"epsilon_upper": ', '"epsilon_upper": 0.1, "epsilon_upper": ', 1),
+        "the key 'epsilon_upper' occurs twice; keep the right one of both members (certificate.body",
+    ),
+    "NaN": (lambda text: text.replace('"p_value": ', '"p_value": NaN, "x": ', 1), "NaN is not a number"),
+    "an infinity": (lambda text: text.replace('"upper": ', '"upper": Infinity, "x": ', 1), "Infinity is not a number"),
+    "a number without end": (lambda text: text.replace('"upper": ', '"upper": 1e999, "x": ', 1), "1e999' is too large"),
+    "a long number": (lambda text: text.replace('"upper": ', f'"upper": {"9" * 5000}, "x": ', 1), "5000 characters"),
+    "a second document": (lambda text: f"{text}\n{text}", "Extra data at line"),
+    "a byte order mark": (lambda text: f"\ufeff{text}", "it begins with a byte order mark"),
+    "half of a character": (lambda text: text.replace('"name": "', '"name": "\\ud800', 1), "half of a surrogate pair"),
+    "bytes that are no text": (lambda text: text.replace('"site', '"\xff', 1).encode("latin-1"), "it is not UTF-8"),
+    "values within each other": (
+        lambda text: text.replace('"estimate": ', f'"more": {"[" * 9999}{"]" * 9999}, "estimate": ', 1),
+        "it has more than 100 values within each other",
+    ),
+}
+"""What readers of JSON take differently, made of right results; and what is said of it."""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_file_that_readers_take_differently_is_refused_with_the_place(saved: Path, tmp_path: Path, name: str) -> None:
+    change, problem = ODD[name]
+    text = (saved / "results.json").read_text()
+    odd = change(text)
+    assert odd != text
+    path = tmp_path / "odd.json"
+    path.write_bytes(odd if isinstance(odd, bytes) else odd.encode())
+    for words in ([path], [saved / "certificate.json", path]):
+        ran = hubbub_here("verify", *words)
+        assert ran.status == 1
+        assert ran.err.splitlines()[0].startswith(("error: not verified: ", "error: ")[len(words) == 1] + str(path))
+        assert problem in ran.err
+        assert "the counts are those" not in ran.out
+
+
 def keys_of(folder: Path) -> list[str | Path]:
     words: list[str | Path] = []
     for role in ("operator", "shuffler", "analyzer"):
@@ -93,7 +157,7 @@ def test_the_first_line_is_the_verdict_with_who_signed(saved: Path, tmp_path: Pa
     every = hubbub_here("verify", saved / "certificate.json", *keys, "--task", TASK.id.hex())
     assert every.out.splitlines()[0].endswith("; operator, shuffler and analyzer are as pinned")
     assert f"  task id: {TASK.id.hex()}, as given with --task\n" in every.out
-    assert [line.endswith("  as pinned") for line in every.out.splitlines()[-3:]] == [True] * 3
+    assert every.out.splitlines()[-6::2] == [f"  {role}, as pinned" for role in ("operator", "shuffler", "analyzer")]
     none = hubbub_here("verify", saved / "certificate.json")
     assert none.out.splitlines()[0].endswith("; anybody could have made it, as its signers are not pinned")
 
@@ -115,13 +179,13 @@ def test_a_key_of_another_party_is_named_and_a_strangers_is_to_be_compared(saved
 
 def test_results_of_another_certificate_are_one_verdict(saved: Path) -> None:
     """The shipped example is of another task; both files are valid by themselves."""
-    other = ROOT / "docs" / "examples" / "trips" / "certificate.json"
+    other = ROOT / "docs" / "examples" / "commute" / "certificate.json"
     ran = hubbub_here("verify", other, saved / "results.json")
     assert ran.status == 1
     assert ran.err.startswith(
         f"error: not verified: {saved / 'results.json'}: the certificate in these results is none"
     )
-    assert f"it is of task {TASK.name} ({TASK.id.hex()[:12]}), round 0, and {other} is of task trips (" in ran.err
+    assert f"it is of task {TASK.name} ({TASK.id.hex()[:12]}), round 0, and {other} is of task commute (" in ran.err
     assert ran.out.startswith("what follows is valid by itself only:\n")
     assert "the counts are those of the certificate in it" in ran.out
 

@@ -26,6 +26,7 @@ from support.deployment_files import (
     GUIDE,
     GUIDES,
     HOPS,
+    HOWTO,
     SERVICES,
     SYSTEMD,
     Unit,
@@ -36,6 +37,7 @@ from support.deployment_files import (
 )
 from support.source_tree import FOLDERS
 
+CONTAINERS_PAGE = HOWTO / "containers.md"
 PROGRAM = "/opt/hubbub/bin/hubbub"
 PATHS = re.compile(r"(?!\S*\*)/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
 RUNNING = (*SERVICES, *HOPS)
@@ -312,6 +314,18 @@ def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path, service
     assert "Bad" in verified.stderr
 
 
+@pytest.mark.parametrize("path", sorted(SYSTEMD.glob("*.service")), ids=lambda path: path.name)
+def test_a_units_page_has_the_place_of_the_unit_and_of_its_settings(path: Path) -> None:
+    text = path.read_text()
+    (page,) = re.findall(r"docs/howto/([\w-]+)\.md has the place of each file", text)
+    shown = (HOWTO / f"{page}.md").read_text()
+    assert path.stem.rstrip("@") in shown
+    folder = re.findall(r"/etc/hubbub/([\w-]+|%i)/", text)[0].replace(
+        "%i", {"hop": "hop-2"}.get(path.name[7:10], "frontend-1")
+    )
+    assert f"/etc/hubbub/{folder}" in shown
+
+
 # Images and networks
 
 
@@ -372,3 +386,53 @@ def test_each_network_is_one_trust_boundary() -> None:
         "operator": {"shuffler", "analyzer", "operator"},
     }
     assert content["networks"]["delivery"] == content["networks"]["inside"] == {"internal": True}
+
+
+def test_the_page_names_who_reaches_the_shuffler_past_the_proxy() -> None:
+    """In its container it listens on every network that it is on."""
+    services = compose()["services"]
+    near = {name for name, each in services.items() if set(each["networks"]) & set(services["shuffler"]["networks"])}
+    assert near - {"shuffler"} == {"proxy", "analyzer", "operator"}
+    text = " ".join(CONTAINERS_PAGE.read_text().split())
+    assert "So the analyzer's and the operator's containers reach port 7305 too" in text
+    assert "No other container" not in text
+
+
+def test_no_party_gives_containers_more_than_its_own_containers_read() -> None:
+    """The operator's identity and the authority's key are kept offline; on two hosts a party lacks others' folders."""
+    private = {each["file"].removeprefix("./") for each in compose()["secrets"].values()}
+    given = re.findall(r"(?m)^chown (?:-R )?10001:10001 (.+)$", CONTAINERS_PAGE.read_text())
+    operators = [path for line in given for path in line.split() if "operator" in path]
+    assert {path.removeprefix("deployment/") for path in operators} == {
+        path for path in private if path.startswith("operator/")
+    }
+    # The hop's block and the cluster's, which is on one host, run inside of `deployment`.
+    parties = [{path.split("/")[1] for path in line.split()} for line in given if line.startswith("deployment/")]
+    assert parties == [{"shuffler", "proxy"}, {"analyzer"}, {"operator"}]
+
+
+def test_the_proxys_numbers_are_where_the_page_opens_them(tmp_path: Path) -> None:
+    made = initialise(tmp_path / "made", Placement(proxy=True)).of("proxy") / "haproxy.cfg"
+    ((old, new),) = re.findall(r"replace `(bind [\d.:]+)` by `(bind [\d.:]+)`", CONTAINERS_PAGE.read_text())
+    assert made.read_text().count(f"    {old}\n") == 1
+    assert new == old.replace("127.0.0.1", "0.0.0.0")
+    port = new.rpartition(":")[2]
+    assert f'"127.0.0.1:{port}:{port}"' in CONTAINERS_PAGE.read_text()
+
+
+def test_settings_are_restored_into_a_folder_and_for_an_account_that_a_new_host_has() -> None:
+    text = (HOWTO / "back-up-and-restore.md").read_text()
+    step = text.partition("## Restore a host")[2].partition("\n2. ")[0]
+    assert "(deploy-two-parties.md#1-install-on-both-hosts)" in step.partition("```sh")[0]
+    lines = [line.strip() for line in step.partition("```sh\n")[2].splitlines()]
+    assert lines[0] == "install --directory /etc/hubbub"
+    assert lines[1].startswith("tar --extract")
+
+
+def test_a_new_stores_ports_are_closed_without_a_proxy_too() -> None:
+    """The shuffler is started before all that were revoked are revoked again."""
+    text = (HOWTO / "back-up-and-restore.md").read_text().partition("## A new store forgets")[2]
+    first = text.partition("\n2. ")[0]
+    rows = (HOWTO / "deploy-two-parties.md").read_text()
+    for port in re.findall(r"(?m)^\| shuffler \| (\d+) \| devices", rows):
+        assert port in first, port

@@ -13,7 +13,7 @@ import pytest
 from hubbub.analyzer import settings as analyzer
 from hubbub.service.transport.ports import DRAIN_SECONDS
 from hubbub.shuffler import settings as shuffler
-from support.deployment_files import stages
+from support.deployment_files import HOWTO, stages
 from support.kubernetes_manifests import (
     KUBERNETES,
     VERSIONS,
@@ -31,6 +31,8 @@ PARTIES = ("shuffler", "frontends", "analyzer")
 LOADS: dict[str, Any] = {"shuffler": shuffler.load, "frontends": shuffler.load_frontend, "analyzer": analyzer.load}
 PREFIXES = {"frontends": "frontend"}
 """Of the names of keys and files, where it is not the party's name."""
+SUCCESSIONS = {party: f"{'analyzer' if party == 'analyzer' else 'shuffler'}-successions" for party in PARTIES}
+PAGE = HOWTO / "run-on-kubernetes.md"
 NAME = "app.kubernetes.io/name"
 
 
@@ -103,13 +105,49 @@ def test_what_has_to_be_there_before_is_listed_at_the_top(party: str) -> None:
     made = {each["metadata"]["name"] for each in of_kind(party, "ConfigMap")}
     named = {each["configMap"]["name"] for each in pod(party)["spec"]["volumes"] if "configMap" in each}
     named |= {each["secret"]["secretName"] for each in pod(party)["spec"]["volumes"] if "secret" in each}
-    assert named - made == set(listed)
-    copied = {word.rpartition("/")[2] for word in containers(party)[0]["command"] if word.startswith("/run/")}
+    assert named - made - {SUCCESSIONS[party]} == set(listed)
+    assert SUCCESSIONS[party] in top
     prefix = PREFIXES.get(party, party)
-    assert copied == listed[f"{prefix}-keys"]
     text = "\n".join(one(party, "ConfigMap")["data"].values())
-    assert set(re.findall(r"/etc/hubbub/keys/([\w.-]+)", text)) == copied
+    assert set(re.findall(r"/etc/hubbub/keys/([\w.-]+)", text)) == listed[f"{prefix}-keys"]
     assert set(re.findall(r"/etc/hubbub/public/([\w.-]+)", text)) == listed[f"{prefix}-public"]
+    # The page makes each of them, of these files.
+    kinds = "secret generic|configmap"
+    given = re.findall(rf"create (?:{kinds}) (\S+) \\\n +(\S.*?) \\\n", PAGE.read_text())
+    for name, files in listed.items():
+        said = next(words for found, words in given if found == name)
+        assert {path.rpartition("/")[2] for path in re.findall(r"--from-file=(\S+[^/\s])(?=\s|$)", said)} == (
+            set() if "*.json" in "".join(files) else files
+        )
+    assert (SUCCESSIONS[party], "--from-file=successions/") in given
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_a_certificate_and_its_key_are_of_one_time_and_never_of_two(party: str, tmp_path: Path) -> None:
+    """A ConfigMap is updated in a pod that runs, and a Secret's copy is not: the two would not fit any more."""
+    for path in settings(party, tmp_path):
+        tls = LOADS[party](path).tls
+        assert Path(tls.certificate).parent == Path(tls.key).parent == Path("/etc/hubbub/keys")
+    # All of the Secret: a party that renews its identity has a further file there for a while.
+    command = "install --mode=0400 --target-directory=/etc/hubbub/keys /run/secrets/hubbub/*"
+    assert containers(party)[0]["command"] == ["sh", "-ec", command]
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_a_succession_has_a_place_and_none_is_needed(party: str, tmp_path: Path) -> None:
+    mounts = {mount["name"]: mount["mountPath"] for mount in containers(party)[-1]["volumeMounts"]}
+    for path in settings(party, tmp_path):
+        assert [str(each) for each in LOADS[party](path).successions] == [mounts["successions"]]
+    volumes = {each["name"]: each for each in pod(party)["spec"]["volumes"]}
+    assert volumes["successions"]["configMap"] == {"name": SUCCESSIONS[party], "optional": True}
+
+
+def test_the_page_updates_what_it_makes() -> None:
+    """`kubectl create` alone is refused the second time."""
+    commands = re.findall(r"(?m)^kubectl.* create (?:secret|configmap)(?:.*\\\n)*.*$", PAGE.read_text())
+    assert len(commands) == 11
+    for command in commands:
+        assert command.endswith("--dry-run=client --output yaml | kubectl apply --server-side --filename -")
 
 
 @pytest.mark.parametrize("party", PARTIES)

@@ -264,6 +264,38 @@ def test_many_addresses_of_one_network_together_are_refused(tmp_path: Path) -> N
             process.wait()
 
 
+def test_a_relays_devices_are_not_refused_where_the_page_exempts_it(tmp_path: Path) -> None:
+    """All of them come from one address."""
+    ((line,),) = [re.findall(r"(?m)^ +(tcp-request connection accept .*)$", PAGE.read_text())]
+    with contextlib.ExitStack() as held:
+        bound = [held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024)) for _ in range(2)]
+        addresses = [f"fd@{each.fileno()}" for each in bound]
+        make_proxy(tmp_path, Proxy(addresses[0], "127.0.0.1:1", metrics=addresses[1]), Authority.generate(), LOOPBACK)
+        path = tmp_path / "haproxy.cfg"
+        first = "    tcp-request connection track-sc0"
+        exempt = line.replace("192.0.2.9", "127.0.2.1")
+        path.write_text(path.read_text().replace(first, f"    {exempt}\n{first}", 1))
+        process = subprocess.Popen([haproxy(), "-db", "-f", str(path)], pass_fds=[each.fileno() for each in bound])
+        try:
+            running = Running("", "", "", tmp_path, process.pid, "{}:{}".format(*bound[1].getsockname()))
+            for source in ["127.0.2.1"] * 100 + ["127.0.3.1"] * 70:
+                held.enter_context(socket.create_connection(bound[0].getsockname(), 5.0, (source, 0)))
+            until = time.monotonic() + 20
+            while running.total("connections_total") < 170 and time.monotonic() < until:
+                assert process.poll() is None
+            # Those beyond 64 of the other address.
+            assert (running.total("connections_total"), running.total("denied_connections_total")) == (170, 6)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_the_page_names_every_limit_by_address_to_the_party_behind_a_relay(made: Folder) -> None:
+    limits = set(re.findall(r"\{ (sc\d_\w+) gt", (made.of("proxy") / "haproxy.cfg").read_text()))
+    relay = PAGE.read_text().partition("## A relay of another party")[2]
+    assert limits == set(re.findall(r"`(sc\d_\w+)`", relay))
+
+
 async def test_a_device_and_an_alert_say_that_the_proxy_does_not_reach_the_shuffler(tmp_path: Path) -> None:
     """As after a change of the TLS authority that the proxy was not given: it answers every call with 503."""
     rules = (ROOT / "deploy" / "alerts" / "hubbub.yaml").read_text()

@@ -32,9 +32,6 @@ class Taken:
 
     abort = pause_reading = resume_reading = close
 
-    def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Have no buffer."""
-
 
 class FakeOwner:
     """What a connection needs of its server."""

@@ -181,6 +181,13 @@ def test_a_budget_pays_for_as_many_rounds_as_compose_within_it() -> None:
     terms = replace(TERMS, epsilon_total=3.0)
     found = forecast(terms, [NOISY], 12)
     assert found.epsilon_of_one == compose_upper([Part(NOISY, 450)], 1e-6)
+    # By the noise alone: of a person beside whom nobody's report is valid, in one round and in all.
+    assert found.alone_of_one is not None
+    assert found.alone_of_all is not None
+    assert found.alone_of_one == pytest.approx(compose_upper([Part(NOISY, 1)], 1e-6), rel=1e-5)
+    assert found.alone_of_all == pytest.approx(compose_upper([Part(NOISY, 1, 12)], 1e-6), rel=1e-5)
+    assert found.alone_of_one >= compose_upper([Part(NOISY, 1)], 1e-6)
+    assert found.alone_of_all >= compose_upper([Part(NOISY, 1, 12)], 1e-6)
     assert compose_upper([Part(NOISY, 450, found.within)], 1e-6) <= 3.0
     assert compose_upper([Part(NOISY, 450, found.within + 1)], 1e-6) > 3.0
     ledger = Ledger("flights", 3.0, 1e-6)

@@ -81,7 +81,7 @@ def test_what_is_certified_is_proven_and_less_is_not(
 ) -> None:
     stated = round_up_significant(epsilon_bracket(mechanism, reports, 1e-6, dummies=dummies).epsilon_upper)
     found = prove(mechanism, reports, stated, 1e-6, dummies=dummies)
-    assert found.route == "blanket"
+    assert found.route == "whole-law"
     assert 0 <= found.looser <= 0.01 + 1e-12
     monkeypatch.setattr("hubbub.accountant.rigorous.prove.TERMS", 4_000)
     with pytest.raises(NotProvenError, match="neither proves nor refutes") as refusal:

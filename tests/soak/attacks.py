@@ -1,10 +1,11 @@
-"""Attacks on the public, the metrics and the HTTPS port (`https_attacks.py`), each a process of its own, on loopback.
+"""Attacks on the public, the metrics and the HTTPS port, each a process of its own, on loopback.
 
     python tests/soak/attacks.py NAME --address HOST:PORT --authority PEM --seconds 60 [--source 127.0.0.2] …
 
 It prints an empty line when it begins. It ends by itself when the seconds are over, and then prints one JSON object:
 what it sent and what came back.
-`withstand.py` runs them against a pipeline and measures what they do.
+Those by HTTPS are in `https_attacks.py`, those below HTTP in `tls_attacks.py`. `withstand.py` runs them against a
+pipeline and measures what they do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from soak import https_attacks
+from soak import https_attacks, tls_attacks
 
 from hubbub.protos import codec
 from hubbub.protos.identity.keys import HASH_BYTES, KeySet
@@ -85,6 +86,7 @@ class Target:
     until: float
     metrics: str = ""
     task: Path | None = None
+    alpn: tuple[str, ...] = ()
 
     @property
     def left(self) -> float:
@@ -235,8 +237,6 @@ def _made_up(sealer: Sealer, lengths: Sequence[int]) -> Submission:
 
 def silent(target: Target, sent: Counter[str]) -> None:
     """Sockets that do not even begin TLS, opened again as they are closed."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     held: list[socket.socket] = []
     while target.left:
         held = [each for each in held if _open(each)]
@@ -321,6 +321,16 @@ ATTACKS = {
         "HTTPS: heads that drip, and huge ones", ((https_attacks.heads, 3), (https_attacks.huge, 2)), https=True
     ),
     "https-rapid": Attack("HTTPS: connections opened and closed", ((https_attacks.rapid, 4),), https=True),
+    "updates": Attack("changes of keys, and now and then a byte", ((tls_attacks.updates_and_bytes, 8),)),
+    "https-updates": Attack("HTTPS: changes of keys without end", ((tls_attacks.updates, 8),), https=True),
+    "https-records": Attack(
+        "HTTPS: tiny and empty records, and warnings",
+        ((tls_attacks.tiny, 3), (tls_attacks.empty, 3), (tls_attacks.alerts, 2)),
+        https=True,
+    ),
+    "https-hellos": Attack("HTTPS: handshakes in records of a byte", ((tls_attacks.hellos, 8),), https=True),
+    "https-silent": Attack("HTTPS: silent after TLS is agreed on", ((tls_attacks.silent, 8),), https=True),
+    "https-partial": Attack("HTTPS: records without their end", ((tls_attacks.partial, 8),), https=True),
     "https-handshakes": Attack("HTTPS: TLS that is never agreed on", ((https_attacks.handshakes, 2),), https=True),
 }
 """All of them by name."""
@@ -355,8 +365,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if not parted(chosen.address)[0].startswith("127."):
         parser.error(f"{chosen.address} is not on loopback; nothing else is attacked")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     until = time.monotonic() + chosen.seconds
-    target = Target(chosen.address, TLS(chosen.authority), chosen.source, until, chosen.metrics, chosen.task)
+    alpn = () if ATTACKS[chosen.name].https else ("h2",)
+    target = Target(chosen.address, TLS(chosen.authority), chosen.source, until, chosen.metrics, chosen.task, alpn)
     # An empty line says that it begins.
     print(flush=True)
     counts = run(ATTACKS[chosen.name], target)

@@ -52,6 +52,11 @@ def attacked(name: str, count: str, folder: Path) -> Withstood:
         ("https-heads", "heads"),
         ("https-rapid", "calls"),
         ("https-handshakes", "connections"),
+        ("https-updates", "records"),
+        ("https-records", "records"),
+        ("https-hellos", "connections"),
+        ("https-silent", "connections"),
+        ("https-partial", "connections"),
     ],
 )
 def test_an_attack_on_the_https_port_in_small_is_withstood(tmp_path: Path, name: str, count: str) -> None:

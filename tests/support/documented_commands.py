@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
+from unittest.mock import patch
 
 import pytest
 
@@ -25,9 +27,9 @@ def answers(text: str) -> list[tuple[str, str]]:
 
 
 def printed(command: str) -> list[str]:
-    """What a command prints, line by line, without the layout."""
+    """What a command prints, line by line, without the layout: in a terminal so wide that it folds nothing."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
+    with patch.dict(os.environ, COLUMNS="500"), contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
         main(shlex.split(command)[1:])
     assert ended.value.code in (0, None)
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]

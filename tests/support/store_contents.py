@@ -189,7 +189,7 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
         "rounds": found,
         "waiting": state.waiting(task_id, device),
         "memory": {name: json.loads(kept) for name, kept in state.memories(task_id, [device]).items()},
-        "history": [history.answered, history.sealed, state.last_forgotten(task_id)],
+        "history": [history.answered, history.sealed, history.expired, state.last_forgotten(task_id)],
         "opted_out": sorted(state.opted_out([device, "other"])),
         "accounts": [
             [account.task_cost.name, account.rounds, *map(str, (account.local, *account.central))]

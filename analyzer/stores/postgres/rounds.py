@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
 from hubbub.protos.records.release_chain import Release
+from hubbub.protos.strict_json import read_json
 from hubbub.service.errors import damage_in
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.keyring import RoundId
@@ -153,7 +153,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> ReceivedBatch:
         query, body, signature, reports, dummies, digest, following, valid, left_out, counts, attested, certified = row
         with damage_in("a batch's"):
-            committed = None if valid is None else Committed(valid, json.loads(left_out))
+            committed = None if valid is None else Committed(valid, read_json(left_out))
         if counts is not None and certified is None:
             cipher = self._secrets(batch.task_id, batch.round).cipher
             counts = None if cipher is None else cipher.open_counts(query, counts)

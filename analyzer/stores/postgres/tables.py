@@ -13,6 +13,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId, left_out_by_hops
 from hubbub.protos.records.results import RoundId
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.charges import Charges
@@ -104,7 +105,7 @@ class AnalyzerPostgresTables(RoundQueries):
             "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
         ):
             with damage_in("a batch's"):
-                committed = None if valid is None else Committed(valid, json.loads(left_out))
+                committed = None if valid is None else Committed(valid, read_json(left_out))
                 envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
             batches.setdefault(row, []).append(BatchProgress(query, reports, envelopes, arrived, committed))
         rounds = self._all(

@@ -14,6 +14,7 @@ from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId, left_out_by_hops
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.records.results import RoundId
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.charges import Charges
@@ -36,7 +37,7 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> ReceivedBatch:
         _, body, signature, reports, dummies, digest, following, valid, left_out, counts, attestation = row
         with damage_in("a batch's"):
-            committed = None if valid is None else Committed(valid, json.loads(left_out))
+            committed = None if valid is None else Committed(valid, read_json(left_out))
         document = SignedDocument(body, signature)
         return ReceivedBatch(batch, document, reports, dummies, digest, following, committed, counts, attestation)
 
@@ -109,7 +110,7 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
             "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
         ):
             with damage_in("a batch's"):
-                committed = None if valid is None else Committed(valid, json.loads(left_out))
+                committed = None if valid is None else Committed(valid, read_json(left_out))
                 envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
             batches.setdefault(row, []).append(BatchProgress(query, reports, envelopes, arrived, committed))
         rounds = self._all(

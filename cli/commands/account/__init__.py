@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,9 +18,11 @@ from hubbub.cli.commands.account.options import (
     Bound,
     Cap,
     Categories,
+    Cells,
     Delta,
     Dummies,
     Gamma,
+    HashRows,
     HonestShare,
     Law,
     LocalEpsilon,
@@ -39,6 +41,7 @@ from hubbub.cli.commands.account.options import (
 )
 from hubbub.cli.commands.account.plot import plot
 from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.progress import working
 
 if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
@@ -76,6 +79,8 @@ def epsilon(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -95,6 +100,7 @@ def epsilon(
 
     Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
     hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6;
+    hubbub account epsilon --mechanism hashed --cells 1024 --local-epsilon 4 --reports 100000 --delta 1e-6;
     hubbub account epsilon --law FILE.json --reports 10000 --delta 1e-6;
     hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 8 --noise geometric:0.6065:27 --reports 10000
     --delta 1e-6
@@ -102,10 +108,13 @@ def epsilon(
     with failures(as_json), option_values():
         from hubbub.cli.mechanisms.arguments import epsilon_of
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
+        known = _mechanism(
+            mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
+        )
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
-        found = epsilon_of(part, delta, bound)
+        with working("computing ε", as_json):
+            found = epsilon_of(part, delta, bound)
         _hold_delta(delta, reports, found.epsilon_upper)
         _show(asdict(found), started, as_json)
 
@@ -117,6 +126,8 @@ def delta(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -139,10 +150,14 @@ def delta(
     with failures(as_json), option_values():
         from hubbub.cli.mechanisms.arguments import delta_of
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
+        known = _mechanism(
+            mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
+        )
         started = time.perf_counter()
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
-        _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
+        with working("computing δ", as_json):
+            found = delta_of(part, epsilon, bound)
+        _show(asdict(found), started, as_json)
 
 
 @app.command()
@@ -152,6 +167,8 @@ def rdp(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -172,13 +189,17 @@ def rdp(
         from hubbub.accountant.bounds.best_bounds import local_epsilon as local_epsilon_of
         from hubbub.accountant.pairs.renyi import rdp_bound, rdp_lower, rdp_upper
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, (truthful, other, sigma, law, noise))
+        known = _mechanism(
+            mechanism, (categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
+        )
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
+        with working("computing the divergence", as_json):
+            upper, lower = rdp_upper(*asked), rdp_lower(*asked)
         answer = {
-            "rdp_upper": (upper := rdp_upper(*asked)),
-            "rdp_lower": rdp_lower(*asked),
+            "rdp_upper": upper,
+            "rdp_lower": lower,
             "order": order,
             "epsilon_local": local_epsilon_of(part.mechanism),
         } | _resting_on(rdp_bound(part.mechanism, upper, order))
@@ -211,12 +232,13 @@ def compose(
 
     ROUNDS.json is a JSON list of objects, one for each kind of round.
 
-    An object has mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr and rappor only), and
-    local_epsilon. In place of local_epsilon, krr takes gamma, and rappor takes truthful and other. In place of all
-    these, an object has law: the name of a file as --law takes it, or the content of such a file.
+    An object has mechanism ("krr", "generic", "rappor", "hashed" or "laplace"), categories (krr and rappor only), cells
+    (hashed only), and local_epsilon. In place of local_epsilon, krr and hashed take gamma, and rappor takes truthful
+    and other. In place of all these, an object has law: the name of a file as --law takes it, or the content of such a
+    file.
 
     An object also has reports: the fewest reports that any of its rounds may have, fixed beforehand. It may have rounds
-    (1 by default), dummies, noise (krr only, as --noise of `account epsilon` takes it) and sampling_rate (then
+    (1 by default), dummies, noise (krr and hashed, as --noise of `account epsilon` takes it) and sampling_rate (then
     reports is the number of clients).
 
     Examples: hubbub account compose ROUNDS.json --delta 1e-6;
@@ -233,7 +255,8 @@ def compose(
             parts = read_rounds(rounds) if rounds else [_of_law(law, reports, times)]
         started = time.perf_counter()
         with option_values():
-            found = composed(parts, delta)
+            with working("composing", as_json):
+                found = composed(parts, delta)
             _hold_delta(delta, min(part.reports for part in parts), found.epsilon_upper)
         _show(asdict(found), started, as_json)
 
@@ -294,27 +317,30 @@ def calibrate(
         with as_usage_error(FieldError):
             design = Design(question_for(query.value, categories, optional, randomizer))
         _hold_delta(delta, reports)
-        (chosen,) = choose(
-            [design],
-            epsilon,
-            delta,
-            reports,
-            epsilon_local_cap=local_epsilon_cap,
-            honest_share=honest_share,
-            dummies=dummies,
-        )
-        found = _alternatives(design, aim, dummies) if compare else {}
+        with working("calibrating", as_json):
+            (chosen,) = choose(
+                [design],
+                epsilon,
+                delta,
+                reports,
+                epsilon_local_cap=local_epsilon_cap,
+                honest_share=honest_share,
+                dummies=dummies,
+            )
+        found = _alternatives(design, aim, dummies, as_json) if compare else {}
         document = {"alternatives": alternatives_document(found)["value"]} if compare and as_json else {}
         _show(_chosen(design, chosen) | document, started, as_json)
         if found and not as_json:
             print_alternatives(console(), found, local_epsilon_cap)
 
 
-def _alternatives(design: Design, aim: PrivacyTarget, dummies: int) -> dict[str, tuple[Alternative, ...]]:
+def _alternatives(
+    design: Design, aim: PrivacyTarget, dummies: int, as_json: bool
+) -> dict[str, tuple[Alternative, ...]]:
     from hubbub.cli.progress import progress_bars
     from hubbub.planning.alternatives import compare, steps_of
 
-    with progress_bars() as bars:
+    with progress_bars(disable=as_json) as bars:
         bar = bars.add_task("comparing", total=steps_of(aim, dummies))
         (rows,) = compare([design.question], aim, dummies, lambda: bars.advance(bar), by_digits=True)
     return {design.question.name: rows}
@@ -343,7 +369,8 @@ def _compare(
 
     with as_usage_error(FieldError):
         question, listed = counted_questions(query.value, categories, optional, share)
-    candidates = compare_randomizers(question, aim, dummies, listed)
+    with working("comparing randomizers", as_json):
+        candidates = compare_randomizers(question, aim, dummies, listed)
     chosen = best(candidates, dummies)
     if chosen is None:
         raise AccountingError("; ".join(dict.fromkeys(each.why_not for each in candidates if each.why_not)))
@@ -355,19 +382,14 @@ def _compare(
     print_candidates(console(), candidates, chosen)
 
 
-def _mechanism(
-    mechanism: MechanismName | None,
-    categories: int | None,
-    local_epsilon: float | None,
-    gamma: str | None,
-    more: tuple[str | None, str | None, float | None, Path | None, str | None],
-) -> AnyMechanism:
+def _mechanism(mechanism: MechanismName | None, given: tuple[Any, ...]) -> AnyMechanism:
+    """Return the mechanism of a name, or of a law; `given` are the other members of a `Description`, in order."""
     from hubbub.cli.mechanisms.arguments import Description, read_mechanism
     from hubbub.protos.errors import UsageError
 
-    name = named(mechanism, more[3])
+    said = Description("", *given)
     try:
-        return read_mechanism(Description(name, categories, local_epsilon, gamma, *more))
+        return read_mechanism(replace(said, mechanism=named(mechanism, said.law)))
     except AccountingError as error:
         raise UsageError(str(error)) from error
 
@@ -414,15 +436,19 @@ def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
 
 
 def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
+    from hubbub.cli.tables.printing import print_columns
+
     answer = {**found, "seconds": time.perf_counter() - started}
     if as_json:
         print_json(answer)
         return
-    width = max(len(name) for name in answer)
-    for name, value in answer.items():
-        number = _rounded(name, value) if isinstance(value, float) else str(value)
-        text = MISSING.get(name, "none") if value is None else number
-        console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)
+    print_columns(console(), [(name, _words(name, value)) for name, value in answer.items()])
+
+
+def _words(name: str, value: Any) -> str:
+    if value is None:
+        return MISSING.get(name, "none")
+    return _rounded(name, value) if isinstance(value, float) else str(value)
 
 
 def _rounded(name: str, value: float) -> str:

@@ -12,9 +12,11 @@ import typer
 from hubbub.accountant.errors import AccountingError
 from hubbub.cli.commands.account.options import (
     Categories,
+    Cells,
     Delta,
     Dummies,
     Gamma,
+    HashRows,
     HonestShare,
     Law,
     LocalEpsilon,
@@ -29,7 +31,8 @@ from hubbub.cli.commands.account.options import (
     named,
     option_values,
 )
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.progress import working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ def bounds(
     mechanism: MechanismOption = None,
     law: Law = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -85,12 +90,13 @@ def bounds(
 
         started = time.perf_counter()
         name = named(mechanism, law)
-        said = Description(name, categories, local_epsilon, gamma, truthful, other, sigma, law, noise)
+        said = Description(name, categories, local_epsilon, gamma, truthful, other, sigma, law, noise, cells, rows)
         known = _mechanism(said)
         if sampling_rate is not None and (dummies or order is not None or same is not None):
             raise UsageError("--sampling-rate excludes --dummies, --order and --same; leave them out")
         part = hiding_part(known, reports, honest_share, rounds, dummies, same)
-        found = _assessed(known, part, delta, order, sampling_rate)
+        with working("computing every bound", as_json):
+            found = _assessed(known, part, delta, order, sampling_rate)
         if as_json:
             print_json(_document(part, delta, found, time.perf_counter() - started))
         else:
@@ -115,13 +121,12 @@ def _assessed(
     from hubbub.accountant.mechanisms import Gaussian
     from hubbub.cli.mechanisms.arguments import read_exact
 
-    with progress_console().status("computing every bound"):
-        if sampling_rate is not None:
-            if isinstance(mechanism, Gaussian):
-                raise UsageError("gaussian has no local epsilon and is not sampled; leave --sampling-rate out")
-            rate = read_exact(sampling_rate, "--sampling-rate")
-            return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
-        return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
+    if sampling_rate is not None:
+        if isinstance(mechanism, Gaussian):
+            raise UsageError("gaussian has no local epsilon and is not sampled; leave --sampling-rate out")
+        rate = read_exact(sampling_rate, "--sampling-rate")
+        return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
+    return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
 
 
 def _document(
@@ -155,6 +160,7 @@ def _heading(mechanism: AnyMechanism, part: Part | GaussianRound, delta: float, 
 def _print(heading: str, found: Sequence[Assessment]) -> None:
     from hubbub.accountant.bounds.exact import EXACT
     from hubbub.accountant.bounds.poisson_sampling import EXACT_PAIR
+    from hubbub.cli.tables.printing import print_columns
 
     exact = {*EXACT, EXACT_PAIR}
     holding = [each for each in found if _numbers(each)]
@@ -166,15 +172,14 @@ def _print(heading: str, found: Sequence[Assessment]) -> None:
         "reached by attacks": _rows([each for each in holding if each.direction == "lower"]),
         "do not apply, or give no ε": _reasons([each for each in found if not _numbers(each)]),
     }
-    lines = [heading, ""]
+    printer = console()
+    printer.print(heading, markup=False, soft_wrap=True)
     for title, rows in groups.items():
-        lines += [title, *rows, ""] if rows else []
-    for line in [*lines, *(["* used by a certificate"] if any(each.chosen for each in found) else [])]:
-        console().print(line, markup=False, soft_wrap=True)
-
-
-def _width(found: Sequence[Assessment]) -> int:
-    return max(len(_name(each)) for each in found)
+        if rows:
+            printer.print(f"\n{title}", markup=False)
+            print_columns(printer, rows)
+    if any(each.chosen for each in found):
+        printer.print("\n* used by a certificate", markup=False)
 
 
 def _name(each: Assessment) -> str:
@@ -186,22 +191,19 @@ def _numbers(each: Assessment) -> list[float]:
     return [number for number in found if number is not None]
 
 
-def _reasons(found: Sequence[Assessment]) -> list[str]:
-    return [
-        f"  {each.bound:<{_width(found)}}  {(each.why_not or '').removeprefix(f'bound {each.bound!r} ')}"
-        for each in found
-    ]
+def _reasons(found: Sequence[Assessment]) -> list[tuple[str, ...]]:
+    return [(f"  {each.bound}", (each.why_not or "").removeprefix(f"bound {each.bound!r} ")) for each in found]
 
 
-def _rows(rows: Sequence[Assessment]) -> list[str]:
-    lines = []
+def _rows(rows: Sequence[Assessment]) -> list[tuple[str, ...]]:
     order = any(each.rdp_upper is not None or each.rdp_lower is not None for each in rows)
+    found = []
     for each in rows:
         mark = "*" if each.chosen else " "
         epsilon = _bounded("ε", each.epsilon_upper, each.epsilon_lower)
-        renyi = f"  {_bounded('D', each.rdp_upper, each.rdp_lower):<15}" if order else ""
-        lines.append(f"{mark} {_name(each):<{_width(rows)}}  {epsilon:<15}{renyi}  {each.source}")
-    return lines
+        renyi = [_bounded("D", each.rdp_upper, each.rdp_lower)] if order else []
+        found.append((f"{mark} {_name(each)}", epsilon, *renyi, each.source))
+    return found
 
 
 def _bounded(sign: str, upper: float | None, lower: float | None) -> str:

@@ -10,7 +10,8 @@ import typer
 from rich.table import Column, Table
 
 from hubbub.cli.commands.account.options import Delta, HonestShare, option_values
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.progress import working
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.longitudinal import Horizon
@@ -74,8 +75,8 @@ def longitudinal(
         started, horizon = time.perf_counter(), Horizon(periods, changes)
         goal = Goal.over_all(epsilon, delta, reports, epsilon_local, honest_share)
         wanted = StrategyTargets.of(horizon, goal, steady_share, changing, cast(Any, noise))
-        with progress_console().status("calibrating") as status:
-            found = compare_strategies(wanted, progress=lambda name: status.update(f"calibrating {name}"))
+        with working("calibrating", as_json) as now:
+            found = compare_strategies(wanted, progress=lambda name: now(f"calibrating {name}"))
         best = chosen(found)
         choice = best.name if best.sending is not None else None
         theorem = _theorem(horizon, found, reports)

@@ -20,6 +20,7 @@ class MechanismName(StrEnum):
     KRR = "krr"
     GENERIC = "generic"
     RAPPOR = "rappor"
+    HASHED = "hashed"
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
 
@@ -62,8 +63,8 @@ MechanismOption = Annotated[
     typer.Option(
         "--mechanism",
         help="krr: k-ary randomized response. generic: any randomizer, or one for each place of the shuffled batch. "
-        "rappor: one-time unary encoding. laplace, gaussian: noise on an answer from an interval. gaussian has no "
-        "ε_local, so it works for one round only.",
+        "rappor: one-time unary encoding. hashed: krr of a hash of the answer, or of a text. laplace, gaussian: noise "
+        "on an answer from an interval. gaussian has no ε_local, so it works for one round only.",
     ),
 ]
 Law = Annotated[
@@ -77,11 +78,21 @@ Law = Annotated[
     ),
 ]
 Categories = Annotated[int | None, typer.Option("--categories", help="krr, rappor: number of categories, k.")]
+Cells = Annotated[int | None, typer.Option("--cells", help="hashed: how many values a hash has, g; 3 or more.")]
+HashRows = Annotated[
+    int | None,
+    typer.Option(
+        "--rows", help="hashed: how many hash functions there are; no bound depends on it. [default: 256, as planned]"
+    ),
+]
 LocalEpsilon = Annotated[
     float | None, typer.Option("--local-epsilon", help="ε_local of the randomizer, a real number.")
 ]
 Gamma = Annotated[
-    str | None, typer.Option("--gamma", help="krr: blanket probability, as 0.25, 1/4 or W/4294967296; taken exactly.")
+    str | None,
+    typer.Option(
+        "--gamma", help="krr, hashed: blanket probability, a number as 0.25, 1/4 or W/4294967296; taken exactly."
+    ),
 ]
 Truthful = Annotated[
     str | None, typer.Option("--truthful", help="rappor: chance that the true bit is sent as 1, as 0.75 or 3/4.")
@@ -97,9 +108,9 @@ Noise = Annotated[
     str | None,
     typer.Option(
         "--noise",
-        help="krr: a shuffler that adds dummies of each symbol, their numbers drawn from this law. It hides a person "
-        "even if all others lie. geometric takes a ratio, gaussian a variance: a decimal or W/4294967296, taken down "
-        "to a multiple of 1/2**32. REACH is the mean of a number, and half the largest.",
+        help="krr, hashed: a shuffler that adds dummies of each symbol, their numbers drawn from this law. It hides a "
+        "person even if all others lie. geometric takes a ratio, gaussian a variance, taken "
+        "down to a multiple of 1/2**32. REACH is the mean of a number, and half the largest.",
         metavar="FAMILY:PARAMETER:REACH",
     ),
 ]
@@ -132,8 +143,8 @@ Dummies = Annotated[
     int,
     typer.Option(
         "--dummies",
-        help="Reports that the shuffler adds to every round: uniform ones for krr, else the randomizer's output on "
-        "random answers.",
+        help="Reports that the shuffler adds to every round: uniform ones for krr and hashed, else the randomizer's "
+        "output on random answers.",
     ),
 ]
 Cap = Annotated[

@@ -12,8 +12,10 @@ import typer
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.cli.commands.account.options import (
     Categories,
+    Cells,
     Dummies,
     Gamma,
+    HashRows,
     HonestShare,
     LocalEpsilon,
     MechanismName,
@@ -70,6 +72,8 @@ def plot(
     reports: Reports = None,
     delta: Delta = None,
     categories: Categories = None,
+    cells: Cells = None,
+    rows: HashRows = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
     truthful: Truthful = None,
@@ -83,8 +87,8 @@ def plot(
 ) -> None:
     """Draw bounds on the central ε over one variable.
 
-    The variable is n, ε_local, δ, k or the number of rounds. A curve has a gap if its bound does not apply there.
-    --json prints all points. Drawing needs the extra hubbub[plots].
+    The variable is n, ε_local, δ, k, the cells of a hash or the number of rounds. A curve has a gap if its bound does
+    not apply there. --json prints all points. Drawing needs the extra hubbub[plots].
 
     Example: hubbub account plot --mechanism krr --categories 16 --local-epsilon 4 --delta 1e-6 --over reports
     --from 1e3 --to 1e6 --out bounds.svg
@@ -93,7 +97,8 @@ def plot(
         from hubbub.cli.mechanisms.arguments import Description
         from hubbub.cli.plots.sweep import SweepQuestion
 
-        said = Description(mechanism.value, categories, local_epsilon, gamma, truthful, other, sigma, noise=noise)
+        given = (categories, local_epsilon, gamma, truthful, other, sigma, None, noise, cells, rows)
+        said = Description(mechanism.value, *given)
         question = SweepQuestion(said, reports, delta, rounds, honest_share, dummies)
         along = Range(over, first, last, points, _scale(axis))
         _draw_bounds(question, along, bound or (), out, as_json)
@@ -107,7 +112,7 @@ def _draw_bounds(question: SweepQuestion, along: Range, bounds: Sequence[str], o
     from hubbub.cli.plots.sweep import sweep
 
     _check_output(out, as_json)
-    drawing = _evaluated(sweep(question, along, bounds))
+    drawing = _evaluated(sweep(question, along, bounds), as_json)
     _give(drawing if bounds else _only_applying(drawing), out, as_json)
 
 
@@ -129,8 +134,8 @@ def _check_output(out: Path | None, as_json: bool) -> None:
         raise UsageError("give --out with a name that ends in .svg or .png, or --json for the points alone, or both")
 
 
-def _evaluated(plan: PlotPlan) -> Plot:
-    with progress_bars() as bars:
+def _evaluated(plan: PlotPlan, as_json: bool) -> Plot:
+    with progress_bars(disable=as_json) as bars:
         bar = bars.add_task("bounds", total=plan.points)
         return evaluate(plan, lambda: bars.advance(bar))
 

@@ -19,6 +19,8 @@ from hubbub.protos.transport.tls_files import certificates_in
 
 _FOLDERS = {KeyState.ACTIVE: ".", KeyState.PENDING: "next", KeyState.RETIRED: "retired"}
 
+_LOADED = "a running service loads it within seconds"
+
 
 class CertificateRotation:
     """Rotates the TLS certificates of a party: one is active, at most one is pending, and at most one is retired."""
@@ -75,7 +77,8 @@ class CertificateRotation:
             retired.unlink(missing_ok=True)
             retired.hardlink_to(active)
             pending.replace(active)
-        return "a running service loads it within seconds; `hubbub keys remove certificate` deletes the previous one"
+        used = "the operator's next command uses it" if location.party is Role.OPERATOR else _LOADED
+        return f"{used}; `hubbub keys remove certificate` deletes the previous one"
 
     def remove(self, location: KeyLocation) -> str:
         """Delete the retired certificate and its key."""

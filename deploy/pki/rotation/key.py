@@ -30,7 +30,8 @@ class Key:
         name: its name among keys of its kind.
         state: pending, active or retired.
         fingerprint: hex digits that distinguish it from others.
-        since: since when it is in its state, or valid; None if that is not recorded.
+        since: when a master key came into its state, when an identity begins to sign (a pending one later than now),
+            when a certificate becomes valid; None if that is not recorded.
         until: when it ends by itself; None if it does not.
     """
 

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 import typer
 
+from hubbub.accountant.written_numbers import FORMS, WHOLE_FORMS
 from hubbub.cli.app import build
 from hubbub.cli.registry import ENVIRONMENT, EXIT_STATUSES, GROUPS, NEEDS
 from reference.making.page import Page, Section, anchor, code, divided, fenced, section, sentence, table, wrapped
@@ -66,7 +67,9 @@ def _overview(commands: Mapping[str, Any]) -> Page:
         blocks.append(section(f"To {title}", table(heads, rows)))
     shared = (
         "Every command answers `--help`. Almost every one takes `--json`, and then prints one JSON document on stdout. "
-        "If it fails, that document has the member `error`. `hubbub --version` prints the version."
+        "If it fails, that document has the member `error`. `hubbub --version` prints the version. "
+        f"Options take numbers as people write them: a whole one as {WHOLE_FORMS}, any other also as {FORMS}. On a "
+        "terminal, commands that compute for long show on stderr that they do."
     )
     statuses = [[code(status), meaning] for status, meaning in EXIT_STATUSES.items()]
     variables = [[code(name), meaning] for name, meaning in ENVIRONMENT.items()]

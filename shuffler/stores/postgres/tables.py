@@ -20,6 +20,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.release_chain import ChainPosition, Release
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.task import Close
 from hubbub.service.errors import StoreError
 from hubbub.service.fixed_width import split_records
@@ -58,7 +59,7 @@ def round_from(row: tuple[Any, ...]) -> Round:
             b"", KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
         )
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
-    return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
+    return Round(key, task, number, RoundState(state), keys, submissions, close, read_json(refusals), reason)
 
 
 def with_secrets(round_: Round, secrets: StorageSecrets) -> Round:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
+from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.task import Close
 from hubbub.service.fixed_width import split_records
 from hubbub.service.sqlite.ledger_table import all_charges
@@ -68,7 +69,7 @@ def _round(row: tuple[Any, ...]) -> Round:
         key_set = KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
         keys = RoundKeyMaterial(_secret(private), key_set, _secret(pseudonym))
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
-    return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
+    return Round(key, task, number, RoundState(state), keys, submissions, close, read_json(refusals), reason)
 
 
 def _secret(stored: bytes | None) -> bytes:

@@ -40,6 +40,7 @@ def test_the_outlook_is_what_the_ledger_does() -> None:
     seen = forecast(terms, [CARRIER, DELAY], 8)
     assert (seen.rounds, seen.within) == (8, 5)
     assert (seen.epsilon_of_one, seen.epsilon_of_all) == (spent(TERMS, 1), spent(TERMS, 8))
+    assert (seen.alone_of_one, seen.alone_of_all) == (None, None), "only noise hides a person beside liars alone"
     assert seen.local_of_all == pytest.approx(8 * (CARRIER.epsilon_local + DELAY.epsilon_local))
     kept = ledger(terms, "flights")
     for number in range(5):

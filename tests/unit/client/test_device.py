@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hubbub.client import (
     AnswerError,
     Device,
+    DeviceReceipt,
     Fleet,
     HubbubError,
     KeyRecordError,
@@ -24,6 +26,7 @@ from hubbub.client import (
     Reason,
     Refusal,
     Retrying,
+    RetryPolicy,
     SignatureError,
     StateError,
     Unreachable,
@@ -36,6 +39,7 @@ from hubbub.protos.rpc import clients
 from hubbub.protos.sealing.envelope import outer_bytes
 from hubbub.protos.sealing.suites import MLKEM768_X25519
 from support.fake_shuffler import Clock, FakeShuffler
+from support.patience import PATIENCE
 from support.queries import INNER_BYTES, symbol
 from support.samples import START, Parties, make_tls
 
@@ -44,6 +48,7 @@ TRUTH = b"\xff" * 64
 """Randomness under which every report is the truth and rounding is down."""
 
 Make = Callable[..., Device]
+NOBODY = "127.0.0.1:1"
 
 
 async def test_a_receipt_means_that_the_shuffler_holds_the_submission(device: Make, shuffler: FakeShuffler) -> None:
@@ -471,3 +476,54 @@ async def test_a_receipt_for_something_else_is_not_taken_and_the_same_bytes_are_
     await device().submit(ANSWERS)
     assert (await fleet().submit_many([("other", ANSWERS)])).accepted == 1
     assert [one.id for one in shuffler.seen[:2]] == [one.id for one in shuffler.seen[2:]]
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_threads_with_a_loop_each_use_one_device_at_a_time(
+    device: Make, shuffler: FakeShuffler, blocks: bool
+) -> None:
+    """The barrier lets all of them begin before any ends: their calls meet in one device."""
+    one, start = device(), threading.Barrier(4)
+
+    async def answer() -> DeviceReceipt:
+        await asyncio.to_thread(start.wait, PATIENCE)
+        if not blocks:
+            return await one.submit(ANSWERS)
+        async with one:
+            return await one.submit(ANSWERS)
+
+    found = await asyncio.gather(*(asyncio.to_thread(asyncio.run, answer()) for _ in range(4)))
+    assert len({receipt.submission_id for receipt in found}) == 1
+    assert len(shuffler.held) == 1
+
+
+async def test_a_block_that_ends_closes_nothing_that_another_of_its_loop_uses(
+    device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, asked, answered, fetch = device(), asyncio.Event(), asyncio.Event(), shuffler.get_round
+
+    async def get_round(task_id: bytes, number: int) -> KeySet:
+        asked.set()
+        await answered.wait()
+        return await fetch(task_id, number)
+
+    async def answer() -> DeviceReceipt:
+        async with one:
+            return await one.submit(ANSWERS)
+
+    monkeypatch.setattr(shuffler, "get_round", get_round)
+    calling = asyncio.create_task(answer())
+    await asked.wait()
+    async with one:
+        pass
+    answered.set()
+    assert (await calling).round == 0
+
+
+def test_one_loop_after_the_other_uses_a_device_that_was_not_closed(settings: dict[str, Any]) -> None:
+    """The second must not call over the first one's connection, whose loop is closed."""
+    one = Device(**{**settings, "shuffler": NOBODY, "retrying": Retrying(RetryPolicy(total=0.5, call=0.5))})
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="the answers"):
+            asyncio.run(one.submit(ANSWERS))
+    asyncio.run(one.close())

@@ -295,9 +295,10 @@ async def test_what_comes_after_closing_is_dropped(device: Make, shuffler: FakeS
     recorder.record(ANSWERS)
     assert await asyncio.to_thread(recorder.close, 30)
     assert await asyncio.to_thread(recorder.close, 30)
-    assert not recorder.record(ANSWERS)
+    wrong: Any = "no mapping"
+    assert [recorder.record(each) for each in (ANSWERS, wrong)] == [False, False]
     assert await flushed(recorder)
-    assert recorder.counts == RecorderCounts(calls=2, kept=1, repeated=1, acknowledged=1)
+    assert recorder.counts == RecorderCounts(calls=3, kept=1, dropped=2, acknowledged=1)
     assert recorder._worker is None
     assert recorder._device._state._connection is None
 
@@ -358,6 +359,80 @@ async def test_what_handles_errors_may_even_exit(
         recorder.record(ANSWERS)
         assert await flushed(recorder)
         assert recorder.counts == RecorderCounts(calls=2, bad_answer=1, kept=1, acknowledged=1)
+
+
+async def test_a_refused_round_takes_no_more_and_later_calls_do_not_count_as_repeated(
+    device: Make, shuffler: FakeShuffler
+) -> None:
+    """Nothing of that round counts, neither the first answers nor these."""
+    shuffler.failures.append(Refusal(Reason.TOO_LATE, "no"))
+    one = device()
+    async with prompt(one, on_error=Errors()) as recorder:
+        recorder.record(ANSWERS)
+        assert await flushed(recorder)
+        assert recorder.record(ANSWERS), "what became of the round is found in the file"
+        assert await flushed(recorder)
+        assert not recorder.record(ANSWERS)
+        assert recorder.counts == RecorderCounts(calls=3, kept=1, no_round=2, refused=1)
+    async with prompt(one) as later:
+        later.record(ANSWERS)
+        assert await flushed(later)
+        assert later.counts == RecorderCounts(calls=1, no_round=1)
+
+
+async def test_answers_whose_round_went_by_are_counted_and_reported_once(
+    device: Make, shuffler: FakeShuffler, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a program that runs briefly in each round, and whose send times all come after its end."""
+    caplog.set_level("INFO", logger=module.__name__)
+    at_the_end = {"random": lambda count: b"\xff" * count}
+    for number in range(3):
+        clock.now = START + 3600 * number + 125.0
+        async with Recorder(device(**at_the_end)) as recorder:
+            assert recorder.record(ANSWERS)
+            assert await flushed(recorder) is False
+            assert (recorder.counts.kept, recorder.counts.expired) == (1, min(number, 1))
+    assert shuffler.seen == []
+    lost = "Expired: the answers to 1 round of task flights were not acknowledged before the round was over"
+    assert [record.levelname for record in caplog.records if record.getMessage().startswith(lost)] == ["WARNING"] * 2
+    # The state of all runs: two are lost, and the last one waits.
+    spending = device().status().spending
+    assert (spending.rounds, spending.unsent, spending.expired) == (0, 1, 2)
+
+
+class Thread:
+    """The recorder's thread, as one that never ends: it holds the state file's lock."""
+
+    is_alive = True
+
+    def wake(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+async def test_the_end_of_a_program_waits_for_no_file_that_others_hold(
+    device: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is never let go, so this ends only because closing gives it up."""
+    monkeypatch.setattr(module, "FILE_SECONDS", 0.05)
+    errors = Errors()
+    recorder = prompt(device(), on_error=errors, exit_seconds=0.0)
+    assert await flushed(recorder)
+    assert recorder._worker is not None
+    recorder._worker.stop()
+    recorder._worker = Thread()  # type: ignore[assignment]
+    for _ in range(5):
+        assert recorder.record(ANSWERS)
+    lock = recorder._device._state._lock
+    lock.acquire()
+    try:
+        assert not recorder.close()
+    finally:
+        lock.release()
+    assert recorder.counts == RecorderCounts(calls=5, failed=5)
+    assert {type(error) for error in errors} == {StateError}
 
 
 async def test_a_closed_recorder_answers_from_what_waits_on_disk(device: Make, shuffler: FakeShuffler) -> None:

@@ -21,7 +21,7 @@ from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
-NOTHING = Memory({}, SubmissionHistory(0, 0), -1, False)
+NOTHING = Memory({}, SubmissionHistory(0, 0, 0), -1, False)
 
 Make = Callable[..., Device]
 
@@ -112,7 +112,7 @@ def test_what_the_task_promises_is_told_as_it_is(parties: Parties) -> None:
 @given(st.integers(0, 10**5))
 def test_local_epsilon_is_never_below_the_exact_sum(task_rounds: int) -> None:
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in TASK.queries), Fraction(0))
-    memory = replace(NOTHING, history=SubmissionHistory(task_rounds, task_rounds))
+    memory = replace(NOTHING, history=SubmissionHistory(task_rounds, task_rounds, 0))
     spending = status_of(TASK, memory, START + 1.0).spending
     assert Fraction(spending.epsilon_local_round) >= exact
     assert exact * task_rounds <= Fraction(spending.epsilon_local) <= exact * task_rounds * (1 + Fraction(1, 2**51))

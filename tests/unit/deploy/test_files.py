@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.deploy.files import save, signed_task_in
+from hubbub.deploy.files import draft_in, save, signed_task_in
 from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.protos.errors import TaskError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.queries.randomizers.randomizer import Tally
-from support.samples import QUERIES
+from support.samples import QUERIES, Parties, sample_task, signed
 
 
 @pytest.fixture
@@ -164,6 +164,16 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypa
     with pytest.raises(NotWritten, match="Permission denied; name a file in a folder in which you may write"):
         save(path, b"x")
     assert path.read_bytes() == b"before"
+
+
+def test_a_planned_task_or_data_in_the_place_of_a_draft_is_named(tmp_path: Path) -> None:
+    task, data, parties = tmp_path / "task.json", tmp_path / "data.csv.gz", Parties.generate()
+    task.write_bytes(signed(sample_task(parties), parties).encode())
+    data.write_bytes(b"\x1f\x8b\xff")
+    with pytest.raises(TaskError, match=rf"{task}: a planned task; give the task as written by hand, a .toml file"):
+        draft_in(task)
+    with pytest.raises(TaskError, match=rf"{data}: a file of data; give the task as written by hand"):
+        draft_in(data)
 
 
 def test_a_draft_in_the_place_of_a_task_is_named(tmp_path: Path) -> None:

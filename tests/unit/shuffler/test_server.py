@@ -186,6 +186,15 @@ async def test_task_of_another_shuffler_is_refused_at_start(deployment: Deployme
         await _refused(deployment)
 
 
+async def test_tasks_that_take_different_ways_are_refused_at_start(deployment: Deployment) -> None:
+    """All go to the party at `analyzer`: of these two, one would wait there for ever."""
+    chained = replace(deployment.parties, hops=Parties.generate(1).hops)
+    task = sample_task(chained, name="chained", schedule=deployment.task.schedule)
+    (deployment.folder / "tasks" / "chained.json").write_bytes(signed(task, chained).encode())
+    with pytest.raises(TaskError, match=r"`analyzer` names: chained goes on to hop .*; flights goes on to the anal"):
+        await _refused(deployment)
+
+
 async def test_start_without_any_task_is_refused(deployment: Deployment) -> None:
     (deployment.folder / "tasks" / "task.json").unlink()
     with pytest.raises(TaskError, match="no task to run"):

@@ -312,6 +312,13 @@ def test_a_certificate_that_was_cut_short_or_saved_anew_does_not_hold(saved: Cal
     assert not isinstance(refused.value, NotACertificate)
 
 
+def test_a_forged_certificate_comes_with_one_advice() -> None:
+    forged = CERTIFICATE.replace(b'"epsilon_upper":', b'"epsilon_upper":9', 1)
+    with pytest.raises(VerificationError, match=r"or another key signed it\. Do not use its numbers; ask ") as refused:
+        verify(forged, PINS)
+    assert "again" not in str(refused.value)
+
+
 def test_a_task_id_is_held_to_and_another_one_is_refused_and_named() -> None:
     assert verify(CERTIFICATE, replace(PINS, task_id=TASK.id)).pinned
     with pytest.raises(

@@ -263,6 +263,14 @@ def test_a_file_that_does_not_hold_is_named_and_the_others_are_read(folder: Path
     ]
 
 
+@pytest.mark.parametrize("content", ["[]", '[{"mechanism": "krr"}]', "7", '"text"', "null", "{}"])
+def test_json_of_another_kind_beside_certificates_is_skipped(folder: Path, content: str) -> None:
+    (folder / "rounds.json").write_text(content)
+    found = read(folder)
+    assert found.skipped == (folder / "rounds.json",)
+    assert not found.problems
+
+
 def test_a_total_below_what_an_earlier_round_is_proven_to_cost_is_named(folder: Path) -> None:
     found = read(folder).histories[0]
     assert found.certificates[0].verified.content["round_total"]["epsilon_lower"] > 0

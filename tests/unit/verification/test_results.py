@@ -29,7 +29,7 @@ from hubbub.protos.records.results_document import results_document
 from hubbub.protos.task.task import Task
 from hubbub.verification.certificate import Pins, VerificationError
 from hubbub.verification.history import read_histories
-from hubbub.verification.results import NEARLY, RecomputedResults, _difference, one_round, read_results, recompute
+from hubbub.verification.results import RecomputedResults, one_round, read_results, recompute
 from support.certificates import content_of, encode
 from vectors.make_kinds import DEVICES, KINDS, WORDS, counts_of, history_of, published, reports_of, task_of
 from vectors.make_signed import PARTIES
@@ -139,9 +139,9 @@ def test_other_counts_are_refused_by_the_digest(name: str) -> None:
         (("round",), 1, "they name another task or round"),
         (("task", "id"), "00" * 32, "they name another task or round"),
         (("certificate", "signature"), "00" * 64, "not by"),
-        (("queries", 0, "tally"), 5, "cannot be read"),
+        (("queries", 0, "tally"), 5, "tally must be an object, but is 5"),
         (("queries", 0, "counts"), 5, "does not follow from the counts"),
-        (("queries", 0, "counts", 0, "estimate"), 10**400, "cannot be read"),
+        (("queries", 0, "counts", 0, "estimate"), 10**39, "does not follow from the counts"),
     ],
 )
 def test_damaged_results_are_refused_by_name(path: tuple[Any, ...], value: Any, problem: str) -> None:
@@ -207,13 +207,6 @@ def test_estimates_over_time_follow_from_the_rounds_that_the_certificate_compose
         other = RoundResults(results[number].id, chosen, results[number].certificate)
         found = checked(documents([*results[:number], other]))
         assert "stated to follow from" in str(found[0] if isinstance(found[0], VerificationError) else found[-1])
-
-
-def test_a_chance_has_no_room_and_numbers_of_people_have_little() -> None:
-    assert _difference(1.6e-7, 9e-7, ".p_value", 1.0) == ".p_value"
-    assert _difference(1.6e-7, 9e-7, ".estimate", 1e-3) == ".estimate"
-    assert _difference(0.0, NEARLY / 2, ".estimate", 1.0) is None
-    assert _difference(1.0, 1.0 + NEARLY / 2, ".p_value", 1.0) is None
 
 
 @pytest.mark.parametrize(

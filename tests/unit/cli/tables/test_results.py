@@ -13,6 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 from rich.console import Console
 
+from hubbub.cli.tables.results import print_results
 from hubbub.cli.tables.results import print_series as print_all_rounds
 from hubbub.cli.tables.truth import print_query, print_series
 from hubbub.deploy.operator.export import as_table, write_csv, write_parquet
@@ -75,8 +76,10 @@ def test_there_is_one_row_per_number(results: RoundResults) -> None:
         ("age", None, None),
     ]
     carrier, delay = results.queries[0].estimates, results.queries[1].estimates
-    assert (rows[1]["estimate"], rows[1]["consistent"]) == (published(carrier)[1].value, consistent(carrier)[1])
-    assert (rows[5]["lower"], rows[5]["unit"]) == (number(delay, "sum").lower, "minutes")
+    assert (rows[1]["estimate"], rows[1]["consistent"]) == (12.6666667, 12.0)
+    assert rows[1]["estimate"] == pytest.approx(published(carrier)[1].value, rel=1e-8)
+    assert consistent(carrier)[1] == 12.0
+    assert (rows[5]["lower"], rows[5]["unit"]) == (pytest.approx(number(delay, "sum").lower, abs=1e-5), "minutes")
     assert [row["kind"] for row in rows] == ["histogram"] * 4 + ["sum"] * 3 + [None]
     assert [row["unit"] for row in rows] == [None] * 5 + ["minutes"] * 2 + [None]
     assert [row["consistent"] is None for row in rows] == [False] * 3 + [True] * 5
@@ -102,7 +105,7 @@ def test_a_statistic_without_a_value_is_null_in_the_document_and_no_row(results:
     only = RoundResults(results.id, (result,), results.certificate)
     (document,) = results_document(only)["queries"]
     assert document["mean"] is None
-    assert document["sum"]["estimate"] == number(nobody, "sum").value
+    assert document["sum"]["estimate"] == pytest.approx(number(nobody, "sum").value, rel=1e-8)
     assert [row["statistic"] for row in table_rows(only)] == ["answered", "sum"]
 
 
@@ -168,6 +171,15 @@ def test_rows_say_how_many_reports_under_which_privacy_and_clipped_to_what(resul
         (None, None)
     ]
     assert (rows[7]["valid"], rows[7]["epsilon_upper"]) == (2, 0.25)
+
+
+def test_tables_say_to_what_numbers_were_clipped(results: RoundResults) -> None:
+    one, every = Console(file=io.StringIO(), width=80), Console(file=io.StringIO(), width=80)
+    print_results(one, results)
+    print_all_rounds(every, [results, results])
+    for printed, said in (one, "  estimates are"), (every, "delay: estimates are"):
+        assert isinstance(printed.file, io.StringIO)
+        assert printed.file.getvalue().count(f"{said} for values clipped to [-30, 180]\n") == 1
 
 
 def test_every_column_is_documented() -> None:

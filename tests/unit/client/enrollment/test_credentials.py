@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ async def test_a_ticket_may_come_later_as_a_file(
 ) -> None:
     place = tmp_path / "ticket.json"
     one = device(ticket=place)
-    with pytest.raises(Refusal, match=r"no ticket: .* its file does not exist; .*; the answers .* are kept") as caught:
+    missing = rf"no ticket: {re.escape(str(place))} does not exist; .*; the answers .* are kept"
+    with pytest.raises(Refusal, match=missing) as caught:
         await one.submit(ANSWERS)
     assert caught.value.reason is Reason.NOT_ENROLLED
     assert shuffler.seen == []
@@ -188,6 +190,27 @@ async def test_a_fleet_carries_each_devices_own_proof(
     assert (await late.submit_many([("without a ticket", ANSWERS)])).accepted == 1
 
 
+async def test_what_is_no_ticket_of_one_device_of_a_fleet_is_named_when_it_is_made(
+    fleet: Callable[..., Fleet], parties: Parties
+) -> None:
+    with pytest.raises(UsageError, match="the ticket of 'b' in tickets is of type str; give a Path to name a file, or"):
+        fleet(tickets={"a": ticket(parties), "b": ticket(parties).decode()})
+
+
+@pytest.mark.parametrize("later", [True, False])
+async def test_what_is_no_ticket_stops_no_other_device_of_a_fleet(
+    fleet: Callable[..., Fleet], shuffler: FakeShuffler, parties: Parties, tmp_path: Path, later: bool
+) -> None:
+    """A mapping may change after it was checked, and a function may return anything."""
+    (file := tmp_path / "c.ticket").write_bytes(ticket(parties))
+    given: dict[str, Any] = {"a": ticket(parties), "c": file}
+    one = fleet(tickets=given if later else given.get)
+    given["b"] = ticket(parties).decode()
+    summary = await one.submit_many([(name, ANSWERS) for name in "abc"])
+    assert (summary.accepted, summary.refused) == (2, {"bad_ticket": 1})
+    assert "is of type str; give a Path to name a file, or bytes" in summary.messages["bad_ticket"]
+
+
 async def test_a_fleet_redeems_the_tickets_of_many_calls_together(
     fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties
 ) -> None:
@@ -211,7 +234,9 @@ async def test_a_fleet_renews_what_a_forgotten_master_key_made(
 
 
 def test_what_is_no_ticket_at_all_fails_where_the_device_is_made(device: Make, fleet: MakeFleet) -> None:
-    with pytest.raises(UsageError, match="ticket is of type int; give its bytes, a Path, or None"):
+    with pytest.raises(
+        UsageError, match=r"ticket is of type int; give a Path to name a file, or bytes for .*, or None"
+    ):
         device(ticket=7)
     with pytest.raises(UsageError, match="tickets is of type int; give a mapping by device"):
         fleet(tickets=7)

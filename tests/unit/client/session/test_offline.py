@@ -169,7 +169,7 @@ async def test_what_is_kept_too_long_is_erased_unsent_and_never_sent_in_another_
     assert await later.resend() == []
     assert (shuffler.fetched, shuffler.seen) == ([], [])
     spending = later.status().spending
-    assert (spending.rounds, spending.unsent, spending.epsilon_local) == (0, 1, 0.0)
+    assert (spending.rounds, spending.unsent, spending.expired, spending.epsilon_local) == (0, 0, 1, 0.0)
     receipt = await later.submit(ANSWERS)
     assert (receipt.round, receipt.used) == (1, True)
     await later.close()
@@ -353,7 +353,7 @@ Device(
 
 async def test_a_timeout_is_for_keys_and_sending_together(device: Make, clock: Clock) -> None:
     began = clock.now
-    with pytest.raises(Unreachable, match=r"tried \d+ times within 4 s"):
+    with pytest.raises(Unreachable, match=r"tried \d+ times in \d\.\d s"):
         await device(shuffler=NOBODY).submit(ANSWERS, timeout=4)
     assert clock.now - began <= 4.0
 
@@ -406,7 +406,10 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"shuffler_key": None}, "shuffler_key is of type NoneType; give bytes"),
         ({"state": b"device.sqlite"}, "state is of type bytes; give a Path"),
         ({"state": None}, "state is of type NoneType; give a Path"),
-        ({"authority": 7}, "authority is of type int; give a Path, or the content of a PEM file"),
+        ({"state": "device.sqlite"}, "state is of type str; give a Path"),
+        ({"authority": 7}, "authority is of type int; give a Path to name a file, or bytes for its content"),
+        ({"authority": "-----BEGIN CERTIFICATE-----"}, "authority is of type str; give a Path to name a file, or"),
+        ({"authority": "authority.pem"}, "authority is of type str; give a Path to name a file, or bytes"),
         ({"authority": None}, "authority is of type NoneType; give a Path"),
         ({"shuffler": "http://shuffler.example.org:7301"}, "shuffler: 'http://.* is a URL or a path; give host:port"),
         ({"shuffler": "https://shuffler.example.org:7301/x"}, "is a URL or a path; give host:port"),
@@ -444,8 +447,9 @@ async def test_what_is_neither_true_nor_false_is_refused_before_anything_is_stor
 
 
 def test_a_ticket_given_as_its_text_and_a_state_that_is_a_folder_are_named(device: Make, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="ticket is the text of a ticket; give its bytes"):
-        device(ticket='{"body": {}}')
+    for text in ('{"body": {}}', "device.ticket"):
+        with pytest.raises(UsageError, match="ticket is of type str; give a Path to name a file, or bytes for its"):
+            device(ticket=text)
     with pytest.raises(StateError, match="it is a folder; name a file in it"):
         device(state=tmp_path).status()
 
@@ -494,7 +498,7 @@ def test_patience_is_in_seconds(total: Any) -> None:
 
 @pytest.mark.parametrize("shuffler", ["host:1", "[::1]:7301", "192.0.2.1:65535", "shuffler.example.org:7301"])
 def test_a_host_and_port_are_taken(settings: dict[str, Any], shuffler: str) -> None:
-    Device(**{**settings, "state": str(settings["state"])}, shuffler=shuffler)
+    Device(**settings, shuffler=shuffler)
 
 
 @pytest.mark.parametrize("answers", [None, [("carrier", "UA")], "carrier=UA", 7])
@@ -644,19 +648,7 @@ def test_an_authority_without_a_certificate_fails_at_once_and_is_named(
         Device(**{**settings, "authority": path}, shuffler=NOBODY)
 
 
-def test_an_authority_may_be_the_text_of_its_file_and_another_text_is_refused_in_words(
-    settings: dict[str, Any], tmp_path: Path
-) -> None:
-    authority = settings["authority"]
-    text = (authority.read_bytes() if isinstance(authority, Path) else authority).decode()
-    Device(**{**settings, "authority": text}, shuffler=NOBODY)
-    for given in ("authority.pem", str(tmp_path / "authority.pem"), ""):
-        with pytest.raises(UsageError, match=r"which is no certificate \(PEM\); give a Path for the name of a file"):
-            Device(**{**settings, "authority": given}, shuffler=NOBODY)
-
-
 def test_an_authority_that_is_missing_is_named_at_once(settings: dict[str, Any], tmp_path: Path) -> None:
-
     with pytest.raises(
         AuthorityError, match=r"nowhere\.pem: No such file or directory; give the authority's certificate"
     ):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import KeyRecordError, NoRound, SignatureError
+from hubbub.client import KeyRecordError, NoRound, SignatureError, UsageError
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.task.schedule import forgotten_after
@@ -39,7 +39,7 @@ def test_a_round_the_task_does_not_have_is_refused(task: Task, wanted: int) -> N
 
 @pytest.mark.parametrize("wanted", [True, "1", 1.0])
 def test_a_round_that_is_no_number_is_named_by_its_type(task: Task, wanted: Any) -> None:
-    with pytest.raises(NoRound, match=f"round is of type {type(wanted).__name__}; give a whole number from 0 to 2"):
+    with pytest.raises(UsageError, match=f"round is of type {type(wanted).__name__}; give a whole number from 0 to 2"):
         choose_round(task, wanted, START)
 
 

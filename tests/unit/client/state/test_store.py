@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,16 @@ import pytest
 
 from hubbub.client import KeySetChanged, NoRound, PrivacyLimits, StateError
 from hubbub.client.state.longitudinal import MemoryUpdate
-from hubbub.client.state.store import DONE, Drawn, RoundRef, Seen, State, StoredSubmission, SubmissionHistory
+from hubbub.client.state.store import (
+    DONE,
+    Drawn,
+    RoundRef,
+    Seen,
+    State,
+    StoredSubmission,
+    SubmissionHistory,
+    waiting_until,
+)
 from hubbub.protos.messages import Submission
 from hubbub.protos.task.task import Task
 from support.charges import BILL, answer_cost
@@ -280,12 +290,52 @@ def test_what_was_sealed_is_counted_when_it_is_forgotten_and_what_was_not_is_tol
     of = RoundRef(b"t" * 32, 1)
     (entry,) = state.find(of, ["a"]).values()
     state.seal(of, {"a": Submission(entry.submission_id, b"sealed")})
-    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1)
+    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1, 0)
     state.forget(15.0)
-    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1)
+    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1, 2)
+    state.settle(RoundRef(b"t" * 32, 2), {"a": DONE})
     state.forget(100.0)
-    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1)
-    assert state.history(b"t" * 32, "b") == SubmissionHistory(0, 0)
+    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1, 2), "an acknowledged one has not expired"
+    assert state.history(b"t" * 32, "b") == SubmissionHistory(0, 0, 0)
+
+
+def test_what_expired_is_returned_once_by_whichever_process_asks_first(state: State, path: Path) -> None:
+    for number in range(3):
+        state.keep_reports(RoundRef(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number, BILL)
+    assert state.take_expired(b"t" * 32, "a") == 0
+    state.forget(15.0)
+    other = State(path)
+    assert (other.take_expired(b"t" * 32, "a"), state.take_expired(b"t" * 32, "a")) == (2, 0)
+    assert state.take_expired(b"t" * 32, "b") == 0
+    state.forget(100.0)
+    assert state.take_expired(b"t" * 32, "a") == 1
+    other.close()
+
+
+def test_who_may_not_wait_gives_a_locked_file_up_and_others_wait_on(state: State, path: Path) -> None:
+    """By the time that each connection was told to wait, as SQLite has it: nothing here is measured."""
+    other = sqlite3.connect(path, isolation_level=None)
+    state.forget(0.0)
+    other.execute("BEGIN IMMEDIATE")
+    with waiting_until(time.monotonic()), pytest.raises(StateError, match="in use by another program for 0 s"):
+        state.forget(0.0)
+    connection = state._connection
+    assert connection is not None
+    assert connection.execute("PRAGMA busy_timeout").fetchone() == (30_000,)
+    other.execute("ROLLBACK")
+    other.close()
+    with waiting_until(time.monotonic()):
+        assert state.forget(0.0) == 0, "a file that nobody uses needs no waiting"
+        # Another thread of this process has it: not even closing waits.
+        with state._lock:
+            state.close()
+            with pytest.raises(StateError, match="a thread of this program"):
+                state.forget(0.0)
+            with pytest.raises(StateError, match="a thread of this program"):
+                state.empty_log()
+        assert state._connection is connection
+        state.close()
+    assert state._connection is None
 
 
 def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) -> None:

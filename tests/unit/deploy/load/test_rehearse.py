@@ -8,9 +8,10 @@ import pytest
 from unit.shuffler.admit.test_mtls import Certified
 from unit.shuffler.test_server import analyzer_at, running
 
-from hubbub.cli.commands.rehearse import _certificates
+from hubbub.cli.commands.rehearse import _answers, _certificates
 from hubbub.deploy.load.rehearse import answers_in_turn, certificates_in, send
 from hubbub.deploy.settings import ClientSettings
+from hubbub.planning.simulate.notation import PLAIN
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.task import Task
 from support.samples import Parties, sample_task
@@ -47,6 +48,15 @@ def test_answers_that_do_not_fit_are_refused_before_anything_is_sent(task: Task,
 def test_a_missing_answer_is_bad_use(task: Task) -> None:
     with pytest.raises(UsageError):
         answers_in_turn(task, ["delay=1"], 3)
+
+
+def test_numbers_of_a_file_that_devices_will_clip_are_counted_before_anything_is_sent(
+    task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "flights.csv"
+    data.write_text("carrier,delay\nAA,500\nUA,1\nB6,-31\n")
+    assert _answers(task, None, [], data, [], PLAIN)[0] == 3
+    assert "column 'delay': 2 of 3 numbers are outside of -30 to 180, and are clipped" in capsys.readouterr().err
 
 
 async def test_devices_with_certificates_come_one_by_one_and_a_second_run_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from unit.shuffler.admit.test_mtls import Certified
 
-from hubbub.deploy.load.run import checked_schedule, deployment_in
+from hubbub.deploy.load import run
+from hubbub.deploy.load.run import LoadResult, checked_schedule, deployment_in
 from hubbub.deploy.load.schedule import LoadSchedule, LoadStep
 from hubbub.protos.errors import UsageError
 
@@ -88,3 +93,17 @@ def test_tasks_that_admit_by_certificates_are_refused_by_name(client: Path, addr
     client.write_text(client.read_text().replace("127.0.0.1:1", address))
     with pytest.raises(UsageError, match=r"admits by TLS certificates.*use `hubbub rehearse --certificates`"):
         deployment_in(client, OFFER, 1, 1, None, None, False)
+
+
+async def test_the_bar_ends_at_its_end_whatever_number_of_devices_was_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are due at random moments, and the bar's length is the expected number."""
+
+    async def offer(*args: Any) -> None:
+        args[4].dealt_with(97)
+
+    monkeypatch.setattr(run, "run_schedule", offer)
+    progress = Progress(console=Console(file=io.StringIO()))
+    schedule = LoadSchedule((LoadStep(100.0, 1.0),))
+    await run._run(cast(Any, SimpleNamespace(tickets=None)), schedule, 1, LoadResult("here"), progress)
+    sent = progress.tasks[1]
+    assert (sent.completed, sent.percentage) == (97, 100)

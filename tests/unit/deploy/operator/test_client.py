@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Schedule
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import load
@@ -189,14 +191,39 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
         Overview([], [], {}).of_task("flights")
 
 
+def test_a_task_whose_file_the_analyzer_lacks_is_not_said_to_have_no_round() -> None:
+    """The shuffler shows its rounds, but not its name."""
+    overview = Overview([RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")], [], {})
+    says = (
+        "^the analyzer knows no task named flights, and .* may lack its file. Add it there, or give the first 8 digit"
+    )
+    with pytest.raises(HubbubError, match=says):
+        overview.of_task("flights")
+    with pytest.raises(HubbubError, match=r"^neither service shows a round of task 00000000;"):
+        overview.of_task("00000000")
+    named = AnalyzerRoundStatus(RoundId(TASK.id, TASK.name, 0), AnalysisStage.AWAITED, (), "")
+    with pytest.raises(HubbubError, match=r"^neither service shows a round of task other;"):
+        replace(overview, analyzer=[named]).of_task("other")
+
+
 def test_only_silence_asks_if_the_service_runs() -> None:
     silent, distrusted = Unreachable("it did not answer"), Distrusted("it is not trusted: its certificate has expired")
     advice = "^it did not answer; check that it is running and that the address is right$"
-    with pytest.raises(Unreachable, match=advice), client.advising():
+    with pytest.raises(Unreachable, match=advice), client.advising("the analyzer at a:1"):
         raise silent
-    with pytest.raises(Distrusted) as caught, client.advising():
+    with pytest.raises(Distrusted) as caught, client.advising("the analyzer at a:1"):
         raise distrusted
     assert caught.value is distrusted
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_service_that_answers_others_only_is_named(check: bool) -> None:
+    """ "This port" is that of one of several services that a reader's `hubbub status` asked."""
+    only = Refusal(Reason.NOT_ALLOWED, "this port answers operator only; use such a certificate")
+    says = "^the shuffler at a:7302: this port answers operator only; use such a certificate$"
+    with pytest.raises(Refusal, match=says) as caught, client.advising("the shuffler at a:7302", check=check):
+        raise only
+    assert caught.value.reason is Reason.NOT_ALLOWED
 
 
 async def test_every_command_names_the_service_that_is_silent_with_its_address_in_one_form(tmp_path: Path) -> None:

@@ -50,6 +50,34 @@ def test_devices_are_named_by_the_document_that_enroll_prints(tmp_path: Path) ->
     assert [each.hex() for each in devices_given((), document)] == ids
 
 
+def test_a_list_of_ids_may_have_comments_and_upper_case(tmp_path: Path) -> None:
+    first, second, third = (each.device.hex() for each in TICKETS)
+    content = f"# revoked in March\n{first}  # kiosk 7\n\n{second.upper()}\n{third}#"
+    listed = lines(tmp_path / "revoked.txt", content.encode())
+    assert devices_given((), listed) == [each.device for each in TICKETS]
+    assert devices_given([first.upper()], None) == [TICKETS[0].device]
+
+
+def test_a_document_with_names_keeps_them_if_it_names_every_device(tmp_path: Path) -> None:
+    ids = [each.device.hex() for each in TICKETS]
+    document, names = tmp_path / "ids.json", [f"device {number}" for number in range(len(ids))]
+    document.write_text(json.dumps({"devices": ids, "names": dict(zip(names, ids, strict=True))}))
+    found = enrolled_in(document)
+    assert {name: [each.device.hex() for each in devices] for name, devices in found.items()} == {
+        f"{name}.ticket": [device] for name, device in zip(names, ids, strict=True)
+    }
+    assert [each.hex() for each in devices_given((), document)] == ids
+    document.write_text(json.dumps({"devices": ids, "names": {"one": ids[0]}}))
+    assert {name: len(devices) for name, devices in enrolled_in(document).items()} == {"ids.json": len(ids)}
+
+
+@pytest.mark.parametrize("name", ["../evil", ".hidden", "", "a/b", "a\nb"])
+def test_a_name_of_a_document_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    (document := tmp_path / "ids.json").write_text(json.dumps({"devices": ["00" * 16], "names": {name: "00" * 16}}))
+    with pytest.raises(HubbubError, match=r"ids\.json: names: .* cannot be the name of a file"):
+        enrolled_in(document)
+
+
 def test_a_file_of_one_ticket_is_no_document_of_ids(tmp_path: Path) -> None:
     one = lines(tmp_path / "ticket.json", TICKETS[0].encode())
     assert enrolled_in(one) == {"ticket.json": [EnrolledDevices(TICKETS[0].device, TICKETS[0])]}
@@ -69,7 +97,8 @@ def test_a_folder_of_tickets_keeps_its_names(tmp_path: Path) -> None:
 def test_a_ticket_that_this_operator_did_not_sign_is_not_renewed() -> None:
     body = Ticket(TICKETS[0].device, SHUFFLER.public, ENDS)
     forged = Ticket(body.device, body.shuffler, ENDS, ((OPERATOR.public, bytes(64)),))
-    for ticket in (body, body.signed_by(SECOND), forged):
+    # The last one countersigned it only.
+    for ticket in (body, body.signed_by(SECOND), forged, body.signed_by(SECOND).countersigned_by(OPERATOR)):
         with pytest.raises(HubbubError, match=r"is not renewed: .*; sign with the key that made it"):
             renewed(EnrolledDevices(ticket.device, ticket), OPERATOR, None, ENDS + 1)
 
@@ -83,11 +112,13 @@ def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
     ("content", "says"),
     [
         ([], "neither tickets nor ids of devices"),
-        ([b"0123"], "old: .*not"),
-        ([b"G" * 32], "a device must be 32 lower-case hex digits"),
+        ([b"0123"], "old: line 1 is neither a ticket nor the 32 hex digits of a device"),
+        ([TICKETS[0].encode(), b"", b"G" * 32], "line 3 is neither a ticket nor the 32 hex digits of a device"),
+        ([TICKETS[0].device.hex().encode() + b" olga"], "line 1 is neither .*; write anything else behind a #"),
+        ([b"# all", b'{"body":{}}'], "line 2: .*; this version of hubbub reads hubbub-ticket/1"),
         ([TICKETS[0].encode(), TICKETS[0].device.hex().encode()], "occurs 2 times; give each device once"),
     ],
-    ids=["nothing", "short", "no hex", "twice"],
+    ids=["nothing", "short", "no hex", "name beside", "no ticket", "twice"],
 )
 def test_what_names_no_devices_is_refused(tmp_path: Path, content: list[bytes], says: str) -> None:
     with pytest.raises(HubbubError, match=says):

@@ -26,6 +26,8 @@ from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.questions.grouped import Grouped
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question
+from hubbub.queries.texts.text import Text
 
 CSV = "city,minutes,note\nA,10,x\nB,,y\nA,400,\n,-5,z\n"
 
@@ -75,7 +77,7 @@ def test_what_does_not_fit_is_refused(table: Path, histograms: list[str], sums: 
         from_file(table, histograms, sums)
 
 
-@pytest.mark.parametrize("text", ["minutes", "minutes:1", "minutes:a:b", ":0:1"])
+@pytest.mark.parametrize("text", ["minutes", "minutes:1", "minutes:a:b", ":0:1", "minutes:9:0", "minutes:0:inf"])
 def test_malformed_sums_are_refused(text: str) -> None:
     with pytest.raises(HubbubError, match="COLUMN:LOWER:UPPER"):
         SumSpec.parse(text)
@@ -254,11 +256,51 @@ def test_one_rule_says_what_no_answer_is(tmp_path: Path) -> None:
     assert notes_of(both) == []
 
 
+def noted(path: Path, *questions: Question) -> list[str]:
+    return notes_of(read_answers("usage", questions, path, []))
+
+
+def test_words_for_no_answer_and_clipped_numbers_are_pointed_out_with_a_task_too(tmp_path: Path) -> None:
+    path = tmp_path / "lands.csv"
+    path.write_text("land,note,n\n-,n/a,-1\nDE,x,10\nNA,y,9\nDE,z,\n")
+    land, n = Histogram("land", ("-", "DE", "NA")), Number("n", 0.0, 9.0, optional=True)
+    assert noted(path, land, Text("note"), n) == [
+        "column 'land' has '-' and 'NA', counted as a category; if that means no answer, add --missing -,NA",
+        "column 'note' has 'n/a', counted as an answer; if that means no answer, add --missing n/a",
+        "column 'n': 2 of 3 numbers are outside of 0 to 9, and are clipped to that range",
+    ]
+    region = Grouped("n", (land,), n, optional=True)
+    assert len(noted(path, region)) == 2
+
+
+def test_categories_that_differ_in_case_alone_are_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "active.csv"
+    path.write_text("active\nTRUE\nfalse\nTrue\n")
+    assert notes_of(from_file(path, ["active"], [])) == [
+        "column 'active' has 'TRUE' and 'True', which are different categories; if they are one, write them alike"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "says"),
+    [
+        ("web,12.50\nweb,3\napp,4\n", "web", "'web' is a column's name and no answer"),
+        ("web,12.50\nmail,3\napp,4\n", "12.50", "'12.50' is a column's name and no answer"),
+        ("kind,2020\nmail,3\napp,4\n", "2020", ""),
+        ("kind,n\nmail,3\napp,4\n", "kind", ""),
+    ],
+)
+def test_a_file_without_a_header_is_pointed_out(text: str, column: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    assert [says in note for note in notes_of(from_file(path, [column], []))] == [True] * bool(says)
+
+
 def test_a_task_s_columns_are_read_in_the_stated_notation(tmp_path: Path) -> None:
     path = tmp_path / "lands.csv"
     path.write_text("land;n\nDE;1.234,5\nNA;?\nFR;2\n")
     questions = [Histogram("land", ("DE", "FR"), optional=True), Number("n", 0.0, 9.0, optional=True)]
-    with pytest.raises(HubbubError, match=r"is 'NA': .*; or, if it means no answer, add --missing"):
+    with pytest.raises(HubbubError, match=r"is 'NA': .*; or, if it means no answer, add --missing NA$"):
         read_answers("usage", questions, path, [])
     found = read_answers("usage", questions, path, [], Notation(",", ".", ("NA", "?")))
     assert found.answers["n"].to_pylist() == [1234.5, None, 2.0]

@@ -98,14 +98,15 @@ def test_a_files_notation_is_used(tmp_path: Path) -> None:
     ("columns", "says"),
     [
         (AskedColumns(["theme", "theme"]), "'theme' is named twice"),
-        (AskedColumns(["nothing"]), "no one column 'nothing'; its columns are id, theme"),
+        (AskedColumns(["nothing"]), "no column 'nothing'; its columns are id, theme"),
         (AskedColumns(sums=["theme"]), "column 'theme' does not contain numbers"),
         (AskedColumns(over_time=["stars"]), "has '2', which is no yes or no"),
         (AskedColumns(texts=["key"], by="stars"), "but 'key' is a text; leave one out"),
         (AskedColumns(["theme"], by="minutes"), "10 rows without a value"),
         (AskedColumns(["same"]), "'x' in every row"),
         (AskedColumns(sums=["minutes:a:b"]), "is not COLUMN:LOWER:UPPER"),
-        (AskedColumns(sums=["minutes:9:1"]), "lower"),
+        (AskedColumns(sums=["minutes:9:1"]), "LOWER 9 must be below UPPER 1"),
+        (AskedColumns(sums=["minutes:0-9"]), "a sum is COLUMN, or COLUMN:LOWER:UPPER"),
     ],
 )
 def test_what_cannot_be_asked_is_named(data: Path, columns: AskedColumns, says: str) -> None:
@@ -118,6 +119,70 @@ def test_a_file_of_nothing_to_count_says_why(tmp_path: Path) -> None:
     path = written(tmp_path, {"same": lambda row: "x", "id": lambda row: row}, 30)  # noqa: ARG005
     with pytest.raises(HubbubError, match="no column to ask about; column 'same' is left out"):
         drafted(path, AskedColumns(), NOW)
+
+
+KINDS: dict[str, Callable[[int], Any]] = {
+    "other": lambda row: row % 2,
+    "missing": lambda row: "NA" if row == 6 else f"{row * 1.3 % 20:.2f}",
+    "comma": lambda row: f"{row * 1.3 % 20:.2f}".replace(".", ","),
+    "long": lambda row: (row * 0.7312345678901234) % 9.1,
+    "infinite": lambda row: "nan" if row == 3 else f"{row * 1.3 % 20:.2f}",
+    "lines": lambda row: "two\nlines" if row == 3 else ("a", "b")[row % 2],
+    "few": lambda row: ("1", "2", "NA")[row % 3],
+    "more": lambda row: ("1", "2", "3+")[row % 3],
+    "": lambda row: row % 2,
+}
+
+
+def test_what_few_values_decide_is_never_chosen_without_a_word(tmp_path: Path) -> None:
+    path = written(tmp_path, KINDS, 200)
+    draft, notes = task_of(path)
+    assert {each.name: each.kind for each in draft.questions} == {
+        "other": "histogram",
+        "long": "sum",
+        "infinite": "sum",
+        "lines": "text",
+        "few": "histogram",
+        "more": "histogram",
+    }
+    missing, comma, lines, few, nameless = notes
+    assert "'missing' is left out: 199 of its 200 values are numbers, but line 9 is 'NA'; " in missing
+    assert "add --missing NA; to ask about it as it is, name each column, and this one with --histogram" in missing
+    assert "'comma' is left out: " in comma
+    assert "which is 0 with --decimal ,; run it so" in comma
+    assert "'lines' is asked about as text: 'two\\nlines' is no category" in lines
+    assert "'few' has 'NA', counted as a category" in few
+    assert nameless == "a column without a name is left out"
+
+
+def test_the_stated_notation_decides(tmp_path: Path) -> None:
+    path = written(tmp_path, KINDS, 200)
+    draft, _ = task_of(path, notation=Notation(missing=("NA",)))
+    assert [each.optional for each in draft.questions if each.name in ("missing", "few")] == [True, True]
+    draft, _ = task_of(path, AskedColumns(sums=["comma"]), Notation(","))
+    assert [each.kind for each in draft.questions] == ["sum"]
+
+
+def test_a_yes_or_no_over_time_may_lack_an_answer_that_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, {"on": lambda row: ("yes", "no", "NA")[row % 3]}, 30)
+    with pytest.raises(HubbubError, match=r"has 'NA', .*; or, if it means no answer, add --missing '[?],NA'$"):
+        drafted(path, AskedColumns(over_time=["on"]), NOW, Notation(missing=("?",)))
+
+
+def test_columns_that_look_the_same_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path, {"caf\u00e9": lambda row: row % 2, "cafe\u0301": lambda row: row % 3}, 30)
+    with pytest.raises(HubbubError, match="look the same, so their queries would have one name; rename one"):
+        drafted(path, ALL, NOW)
+
+
+@pytest.mark.parametrize("names", ["a,a,b", "a,a"])
+def test_a_name_of_two_columns_is_named_before_anything_else(names: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join([names, *(names.replace("a", str(row)).replace("b", "x") for row in range(30))]))
+    with pytest.raises(HubbubError, match="names 2 columns 'a'"):
+        drafted(path, ALL, NOW)
+    with pytest.raises(HubbubError, match="names 2 columns 'a'"):
+        drafted(path, AskedColumns(["a"]), NOW)
 
 
 @settings(max_examples=40)

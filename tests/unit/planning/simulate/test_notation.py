@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -56,6 +58,11 @@ def test_numbers_are_read_as_they_are_written(
         (Notation(".", ","), ("1,23",), "which is 1.23 with --decimal ,"),
         (Notation(missing=("NA",)), ("n/a",), "name another column, or, if it means no answer, add --missing NA,n/a"),
         (PLAIN, ("1_0",), "row 1 is '1_0'; name another column"),
+        (
+            PLAIN,
+            ("1", "2", "none", "-"),
+            "'none'; name another column, or, if it means no answer, add --missing none,-",
+        ),
         (PLAIN, ("true", "2"), "row 1 is 'true'"),
         (PLAIN, (".",), "row 1 is '.'"),
     ],
@@ -102,3 +109,62 @@ def test_numbers_that_may_be_thousands_are_pointed_out(
 ) -> None:
     found = notation.doubts(pa.chunked_array([list(texts)], pa.string()), "n")
     assert [says in sentence for sentence in found] == [True] * bool(says)
+
+
+def nearly(notation: Notation, *texts: str) -> str | None:
+    found = notation.nearly_numbers(pa.chunked_array([list(texts)], pa.string()), "n", Path("n.parquet"))
+    return None if found is None else found.problem
+
+
+@pytest.mark.parametrize(
+    ("notation", "texts", "says"),
+    [
+        (
+            PLAIN,
+            ("1.5", "NA", "-", "NA"),
+            "1 of its 4 values are numbers, but row 2 (counted from 1) is 'NA'; if it means",
+        ),
+        (PLAIN, ("1.5", "NA", "-"), "add --missing NA,-"),
+        (
+            PLAIN,
+            ("1.5", "2", "what?"),
+            "but row 3 (counted from 1) is 'what?'; if it means no answer, add --missing 'what?'",
+        ),
+        (
+            PLAIN,
+            ("NA", "12,50", "2"),
+            "in another notation: row 2 (counted from 1) is '12,50', which is 12.5 with --decimal ,",
+        ),
+        (
+            Notation(","),
+            ("12.50", "2"),
+            "in another notation: row 1 (counted from 1) is '12.50', which is 12.5 without",
+        ),
+    ],
+)
+def test_what_keeps_a_column_from_being_numbers_is_named(notation: Notation, texts: tuple[str, ...], says: str) -> None:
+    assert says in (nearly(notation, *texts) or "")
+
+
+@pytest.mark.parametrize("texts", [("1", "2.5"), ("a", "b", "1"), ("NA", "-"), ("a", "NA"), ("nan", "1")])
+def test_columns_of_numbers_alone_or_of_few_are_not_nearly_numbers(texts: tuple[str, ...]) -> None:
+    assert nearly(PLAIN, *texts) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (("0.84442185152504812", "1", "NaN", ""), [0.8444218515250481, 1.0, None, None]),
+        (("1234567890123456", "1"), None),
+        (("a", "1"), None),
+    ],
+)
+def test_a_column_is_measured_if_all_are_numbers_and_none_an_identifier(
+    texts: tuple[str, ...], numbers: list[float | None] | None
+) -> None:
+    found = PLAIN.measured(pa.chunked_array([list(texts)], pa.string()), "n")
+    assert (None if found is None else found.to_pylist()) == numbers
+
+
+def test_integers_beyond_a_float_are_identifiers() -> None:
+    assert PLAIN.measured(pa.chunked_array([[2**60 + 1, 1]], pa.int64()), "n") is None

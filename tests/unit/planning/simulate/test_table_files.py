@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,9 +125,17 @@ def test_what_nobody_asks_about_is_not_looked_at(tmp_path: Path) -> None:
 
 def test_columns_of_one_name_are_left_alone_if_nobody_asks_about_them(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
+    path.write_text("n,a,n,,\n1,2,3,,\n")
+    table = read_table(path, ["a"])
+    assert (table.column_names, table["a"].to_pylist()) == (["n", "a", "n", "", ""], ["2"])
+
+
+@pytest.mark.parametrize("asked", [(), ("a", "n")])
+def test_columns_of_one_name_that_are_asked_about_are_named(asked: Sequence[str], tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
     path.write_text("n,a,n\n1,2,3\n")
-    table = read_table(path, ["a", "n"])
-    assert (table.column_names, table["a"].to_pylist()) == (["n", "a", "n"], ["2"])
+    with pytest.raises(HubbubError, match=r"names 2 columns 'n', .*; rename all but one of them in the file"):
+        read_table(path, asked)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

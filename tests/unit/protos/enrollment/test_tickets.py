@@ -20,7 +20,7 @@ def identity(number: int) -> Identity:
 
 OPERATOR, SHUFFLER, SECOND = identity(11), identity(12), identity(14)
 TICKET = Ticket(bytes(range(16)), SHUFFLER.public, 1_800_000_000).signed_by(OPERATOR)
-BOTH = TICKET.signed_by(SECOND)
+BOTH = TICKET.countersigned_by(SECOND)
 
 GOLDEN = (
     '{"body":{"device":"000102030405060708090a0b0c0d0e0f","expires":1800000000,"format":"hubbub-ticket/1",'
@@ -69,18 +69,29 @@ def test_signers_in_another_order_or_twice_are_refused() -> None:
 
 
 def test_who_has_not_signed_does_not_count() -> None:
-    BOTH.check(SECOND.public)
+    BOTH.check_countersigned(SECOND.public)
     with pytest.raises(SignatureError, match="not signed by"):
-        TICKET.check(SECOND.public)
+        TICKET.check_countersigned(SECOND.public)
     with pytest.raises(SignatureError, match="two others have signed"):
-        BOTH.signed_by(identity(15))
+        BOTH.countersigned_by(identity(15))
     assert BOTH.signed_by(OPERATOR) == BOTH
+    assert BOTH.countersigned_by(SECOND) == BOTH
+
+
+def test_who_made_a_ticket_and_who_countersigned_it_are_told_apart() -> None:
+    """Otherwise a second authority renewed tickets that it had only countersigned, and the shuffler took none."""
+    with pytest.raises(SignatureError, match="only countersigned the ticket, and another key made it"):
+        BOTH.check(SECOND.public)
+    with pytest.raises(SignatureError, match=f"signature is not by {OPERATOR.public.hex()[:8]}"):
+        BOTH.check_countersigned(OPERATOR.public)
+    with pytest.raises(SignatureError, match="this key made the ticket; the second authority countersigns with"):
+        BOTH.countersigned_by(OPERATOR)
 
 
 def check_both(document: bytes) -> None:
     ticket = Ticket.decode(document)
-    for signer in (OPERATOR.public, SECOND.public):
-        ticket.check(signer)
+    ticket.check(OPERATOR.public)
+    ticket.check_countersigned(SECOND.public)
 
 
 def test_every_changed_character_is_refused() -> None:
@@ -139,7 +150,7 @@ def test_new_tickets_name_devices_of_their_own() -> None:
     assert len({ticket.device for ticket in tickets}) == 50
     for ticket in tickets:
         ticket.check(OPERATOR.public)
-        ticket.check(SECOND.public)
+        ticket.check_countersigned(SECOND.public)
 
 
 @pytest.mark.parametrize("count", [0, 1, TOGETHER, 2 * TOGETHER + 7])
@@ -148,7 +159,7 @@ def test_written_tickets_are_as_many_and_each_of_another_device(count: int) -> N
     assert len({ticket.device for ticket in tickets}) == len(tickets) == count
     for ticket in tickets[-3:]:
         ticket.check(OPERATOR.public)
-        ticket.check(SECOND.public)
+        ticket.check_countersigned(SECOND.public)
 
 
 SIGNATURE = (

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,7 @@ from hubbub.protos.records.results import (
 )
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
+from hubbub.protos.rpc.leader import LeaderCaller
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import (
     MAXIMUM_MESSAGE_BYTES,
@@ -614,10 +616,20 @@ async def test_deadline_that_passes_is_unreachable(callers: Callers, handler: Re
         await callers.control.get_status(None, 0.0)
 
 
-async def test_unknown_service_is_named_as_another_version(tls: dict[str, TLS]) -> None:
+async def test_an_unknown_service_is_a_wrong_port_or_another_version(tls: dict[str, TLS]) -> None:
     async with opened_server() as server:
         port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=False))
         await server.start()
         async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
-            with pytest.raises(HubbubError, match=r"UNIMPLEMENTED.*same version"):
-                await Callers.over(channel).control.get_status(None, DEADLINE)
+            callers = Callers.over(channel)
+            calls = {
+                "port for devices (7301)": callers.submissions.get_round(bytes(32), 0, DEADLINE),
+                "control port (7302)": callers.control.get_status(None, DEADLINE),
+                "delivery port (7401, or a hop's 7501)": callers.delivery.get_key(bytes(32), 0, DEADLINE),
+                "results port (7402)": callers.results.get_statuses(None, DEADLINE),
+                "leader port (7309)": LeaderCaller(channel).get_secrets(bytes(32), 0, DEADLINE),
+            }
+            for called, call in calls.items():
+                says = f"UNIMPLEMENTED: .*; check that the address has its {re.escape(called)}, and that it has the"
+                with pytest.raises(HubbubError, match=says):
+                    await call

@@ -32,7 +32,7 @@ def test_without_its_account_or_its_database_a_store_says_what_makes_them(tmp_pa
         ran = hubbub_here(role.value, settings, "--create-store")
         return ran.status, ran.err
 
-    said = "run the file database.sql once, as an administrator of the server"
+    said = f"`createuser --pwprompt {account}; createdb --owner {account} {name}`, or `psql --file database.sql`"
     status, error = created()
     assert (status, said in error, f'role "{account}" does not exist' in error) == (1, True, True)
     statements = [line for line in (folder / DATABASE).read_text().splitlines() if not line.startswith("--")]
@@ -48,4 +48,5 @@ def test_without_its_account_or_its_database_a_store_says_what_makes_them(tmp_pa
 def test_a_refused_account_may_be_missing_too() -> None:
     refused = psycopg.OperationalError('connection failed: FATAL:  password authentication failed for user "hubbub"')
     told = str(as_store_error(refused, "postgresql://hubbub@host/db", running=False))
-    assert "database.sql makes it, which `hubbub init --cluster` wrote" in told
+    made = "`createuser --pwprompt hubbub; createdb --owner hubbub db` makes it, or database.sql, if `hubbub init --cl"
+    assert made in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,6 +52,39 @@ def test_a_password_that_no_file_has_is_explained_by_its_file(tmp_path: Path) ->
     assert told().endswith(f"is open to others (mode 0644), so it is passed over; run `chmod 600 {path}`")
     path.chmod(0o600)
     assert told().endswith("has no line for this server, database and account (host:port:database:user:password)")
+
+
+def test_without_the_servers_authority_nobody_is_told_to_check_no_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq advises to disable the check, and looks for the file in the home of the account."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = {}
+    for named in ("", f"&sslrootcert={tmp_path}/authority.pem"):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def agree(server: socket.socket = server) -> None:
+                asking, _ = server.accept()
+                with asking:
+                    asking.recv(8)
+                    asking.sendall(b"S")
+                    asking.recv(1)
+
+            answering = threading.Thread(target=agree)
+            answering.start()
+            port = server.getsockname()[1]
+            with pytest.raises(StoreError) as caught:
+                Sessions(f"postgresql://hubbub@127.0.0.1:{port}/db?sslmode=verify-full{named}", "hubbub_shuffler")
+            answering.join()
+        told[named] = str(caught.value)
+    without, missing = told.values()
+    for text in told.values():
+        assert "root certificate file" in text
+        assert "sslmode" not in text.partition("could not be used")[2]
+    assert without.endswith(
+        "; add `sslrootcert=FILE` to `store`: the file with the certificate of the authority that issued the server's"
+    )
+    assert missing.endswith(f" into {tmp_path}/authority.pem, or name its file in `sslrootcert` of `store`")
 
 
 def test_only_a_service_that_runs_is_said_to_continue_by_itself() -> None:

@@ -55,6 +55,25 @@ def test_a_store_that_was_made_opens_empty_and_for_its_owner_alone(kind: Kind, t
 
 
 @both
+@pytest.mark.parametrize("by_link", [False, True])
+def test_a_folder_that_everyone_can_write_is_refused_also_by_a_link(kind: Kind, tmp_path: Path, by_link: bool) -> None:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    folder.chmod(0o777)
+    data = tmp_path / "data" if by_link else folder
+    if by_link:
+        data.symlink_to(folder)
+    words = rf"can be written by everyone \(mode 0777\).*chmod 700 {folder}`"
+    refused(lambda: kind.create(data), tmp_path, words)
+    folder.chmod(0o755)
+    kind.create(data)
+    folder.chmod(0o757)
+    refused(lambda: kind(data), tmp_path, "mode 0757")
+    folder.chmod(0o770)
+    kind(data).close()
+
+
+@both
 @pytest.mark.parametrize("there", ["nothing", "an empty folder", "the lock"])
 def test_a_store_that_is_missing_is_refused_and_nothing_is_made(kind: Kind, tmp_path: Path, there: str) -> None:
     data = tmp_path / "data"

@@ -28,10 +28,11 @@ from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
-from hubbub.service.transport.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
+from hubbub.service.transport.http_connection import MOST_HEAD_BYTES
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
-from support.https_port import SUBMIT, asked, opened, raw, written
+from support.https_port import SUBMIT, answers, asked, opened, raw, written
 from support.samples import make_tls
 from support.source_tree import ROOT
 
@@ -142,6 +143,10 @@ async def test_what_is_no_call_is_answered_counted_and_reaches_nothing(tls: TLS,
     assert https_port.status_of(answer) == status
     assert headers_of(answer)["connection"] == "close"
     assert (handler.calls, handler.counted, pipeline.admission.refused) == ([], [], {PortLimit.HTTP: 1})
+    # What is HTTP, but no call, is an error of Connect: who writes a client reads what is wrong.
+    if status in (404, 405, 411, 415):
+        assert headers_of(answer)["content-type"] == "application/json"
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "unimplemented"
 
 
 @pytest.mark.parametrize(
@@ -210,6 +215,34 @@ async def test_what_is_sent_behind_a_call_is_not_answered(tls: TLS, behind: byte
     answer = await tried(tls, handler, lambda port: asked(port, tls, CALL + behind))
     assert (https_port.status_of(answer), answer.count(b"HTTP/1.1 ")) == (status, 1)
     assert len(handler.calls) == (status == 200)
+
+
+async def test_what_comes_with_the_rest_of_a_message_and_is_no_request_ends_the_call_at_once(tls: TLS) -> None:
+    """The call waited for a message that was there, and was answered 429 when its time was over."""
+    handler, head = Recorder(answer=[receipt(1)]), written("POST", SUBMIT, REQUEST, expect="100-continue")
+
+    def attack(port: int) -> bytes:
+        with raw(port, tls) as connection:
+            connection.sendall(head.removesuffix(REQUEST))
+            # So the server has read the head, and waits for the message.
+            assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            connection.sendall(REQUEST + b"\0garbage\r\n\r\n")
+            return answers(connection)
+
+    # No message is late here: where the call waited, this test's own connection would end first.
+    pipeline = RequestPipeline(PortLimits(unfinished_seconds=3600))
+    answer = await tried(tls, handler, attack, pipeline=pipeline)
+    assert (https_port.status_of(answer), answer.count(b"HTTP/1.1 "), handler.calls) == (400, 1, [])
+    assert (pipeline.admission.in_work, pipeline.admission.waiting) == (0, 0)
+    assert pipeline.admission.refused == {PortLimit.HTTP: 1}
+
+
+async def test_a_caller_of_http_1_0_gets_no_answer_before_its_answer(tls: TLS) -> None:
+    """It has no 1xx answers, so it would take "continue" for the answer (RFC 9110, 10.1.1)."""
+    handler = Recorder(answer=[receipt(1)])
+    request = written("POST", SUBMIT, REQUEST, expect="100-continue").replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+    answer = await tried(tls, handler, lambda port: asked(port, tls, request))
+    assert (https_port.status_of(answer), answer.count(b"HTTP/1.1 ")) == (200, 1)
 
 
 async def test_who_is_refused_for_what_it_sends_waits_for_the_answer(tls: TLS) -> None:

@@ -43,6 +43,17 @@ def test_a_full_limit_is_logged_once_and_over_when_nothing_was_refused_for_a_whi
     assert (logs[0]["port"], logs[0]["limit"]) == ("submission", "calls")
 
 
+@pytest.mark.parametrize("limit", [PortLimit.EMPTY_RECORDS, PortLimit.SMALL_RECORDS, PortLimit.HANDSHAKE])
+def test_tls_that_no_honest_program_sends_is_an_incident(limit: PortLimit) -> None:
+    pipeline, incidents = RequestPipeline(), Incidents()
+    saturation = PortSaturation("https", pipeline.admission)
+    pipeline.admission.refused[limit] += 1
+    saturation.look(incidents)
+    (incident,) = incidents.now()
+    assert (incident.kind, "TLS" in incident.text) == (IncidentKind.PORTS, True)
+    assert saturation.full_seconds["https", limit] == 1
+
+
 def test_single_faults_and_slow_callers_are_no_incident() -> None:
     pipeline, incidents = RequestPipeline(), Incidents()
     saturation = PortSaturation("submission", pipeline.admission)

@@ -272,7 +272,11 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
     signatures = tuple(
         (signer, bytes(64) if signer == SECOND.public else by) for signer, by in bad_second.ticket.signatures
     )
-    for ticket in (stranger.ticket, elsewhere, forged, replace(bad_second.ticket, signatures=signatures)):
+    # A second authority countersigns; it does not make tickets, nor does the operator countersign.
+    made = good.ticket.signed_by(SECOND)
+    countersigned = replace(good.ticket, signatures=()).countersigned_by(world.parties.operator)
+    bad = (stranger.ticket, elsewhere, forged, replace(bad_second.ticket, signatures=signatures), made, countersigned)
+    for ticket in bad:
         assert await replace(good, ticket=ticket).refused() is Reason.BAD_TICKET
     (garbage,) = await world.enrollment.enroll([Redemption(b"no ticket", bytes(32))])
     assert isinstance(garbage, Refusal)
@@ -337,7 +341,7 @@ async def test_a_second_authority_must_have_signed_where_the_task_names_one(tmp_
         assert [reason(await each.send()) for each in (alone, other)] == [Reason.NOT_COUNTERSIGNED] * 2
         assert isinstance(await both.send(), Receipt)
         # Countersigned later, it is the same device.
-        signed = replace(alone, ticket=alone.ticket.signed_by(SECOND))
+        signed = replace(alone, ticket=alone.ticket.countersigned_by(SECOND))
         await signed.enroll()
         assert isinstance(await signed.send(), Receipt)
 

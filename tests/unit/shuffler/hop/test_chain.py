@@ -303,7 +303,10 @@ async def test_what_the_analyzer_knows_of_releases_is_asked_through_the_chain(ch
 
 
 async def test_what_a_hop_does_not_know_is_refused(chain: Chain) -> None:
-    await refused(chain.hops[0].get_key(bytes(32), 0), Reason.UNKNOWN_TASK)
+    message = await refused(chain.hops[0].get_key(bytes(32), 0), Reason.UNKNOWN_TASK)
+    # A hop that has the file of a task that does not name it does not start, and the whole chain stands still.
+    assert message.startswith("hop-2 has no task 0000000000000000…; if the task names this hop, add its file to the")
+    assert message.endswith("; otherwise remove its file from the shuffler's `tasks`")
     await refused(chain.hops[0].get_key(chain.task.id, chain.task.schedule.rounds), Reason.UNKNOWN_ROUND)
     await refused(chain.hops[0].commit(BatchId(chain.task.id, 0, 0), bytes(32)), Reason.INCOMPLETE)
     short = await chain.seal([0])

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import stat
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,10 +110,20 @@ async def test_a_task_that_does_not_name_it_is_refused(tmp_path: Path) -> None:
     others = Parties(deployment.parties.operator, deployment.parties.shuffler, deployment.parties.analyzer)
     deployment.parties, hop = others, deployment.parties
     deployment.write(sample_task(others))
-    with pytest.raises(TaskError, match="the task names nobody as hop: put the right identity"):
+    with pytest.raises(TaskError, match=r"names nobody as hop: put the right identity.*remove the file here, and"):
         async with deployment.running():
             pass
     assert hop.hops
+
+
+async def test_tasks_that_name_different_parties_behind_it_are_refused(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    longer = replace(deployment.parties, hops=(*deployment.parties.hops, *Parties.generate(1).hops))
+    path = tmp_path / "tasks" / "longer.json"
+    path.write_bytes(signed(sample_task(longer, name="longer", admission=ENROLLED), longer).encode())
+    with pytest.raises(TaskError, match="`next` names: flights goes on to the analyzer, past no hop; longer goes on"):
+        async with deployment.running():
+            pass
 
 
 async def test_another_partys_certificate_is_refused(tmp_path: Path) -> None:

@@ -173,6 +173,21 @@ async def test_analyzer_that_refuses_the_digest_gets_nothing_and_nothing_is_eras
     assert not {"put", "commit"} & set(world.analyzer.calls)
 
 
+async def test_a_party_that_does_not_know_the_task_is_not_called_the_analyzer(world: World) -> None:
+    """If the task names no hop but `analyzer` is a hop's address, it is the hop that refuses."""
+
+    def incident(call: str) -> None:
+        if call == "begin":
+            raise Refusal(Reason.UNKNOWN_TASK, "hop-2 has no task 00")
+
+    world.analyzer.incident = incident
+    await world.fill()
+    await world.cut()
+    await world.until(lambda: world.pauses > 10)
+    waiting = (await world.status()).waiting_for
+    assert waiting.startswith("analyzer:1, to which `analyzer` leads: refused, unknown_task: hop-2 has no task 00")
+
+
 async def test_a_round_whose_key_the_analyzer_destroyed_is_erased_with_the_reason(world: World) -> None:
     await world.fill()
 

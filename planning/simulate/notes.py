@@ -1,0 +1,89 @@
+"""Sentences about a file's columns that may not mean what they seem to: each says what was found, and what to do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.planning.simulate.notation import Notation, usually_missing
+from hubbub.planning.simulate.table_files import is_text_file
+from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
+from hubbub.queries.questions.question import Question
+
+FEW_ROWS = 20
+"""If categories have fewer rows on average, noise is larger than nearly every count, at any usual ε."""
+
+_FRACTION = re.compile(r"[-+]?[0-9]*[.,][0-9]+")
+
+
+def crowd_notes(column: str, categories: int, rows: int) -> list[str]:
+    """Return a sentence about a column of so many categories that few rows have each of them."""
+    if categories <= SHOWN_COUNTS or rows >= FEW_ROWS * categories:
+        return []
+    each = "a different value in each row" if categories == rows else f"{rows / categories:.3g} rows each on average"
+    noise = "at a usual ε noise exceeds nearly every count"
+    return [f"column {column!r} has {categories:,} categories, {each}: {noise}; {FEWER_CATEGORIES}"]
+
+
+def text_notes(column: str, known: Sequence[str], notation: Notation, counted: str = "a category") -> list[str]:
+    """Return sentences about a column's distinct texts: words for "no answer", and names that differ in case alone.
+
+    A word that often means "no answer" is counted like every other, because the rule for it is an empty field.
+    """
+    notes = []
+    if found := usually_missing(known):
+        words = shlex.quote(",".join(dict.fromkeys([*notation.missing, *(each.strip() for each in found)])))
+        named = " and ".join(map(repr, found))
+        notes.append(
+            f"column {column!r} has {named}, counted as {counted}; if that means no answer, add --missing {words}"
+        )
+    alike: dict[str, list[str]] = {}
+    for text in known:
+        alike.setdefault(text.casefold(), []).append(text)
+    if counted == "a category" and (same := next((each for each in alike.values() if len(each) > 1), None)):
+        named = " and ".join(map(repr, same))
+        notes.append(
+            f"column {column!r} has {named}, which are different categories; if they are one, write them alike"
+        )
+    return notes
+
+
+def clipped_notes(column: str, numbers: pa.ChunkedArray, lower: float, upper: float) -> list[str]:
+    """Return a sentence if some numbers are outside of a question's range."""
+    outside = pc.or_(pc.less(numbers, lower), pc.greater(numbers, upper))
+    beyond = pc.sum(outside).as_py() or 0
+    if not beyond:
+        return []
+    share = f"{beyond:,} of {len(numbers) - numbers.null_count:,} numbers"
+    return [f"column {column!r}: {share} are outside of {lower:.12g} to {upper:.12g}, and are clipped to that range"]
+
+
+def part_notes(part: Question, column: str, read: pa.ChunkedArray, notation: Notation) -> list[str]:
+    """Return the sentences about a column as it is read for a part of a question."""
+    if part.column is str:
+        counted = "a category" if hasattr(part, "categories") else "an answer"
+        return text_notes(column, pc.unique(read).drop_null().to_pylist(), notation, counted)
+    if hasattr(part, "lower") and hasattr(part, "upper"):
+        return clipped_notes(column, read, part.lower, part.upper)
+    return []
+
+
+def header_notes(path: Path, table: pa.Table) -> list[str]:
+    """Return a sentence if the first line of a text file is a row like the others, so that the file has no header.
+
+    It is if a name of a column is a value of that column too, or a number with decimals.
+    """
+    if not is_text_file(path):
+        return []
+    for column, values in zip(table.column_names, table.columns, strict=True):
+        if not pa.types.is_string(values.type):
+            continue
+        if _FRACTION.fullmatch(column) or (column and pc.index(pc.utf8_trim_whitespace(values), column).as_py() >= 0):
+            row = "if that is a row, write a line with the columns' names before it"
+            return [f"the first line of {path} is its header, so {column!r} is a column's name and no answer; {row}"]
+    return []

@@ -1,0 +1,107 @@
+"""Commands that compute for long show so on a terminal, on stderr; nothing with --json or without a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hubbub.cli import progress
+from hubbub.cli.output import Printer
+from support.certificates import content_of, counts, encode
+from support.cli import hubbub_here
+from vectors.make_kinds import DEVICES, task_of
+from vectors.make_signed import PARTIES
+
+KRR = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "100")
+ASKED = ("--epsilon", "1", "--delta", "1e-6", "--reports", "1000")
+LONGITUDINAL = ("--periods", "4", "--changes", "1", "--epsilon", "1", "--delta", "1e-6", "--reports", "1000")
+OVER = ("--over", "reports", "--from", "10", "--to", "20", "--points", "2", "--bound", "local")
+
+TASK = """
+[task]
+name = "kiosks"
+start = 2096-01-01T00:00:00Z
+length = "24h"
+minimum_reports = 100
+
+[privacy]
+epsilon = 10
+delta = 1e-6
+
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["light", "dark"]
+"""
+
+CASES = [
+    pytest.param(("account", "epsilon", *KRR, "--delta", "1e-6"), ["computing ε"], id="epsilon"),
+    pytest.param(("account", "delta", *KRR, "--epsilon", "0.1"), ["computing δ"], id="delta"),
+    pytest.param(("account", "rdp", *KRR, "--order", "2"), ["computing the divergence"], id="rdp"),
+    pytest.param(("account", "bounds", *KRR, "--delta", "1e-6"), ["computing every bound"], id="bounds"),
+    pytest.param(("account", "compose", "rounds.json", "--delta", "1e-6"), ["composing"], id="compose"),
+    pytest.param(("account", "calibrate", "--query", "sum", *ASKED), ["calibrating"], id="calibrate"),
+    pytest.param(("account", "calibrate", "--query", "sum", "--compare", *ASKED), ["comparing"], id="compare"),
+    pytest.param(
+        ("account", "calibrate", "--query", "histogram", "--categories", "4", "--randomizer", "auto", *ASKED),
+        ["comparing randomizers"],
+        id="auto",
+    ),
+    pytest.param(("account", "longitudinal", *LONGITUDINAL), ["calibrating tree"], id="longitudinal"),
+    pytest.param(("account", "plot", *KRR[:-2], "--delta", "1e-6", *OVER, "--out", "plot.svg"), ["bounds"], id="plot"),
+    pytest.param(("plan", "task.toml", "--compare"), ["planning", "comparing"], id="plan"),
+    pytest.param(("plan", "task.toml", "--error", "30"), ["solving for ε"], id="plan by error"),
+    pytest.param(
+        ("verify", "certificate.json"), ["verifying certificate.json", "computing the estimates again"], id="verify"
+    ),
+    pytest.param(("verify", "."), ["verifying certificate.json"], id="history"),
+    pytest.param(("verify", "certificate.json", "--rigorous"), ["proving all_rounds: blanket"], id="rigorous"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made, task = tmp_path_factory.mktemp("made"), task_of("top")
+    (made / "certificate.json").write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, DEVICES)]), PARTIES))
+    (made / "rounds.json").write_text(
+        json.dumps([{"mechanism": "krr", "categories": 4, "local_epsilon": 1, "reports": 100, "rounds": 2}])
+    )
+    (made / "task.toml").write_text(TASK)
+    return made
+
+
+def shown(words: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool) -> str:
+    """What a command shows of its progress, without colours and movements."""
+    err = io.StringIO()
+    monkeypatch.setattr(progress, "progress_console", lambda: Printer(file=err, force_terminal=terminal, width=200))
+    ran = hubbub_here(*words, folder=folder)
+    assert ran.status == 0, ran.err
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", err.getvalue())
+
+
+@pytest.mark.parametrize(("words", "steps"), CASES)
+def test_progress_is_shown_on_a_terminal_alone(
+    words: tuple[str, ...], steps: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = shown(words, folder, monkeypatch, terminal=True)
+    for step in steps:
+        assert step in said
+    assert shown((*words, "--json"), folder, monkeypatch, terminal=True) == ""
+
+
+def test_without_a_terminal_there_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for case in (*CASES[:3], *CASES[-3:]):
+        assert shown(case.values[0], folder, monkeypatch, terminal=False) == ""
+
+
+def test_a_name_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr(progress, "progress_console", lambda: Printer(file=err, force_terminal=True, color_system=None))
+    with progress.working("[b]\x1b[31m") as now:
+        now("verifying [/b]\x07.json")
+    assert "[b]\\x1b[31m" in err.getvalue()
+    assert "verifying [/b]\\x07.json" in err.getvalue()

@@ -1,0 +1,188 @@
+"""Whatever surrounds a process (environment, terminal, closed or full streams): it does its work, or says why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.deploy.init.folders import initialise
+from support.patience import PATIENCE
+
+HUBBUB = (sys.executable, "-m", "hubbub.cli.main")
+FAULTS = ("Traceback", "a fault in hubbub", "Exception ignored", "Fatal Python", "Warning: ")
+
+VARIABLES: Mapping[str, list[str | None]] = {
+    "http_proxy": ["http://127.0.0.1:9", "nonsense", ""],
+    "https_proxy": ["http://127.0.0.1:9", "socks5://x:y@z"],
+    "ALL_PROXY": ["http://127.0.0.1:9"],
+    "no_proxy": ["*", "localhost"],
+    "LC_ALL": ["C", "POSIX", "C.UTF-8", "xx_XX.nothing"],
+    "LANG": ["C", "de_DE.ISO-8859-1", ""],
+    "COLUMNS": ["0", "1", "20", "80", "many", "-5", "100000"],
+    "LINES": ["0", "x"],
+    "NO_COLOR": ["1", ""],
+    "FORCE_COLOR": ["1", "3"],
+    "TERM": ["dumb", "", "xterm-256color", "nonsense", None],
+    "HOME": [None, "/missing", ""],
+    "USER": [None],
+    "TMPDIR": ["/missing", "/proc", ""],
+    "PATH": [None, ""],
+    "TZ": ["nonsense", "Pacific/Kiritimati", ""],
+    "PYTHONWARNINGS": ["error", "default", "nonsense"],
+    "PYTHONUTF8": ["0", "1"],
+    "PYTHONIOENCODING": ["ascii", "latin-1", "utf-8:strict"],
+    "PYTHONUNBUFFERED": ["1"],
+    "PYTHONDEVMODE": ["1"],
+    "PYTHONOPTIMIZE": ["2"],
+    "PYTHONDONTWRITEBYTECODE": ["1"],
+    "PYTHONASYNCIODEBUG": ["1"],
+    "OPENBLAS_NUM_THREADS": ["x", "64"],
+    "GRPC_VERBOSITY": ["NONSENSE", "DEBUG"],
+    "MPLCONFIGDIR": ["/missing"],
+    "XDG_CONFIG_HOME": ["/missing"],
+    "JAVA_HOME": ["/missing"],
+    "SSL_CERT_FILE": ["/missing"],
+}
+"""Values that people's shells, containers and build machines set; None takes the variable away."""
+
+SURROUNDINGS = st.dictionaries(st.sampled_from(sorted(VARIABLES)), st.integers(0, 6), max_size=5).map(
+    lambda drawn: {name: VARIABLES[name][place % len(VARIABLES[name])] for name, place in drawn.items()}
+)
+
+COMMANDS: Mapping[tuple[str, ...], int] = {
+    ("--version",): 0,
+    ("--help",): 0,
+    ("plan", "--help"): 0,
+    ("account", "epsilon", "--mechanism", "krr", "--categories", "4", "--gamma", "25%", "--reports", "1e2", "--delta",
+     "1e-6"): 0,
+    ("account", "bounds", "--mechanism", "hashed", "--cells", "4", "--gamma", "25%", "--reports", "9", "--delta",
+     "0.1"): 0,
+    ("plan", "deployment/operator/task.toml", "--no-compare"): 0,
+    ("draft", "data.csv"): 0,
+    ("simulate", "--data", "data.csv", "--column", "città"): 0,
+    ("keys", "list", "deployment/shuffler/shuffler.toml"): 0,
+    ("status", "deployment/operator/operator.toml"): 1,
+    ("submit", "deployment/client/client.toml", "--answer", "theme=light", "--timeout", "1"): 1,
+    ("verify", "missing.json"): 1,
+    ("verify", "data.csv"): 1,
+    ("account", "epsilon", "--reports", "many"): 2,
+    ("nothing",): 2,
+}  # fmt: skip
+"""Commands with their exit status in plain surroundings."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("made")
+    initialise(made / "deployment")
+    (made / "data.csv").write_text("città,n\n" + "é,1\nß,2\n" * 60)
+    return made
+
+
+@contextmanager
+def stream(kind: str, said: list[bytes]) -> Iterator[int | None]:
+    """Open what a process writes to; None closes it. `said` gets what was written, where it can be read."""
+    if kind == "closed":
+        yield None
+    elif kind == "full":
+        with Path("/dev/full").open("wb") as full:
+            yield full.fileno()
+    elif kind == "file":
+        with tempfile.TemporaryFile() as file:
+            yield file.fileno()
+            file.seek(0)
+            said.append(file.read())
+    else:
+        reading, writing = pty.openpty() if kind == "terminal" else os.pipe()
+        most = 20 if kind == "head" else 10**9
+        reader = threading.Thread(target=_read, args=(reading, most, said))
+        reader.start()
+        try:
+            yield writing
+        finally:
+            os.close(writing)
+            reader.join()
+
+
+def _read(descriptor: int, most: int, said: list[bytes]) -> None:
+    found = b""
+    while len(found) < most:
+        try:
+            more = os.read(descriptor, min(most, 4096))
+        except OSError:
+            # So a terminal ends.
+            break
+        if not more:
+            break
+        found += more
+    os.close(descriptor)
+    said.append(found)
+
+
+def run(
+    words: list[str], folder: Path, around: Mapping[str, str | None], out: str, err: str
+) -> tuple[int, bytes, bytes]:
+    """Run a command as a process from nothing; return its status and what it wrote."""
+    environment = {**os.environ, **{name: value for name, value in around.items() if value is not None}}
+    for name in [name for name, value in around.items() if value is None]:
+        environment.pop(name, None)
+    wrote: list[bytes] = []
+    complained: list[bytes] = []
+    with stream(out, wrote) as stdout, stream(err, complained) as stderr:
+        closing = " ".join(f"{number}>&-" for number, to in ((1, stdout), (2, stderr)) if to is None)
+        shell = shutil.which("sh") or "/bin/sh"
+        process = subprocess.Popen(
+            [shell, "-c", f'exec "$@" {closing}', "sh", *HUBBUB, *words],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+        )
+        try:
+            status = process.wait(PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+    return status, b"".join(wrote), b"".join(complained)
+
+
+@pytest.mark.from_nothing
+@settings(max_examples=5)
+@given(
+    st.sampled_from(sorted(COMMANDS)),
+    st.booleans(),
+    SURROUNDINGS,
+    st.sampled_from(["file", "pipe", "head", "closed", "full", "terminal"]),
+    st.sampled_from(["file", "closed", "terminal"]),
+)
+def test_a_command_does_its_work_whatever_surrounds_it(
+    folder: Path, words: tuple[str, ...], as_json: bool, around: dict[str, str | None], out: str, err: str
+) -> None:
+    with_json = as_json and words[0] not in ("--version", "--help", "nothing")
+    status, wrote, complained = run([*words, *["--json"] * with_json], folder, around, out, err)
+    told = f"{words} {around} {out} {err}: {status}\n{wrote!r}\n{complained!r}"
+    assert not any(fault.encode() in wrote + complained for fault in FAULTS), told
+    usual = COMMANDS[words]
+    # The reader may have read all that is written; a full disk is told of, unless nothing is written to it.
+    allowed = {"head": {usual, 141}, "full": {usual, 1}}.get(out, {usual})
+    assert status in allowed, told
+    if usual == 0 and status == 0 and out in ("file", "pipe"):
+        assert wrote, told
+        if with_json and "--help" not in words:
+            json.loads(wrote)
+    if usual and err == "file" and out != "full":
+        assert b"rror" in complained, told

@@ -1,0 +1,95 @@
+"""All commands with their options, read off the command line itself: a new one is covered without a line in a test."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, cast, get_args, get_type_hints
+
+import typer
+
+from hubbub.cli.app import build
+
+GIVEN = {
+    "TASK.toml": "task.toml",
+    "OPERATOR.toml": "deployment/operator/operator.toml",
+    "CLIENT.toml": "deployment/client/client.toml",
+    "SETTINGS.toml": "deployment/shuffler/shuffler.toml",
+    "--key": "deployment/operator/identity.pem",
+    "--authority": "deployment/operator",
+    "--data": "data.csv",
+}
+"""What a parameter is given where another one is tried: files that exist let a command get further."""
+
+PLAIN = {"devices": "2", "delta": "1e-6", "reports": "1000", "categories": "4", "wait": "0", "local_epsilon": "1"}
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A command that can be run: its words, its parameters as the parser knows them, and what each is read as."""
+
+    words: tuple[str, ...]
+    parameters: tuple[Any, ...]
+    kinds: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words)
+
+    def kind(self, parameter: Any) -> type:
+        """What a parameter is read as, without None and lists."""
+        found = self.kinds[parameter.name]
+        while get_args(found):
+            found = get_args(found)[0]
+        return cast(type, found)
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    below = getattr(command, "commands", {})
+    for name, each in below.items():
+        yield from leaves(each, (*words, name))
+    if not below:
+        parameters = tuple(each for each in command.params if each.name != "help")
+        yield Leaf(words, parameters, get_type_hints(inspect.unwrap(command.callback)))
+
+
+LEAVES = tuple(leaves(typer.main.get_command(build())))
+
+
+def is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False) or getattr(parameter, "is_bool_flag", False))
+
+
+def option(parameter: Any) -> str:
+    return str(parameter.opts[0]) if parameter.param_type_name == "option" else ""
+
+
+def usual(leaf: Leaf, parameter: Any) -> str:
+    """A value that the parameter may have."""
+    for key in (option(parameter), str(parameter.metavar), str(parameter.name)):
+        if key in GIVEN:
+            return GIVEN[key]
+        if key in PLAIN:
+            return PLAIN[key]
+    read_as = leaf.kind(parameter)
+    if issubclass(read_as, Enum):
+        return str(next(iter(read_as)).value)
+    return {int: "3", float: "0.5", Path: "missing"}.get(read_as, "x")
+
+
+def given(leaf: Leaf, instead: Any = None, value: str = "") -> list[str]:
+    """The words of a call with all that is required, and one parameter that has this value."""
+    words = list(leaf.words)
+    last: list[str] = []
+    for parameter in leaf.parameters:
+        if is_flag(parameter) or not (parameter.required or parameter is instead or parameter.name in PLAIN):
+            continue
+        text = value if parameter is instead else usual(leaf, parameter)
+        if option(parameter):
+            words += [option(parameter), text]
+        else:
+            last.append(text)
+    return [*words, *last]
