@@ -112,7 +112,9 @@ class WholeLaw:
 
     def log_charge(self, people: int) -> float:
         """Return ln of the chance that nobody is hidden, (1 − β)ⁿ, rounded up."""
-        return people * log1p(-float(self.hidden)) * (1 - 1e-14) if self.hidden < 1 else -inf
+        # If nearly all are hidden, 1 − β is subtracted exactly: β as a double has lost its digits.
+        seldom = self.hidden > Fraction(1, 2)
+        return people * (log(float(1 - self.hidden)) if seldom else log1p(-float(self.hidden))) * (1 - 1e-14)
 
     def log_delta(self, people: int, epsilon: float) -> LogBracket:
         """Return ln of a number never below δ(`epsilon`): both ends are of that number, which is a finite sum."""
@@ -133,8 +135,8 @@ class WholeLaw:
         nodes = _Nodes.of(*_tilt(sums, laws, _LARGEST_EXPONENT / highest))
         parts = [nodes.part(law, float(self.hidden), people, mean) for law in laws]
         charge = self.log_charge(people)
-        value, doubt = max(parts)
-        return LogBracket(float(np.logaddexp(value - doubt, charge)), float(np.logaddexp(value + doubt, charge)))
+        lower, upper = (max(value + side * doubt for value, doubt in parts) for side in (-1, 1))
+        return LogBracket(float(np.logaddexp(lower, charge)), float(np.logaddexp(upper, charge)))
 
 
 def _tilt(sums: Sequence[IidSum], laws: Sequence[tuple[Array, Array]], top: float) -> tuple[float, float]:
