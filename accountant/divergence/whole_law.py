@@ -112,7 +112,9 @@ class WholeLaw:
 
     def log_charge(self, people: int) -> float:
         """Return ln of the chance that nobody is hidden, (1 − β)ⁿ, rounded up."""
-        return people * log1p(-float(self.hidden)) * (1 - 1e-14) if self.hidden < 1 else -inf
+        # If nearly all are hidden, 1 − β is subtracted exactly: β as a double has lost its digits.
+        seldom = self.hidden > Fraction(1, 2)
+        return people * (log(float(1 - self.hidden)) if seldom else log1p(-float(self.hidden))) * (1 - 1e-14)
 
     def log_delta(self, people: int, epsilon: float) -> LogBracket:
         """Return ln of a number never below δ(`epsilon`): both ends are of that number, which is a finite sum."""
@@ -133,8 +135,8 @@ class WholeLaw:
         nodes = _WeightedNodes.of(*_tilt(sums, laws, _LARGEST_EXPONENT / highest))
         parts = [nodes.part(law, float(self.hidden), people, mean) for law in laws]
         charge = self.log_charge(people)
-        value, doubt = max(parts)
-        return LogBracket(float(np.logaddexp(value - doubt, charge)), float(np.logaddexp(value + doubt, charge)))
+        lower, upper = (max(value + side * doubt for value, doubt in parts) for side in (-1, 1))
+        return LogBracket(float(np.logaddexp(lower, charge)), float(np.logaddexp(upper, charge)))
 
 
 def _tilt(sums: Sequence[IidSum], laws: Sequence[tuple[Array, Array]], top: float) -> tuple[float, float]:
@@ -201,7 +203,9 @@ class _WeightedNodes:
         chord = ratio * both / ((power + 1) * np.maximum(np.abs(2 * (1 + real) - hidden), 1e-300))
         inner = np.minimum(hidden, chord) * np.exp(power / 2 * np.log1p(largest) - (power + 1) * top)
         moved = float((np.abs(steps) * (masses + grown)).sum())
-        charge = _ROUNDING * (1 + len(steps) / 64) * people * moved * np.hypot(self.tilt, self.places) / (1 + largest)
+        charge = _ROUNDING * (1 + len(steps) / 64) * people * moved * np.hypot(self.tilt, self.places)
+        # Of |G|² the relative error is that of G over |G|; where |G| is small, over |G|² is more.
+        charge /= np.minimum(ratio, 1 + largest)
         if float(charge.max()) > _LARGEST_CHARGE:
             return inf, 0.0
         # Beyond the last node the inner integral is at most its value at 0, and Σ at most ∫ of a falling function.

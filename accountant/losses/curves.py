@@ -118,8 +118,10 @@ def symmetric_hull(curve: Curve) -> Curve:
     images, and below the lower convex hull of both; the hull has the same two properties. Its lower ends here are of
     this hull: they are below it by as much, relatively, as the given end there is uncertain.
     """
-    x, ends = np.exp(curve.places * curve.step), curve.upper
-    mirrored = (1 / x[:0:-1], 1 - 1 / x[:0:-1] + ends[:0:-1] / x[:0:-1])
+    # By x − 1, and heights as sums of parts above 0: differences of numbers near 1 would lose a small δ altogether.
+    losses, ends = curve.places * curve.step, curve.upper
+    back = losses[:0:-1]
+    x, mirrored = np.expm1(losses), (np.expm1(-back), ends[:0:-1] * np.exp(-back) - np.expm1(-back))
     every, heights = (np.concatenate(each) for each in zip(mirrored, (x, ends), strict=True))
     corners = lower_hull(every, heights)
     # Rounding is far below what the ends themselves were raised by.

@@ -17,6 +17,7 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.divergence.whole_law import rappor_whole_law
 from hubbub.accountant.mechanisms import RAPPOR, exp_decimal
 from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs.grids import dominating_grid
 from hubbub.accountant.rigorous.rappor import whole_law_delta
 from support.exact_batches import Law, View, batch_view
 
@@ -223,3 +224,21 @@ def test_all_pairs_of_values_are_alike() -> None:
         for x, y in combinations(range(3), 2)
     }
     assert len(views) == 1
+
+
+@pytest.mark.parametrize(("local", "reports"), [(1e-7, 1), (1e-10, 10**12), (1e-12, 10**8)])
+def test_rounds_of_a_tiny_signal_are_not_below_an_attack_on_one(local: float, reports: int) -> None:
+    """δ is far below 1e-16 here: no step may compute it as a difference of numbers near 1."""
+    share = Fraction(round(local / 4 * 2**70), 2**70)
+    mechanism = RAPPOR(3, Fraction(1, 2) + share, Fraction(1, 2) - share)
+    for part in (0.5, 0.9):
+        epsilon = part * mechanism.epsilon_local / math.sqrt(reports)
+        attack = BOUNDS["rappor-lower"].delta(mechanism, reports, epsilon)[0]
+        grid = dominating_grid(Part(mechanism, reports), 40.0)
+        assert 0 < attack <= grid.delta(epsilon) * (1 + 1e-12)
+
+
+def test_the_chance_that_nobody_is_hidden_is_rounded_up() -> None:
+    mechanism = RAPPOR(2, Fraction(30440, 7845099747), Fraction(5, 2178284556))
+    law = rappor_whole_law(mechanism)
+    assert law.log_charge(33) >= 33 * math.log(1 - law.hidden)
