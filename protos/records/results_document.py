@@ -12,7 +12,7 @@ from hubbub.protos.identity.formats import RESULTS
 from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.task.schedule import at
+from hubbub.protos.task.schedule import Schedule, at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
@@ -170,7 +170,11 @@ def round_times(results: RoundResults) -> dict[str, str]:
         schedule = SignedTask.from_json(read_json(results.certificate)["body"]["task"]).task.schedule
     except (HubbubError, KeyError, TypeError, ValueError):
         return {}
-    number = results.id.round
+    return times_of(schedule, results.id.round)
+
+
+def times_of(schedule: Schedule, number: int) -> dict[str, str]:
+    """Return when a round of that schedule begins and ends."""
     return {"round_begins": at(schedule.opens(number)), "round_ends": at(schedule.ends(number))}
 
 
