@@ -390,7 +390,7 @@ def test_who_does_not_close_when_the_port_has_is_closed(
     assert attacked(tls, loop, attack)[0]
 
 
-class Slow(Recorder):
+class SlowRecorder(Recorder):
     """A handler whose answer takes some turns of the loop, in which the rest of what was sent arrives."""
 
     async def _reply(self, *call: Any) -> Any:
@@ -412,7 +412,7 @@ def test_who_closes_its_direction_of_tls_behind_a_request_gets_the_answer(
                 caller.send(piece)
             return https_port.status_of(caller.read()), caller.closed()
 
-    assert attacked(tls, loop, attack, Slow(answer=[receipt(1)])) == ((200, True), {}, 1)
+    assert attacked(tls, loop, attack, SlowRecorder(answer=[receipt(1)])) == ((200, True), {}, 1)
 
 
 @pytest.mark.parametrize("in_tls", [True, False], ids=["close_notify", "shutdown"])
@@ -430,7 +430,7 @@ def test_who_closes_its_direction_without_a_whole_request_is_closed(
     assert attacked(tls, loop, attack) == ((b"", True), {}, 0)
 
 
-class Gone:
+class GoneSocket:
     """A socket whose other end is seen to be gone at the first piece that is written."""
 
     def __init__(self) -> None:
@@ -443,7 +443,7 @@ class Gone:
         self.written += 1
 
 
-class Plain:
+class PlainTls:
     """A TLS that enciphers nothing."""
 
     def __init__(self, outgoing: ssl.MemoryBIO) -> None:
@@ -452,8 +452,8 @@ class Plain:
 
 def test_the_rest_of_an_answer_is_not_written_to_who_is_gone() -> None:
     """asyncio logs a warning of each piece that is written nevertheless."""
-    connection, there = asyncio.run(_unowned()), Gone()
-    connection._socket, connection._tls = cast(Any, there), cast(Any, Plain(connection._outgoing))
+    connection, there = asyncio.run(_unowned()), GoneSocket()
+    connection._socket, connection._tls = cast(Any, there), cast(Any, PlainTls(connection._outgoing))
     connection.write(bytes(10 * PIECE_BYTES))
     assert there.written == 1
 
