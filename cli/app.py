@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from hubbub.cli.hints import expecting, with_nearest
 from hubbub.cli.number_options import options_of, with_forms, written_out
 from hubbub.cli.output import EXIT_FAILURE, failures, print_json
 from hubbub.cli.registry import FAILURE_STATUS, NEEDS, missing
@@ -41,7 +42,7 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
         written = written_out(words, _options(int, names), _options(float, names))
         return commands(args=written, prog_name="hubbub", standalone_mode=False) or 0
     except USAGE_ERROR as error:
-        error.message = with_forms(error.message)
+        error.message = with_nearest(with_forms(error.message))
         if "--json" in words:
             print_json({"error": error.format_message()})
         error.show()
@@ -130,7 +131,8 @@ def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
             for name, value in options.items():
                 if isinstance(value, float) and not math.isfinite(value):
                     raise UsageError(f"{_option(run, name)} is {value}; give a finite number")
-        run(*args, **options)
+        with expecting(run, options, lambda name: _option(run, name)):
+            run(*args, **options)
 
     checked.__doc__ = laid_out(run.__doc__ or "")
     return checked

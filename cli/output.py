@@ -25,6 +25,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from hubbub.accountant.errors import AccountingError
+from hubbub.cli.hints import on_missing
 from hubbub.deploy.errors import OutputLost
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.escaping import readable_lines
@@ -123,12 +124,14 @@ def failures(as_json: bool, status: int = EXIT_FAILURE) -> Iterator[None]:
     except UsageError as error:
         _fail(str(error), as_json, EXIT_BAD_USE)
     except (HubbubError, AccountingError) as error:
-        _fail(str(error), as_json, status)
+        missing = on_missing(error.__cause__) if isinstance(error.__cause__, FileNotFoundError) else ""
+        _fail(f"{error}{missing}", as_json, status)
     except OutputLost:
         raise  # `cli.main` reports it; here its message would be printed to the lost stdout
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        _fail(f"{where}{error.strerror or error}", as_json, status)
+        missing = on_missing(error) if isinstance(error, FileNotFoundError) else ""
+        _fail(f"{where}{error.strerror or error}{missing}", as_json, status)
     except sqlite3.Error as error:
         if is_damage(error):
             _fail(str(damaged(error)), as_json, status)

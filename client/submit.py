@@ -35,6 +35,9 @@ from hubbub.queries.randomizers.sampling import Random, draw
 
 T = TypeVar("T")
 
+SETTLE_SECONDS = 0.1
+"""Seconds until a cancelled call has ended in gRPC: some milliseconds on a busy machine, and a margin."""
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
@@ -332,8 +335,20 @@ class ShufflerLink:
         # Calls of another block in this loop may be in work: closing the connection would cancel them.
         if left > 0:
             self._blocks[loop] = left
-        else:
-            await self.close()
+            return
+        by_grpc = any(not isinstance(channel, HTTPSChannel) for channel in self._channels.get(loop, {}).values())
+        await self.close()
+        if by_grpc and kind is not None and issubclass(kind, asyncio.CancelledError | TimeoutError):
+            await settled()
+
+
+async def settled() -> None:
+    """Wait until gRPC has reported the end of cancelled calls to their event loop; nothing else tells when it has.
+
+    It reports to all loops by one thread, through whichever loop runs. If the loop of a call is closed by then, the
+    other one, which may be the application's, logs an error.
+    """
+    await asyncio.sleep(SETTLE_SECONDS)
 
 
 class FailoverCaller(SubmissionCaller):

@@ -1,28 +1,47 @@
-"""Solves for the least ε with which queries reach stated standard errors, all else in the draft as it is written."""
+"""Solves for the least ε with which queries reach stated standard errors, all else in the draft as it is written.
+
+It also refuses an ε at which no error is useful, before a search that would take a minute: the smaller ε is, the wider
+are the laws of noise that a search tries. For that, each query is looked at as if the task asked nothing else: beside
+others it has less of the budget, so then it has no smaller error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, log
 from typing import Any
 
+from hubbub.accountant.calibration.design import Target
+from hubbub.accountant.calibration.noise import noise_may_reach
 from hubbub.accountant.errors import AccountingError, TakesNoNoise, UnmetTarget
+from hubbub.accountant.numbers import round_up_significant
 from hubbub.protos.errors import TakesNoNoiseTask, TaskError, UnmetTask
-from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL
+from hubbub.protos.task.draft import MAXIMUM_EPSILON, MAXIMUM_EPSILON_LOCAL
 from hubbub.protos.task.task import MAXIMUM_REPORTS, Draft
+from hubbub.queries.design import Design
+from hubbub.queries.questions.question import Question
 
 USUAL_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """The ε that people choose from: errors are shown at these."""
-
-LARGEST_EPSILON = 100.0
-"""The largest ε that a task may have."""
 
 CLOSE = 1.005
 """The search ends if ε is known up to this factor: errors are printed to two digits."""
 
 STEPS = 24
 """Most plans of one search."""
+
+SMALL = 0.01
+"""Drafts of a smaller ε are looked at. Above it, a search takes seconds, and its message names a minimum of reports."""
+
+NEAR = 1.1
+"""The least workable ε is named up to this factor: it is advice, and other queries need more of it anyway."""
+
+ErrorAlone = Callable[[Draft, Question], float]
+"""Plans a question as if a draft asked nothing else, and returns its expected error; raises UnmetTask if none does."""
+
+HALF_WIDTH_ERRORS = 1.96
+"""Standard errors on each side of a 95 % interval."""
 
 ErrorsOf = Callable[[Draft], Mapping[str, float]]
 """Plans a draft, and returns the expected error of each query; raises UnmetTask if none meets the draft's numbers."""
@@ -135,25 +154,29 @@ def _between(low: float, below: float, high: float, above: float, step: int) -> 
 
 def _rounded(draft: Draft, epsilon: float, most: float, errors_of: ErrorsOf) -> float:
     """Return ε rounded up to three digits if that reaches the errors too: people read it in a task."""
-    from hubbub.accountant.numbers import round_up_significant
-
     short = min(round_up_significant(epsilon, 3), most)
     return short if short == epsilon or _excess(_at(draft, short), errors_of) <= 1 else epsilon
 
 
 def _unreached(draft: Draft, errors_of: ErrorsOf) -> str:
-    """Return the message for errors that the draft's ε does not reach, with each change that alone would reach them."""
+    """Return the message for errors that the draft's ε does not reach, with each change that alone would reach them.
+
+    It names the errors that the draft reaches as it is, and, if no change is enough, those at what comes nearest.
+    """
     privacy = draft.privacy
     try:
-        errors = errors_of(draft)
-        reached = "; ".join(
-            f"{name}: {errors[name]:.4g}, not {wanted:g}" for name, wanted in draft.errors if not errors[name] <= wanted
-        )
+        short = _short(draft, errors_of)
+        reached = "; ".join(f"{name}: {error:.4g}, not {wanted:g}" for name, error, wanted in short)
+        finite = all(isfinite(error) for _, error, _ in short)
+        larger = f"state {_stated(short)}, which it reaches as it is" if finite else "state a larger error"
     except UnmetTask as error:
-        reached = str(error)
+        reached, larger = str(error), "state a larger error"
     changes = _changes(draft, errors_of)
-    alone = f"each of these alone reaches it: {', '.join(changes)}; or state a larger error"
-    remedy = alone if changes else "no single change reaches it: change several, or state a larger error"
+    remedy = (
+        f"each of these alone reaches it: {', '.join(changes)}; or {larger}"
+        if changes
+        else f"no single change reaches it{_nearest(draft, errors_of)}: change several, or {larger}"
+    )
     return (
         f"epsilon = {privacy.epsilon:g}, the most that the task allows, does not reach the stated error at "
         f"minimum_reports = {draft.minimum_reports} with epsilon_local = {privacy.epsilon_local:g} ({reached}); "
@@ -161,9 +184,37 @@ def _unreached(draft: Draft, errors_of: ErrorsOf) -> str:
     )
 
 
+def _short(draft: Draft, errors_of: ErrorsOf) -> list[tuple[str, float, float]]:
+    """Return the queries whose stated error is not reached: name, expected error, stated error."""
+    errors = errors_of(draft)
+    return [(name, errors[name], wanted) for name, wanted in draft.errors if not errors[name] <= wanted]
+
+
+def _stated(short: Sequence[tuple[str, float, float]]) -> str:
+    """Return the expected errors as the option states them, rounded up, so that stating them is enough."""
+    return " and ".join(f"{name}={round_up_significant(error, 3):g}" for name, error, _ in short)
+
+
+def _nearest(draft: Draft, errors_of: ErrorsOf) -> str:
+    """Return which of the largest ε and the largest cap comes nearest, and its errors; "" if neither is planned."""
+    privacy = draft.privacy
+    tries = {
+        f"epsilon = {MAXIMUM_EPSILON:g}": _at(draft, MAXIMUM_EPSILON),
+        f"epsilon_local = {MAXIMUM_EPSILON_LOCAL}": replace(
+            draft, privacy=replace(privacy, epsilon_local=float(MAXIMUM_EPSILON_LOCAL))
+        ),
+    }
+    excess = {words: _excess(tried, errors_of) for words, tried in tries.items()}
+    words = min(excess, key=lambda each: excess[each])
+    if not isfinite(excess[words]):
+        return ""
+    errors = ", ".join(f"{name} {error:.4g}" for name, error, _ in _short(tries[words], errors_of))
+    return f" (of larger epsilon and epsilon_local, {words} comes nearest: {errors})"
+
+
 def _changes(draft: Draft, errors_of: ErrorsOf) -> list[str]:
     """Return the changes that alone reach the stated errors, as a draft writes them."""
-    epsilon = _least(draft, LARGEST_EPSILON, errors_of)
+    epsilon = _least(draft, MAXIMUM_EPSILON, errors_of)
     changes = [] if epsilon is None else [f"epsilon = {epsilon:g}"]
     reports = _enough_reports(draft, errors_of)
     changes += [] if reports is None else [f"minimum_reports = {reports}"]
@@ -212,4 +263,71 @@ def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None
     while high - low > max(1, high // 8):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+# An ε that is too small
+
+
+def check_workable(draft: Draft, error_alone: ErrorAlone) -> None:
+    """Return only if each query of a draft may have a 95 % interval narrower than its whole range at the draft's ε.
+
+    Drafts without noise are planned quickly, and questions of which each digit or round is planned by itself have other
+    targets: neither are looked at. What passes may still have no useful error, as the search says then.
+
+    Raises:
+        UnmetTask: naming the query, and the least ε that may do for it.
+    """
+    if draft.noise == "none" or draft.privacy.epsilon >= SMALL:
+        return
+    for question in draft.questions:
+        if not _may_do(draft, question, error_alone):
+            raise UnmetTask(_too_small(draft, question, error_alone))
+
+
+def _may_do(draft: Draft, question: Question, error_alone: ErrorAlone) -> bool:
+    useful = draft.minimum_reports / HALF_WIDTH_ERRORS
+    if draft.noise != "always":
+        try:
+            if error_alone(replace(draft, noise="none"), question) <= useful * question.extent:
+                return True
+        except UnmetTask:
+            pass
+    privacy = draft.privacy
+    hiding = privacy.epsilon, privacy.delta, draft.minimum_reports, privacy.epsilon_local, privacy.honest_share, 0
+    target = Target.of(*hiding, "always", 1, None, draft.shufflers)
+    return noise_may_reach(Design(question), target, useful)
+
+
+def _too_small(draft: Draft, question: Question, error_alone: ErrorAlone) -> str:
+    least = _least_workable(draft, question, error_alone)
+    remedy = "choose a larger minimum_reports"
+    if least is not None:
+        others = ", and other queries take a share" if len(draft.questions) > 1 else ""
+        times = round_up_significant(least / draft.privacy.epsilon, 2)
+        remedy = (
+            f"by itself it needs epsilon = {round_up_significant(least, 2):g} or more{others}: choose so much, or "
+            f"about {times:,g} times the minimum_reports"
+        )
+    return (
+        f"{question.name}: no useful error can be had at epsilon = {draft.privacy.epsilon:g} with minimum_reports = "
+        f"{draft.minimum_reports}: the 95 % interval would be wider than the whole range of the estimate, even if the "
+        f"task asked nothing else; {remedy}"
+    )
+
+
+def _least_workable(draft: Draft, question: Question, error_alone: ErrorAlone) -> float | None:
+    """Return about the least ε at which the query by itself may do; None if no ε that a task may have is enough."""
+
+    def may_do(epsilon: float) -> bool:
+        return _may_do(replace(draft, privacy=replace(draft.privacy, epsilon=epsilon)), question, error_alone)
+
+    low = high = draft.privacy.epsilon
+    while not may_do(high):
+        if high >= MAXIMUM_EPSILON:
+            return None
+        low, high = high, min(2 * high, MAXIMUM_EPSILON)
+    while high > NEAR * low:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if may_do(middle) else (middle, high)
     return high

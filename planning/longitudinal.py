@@ -197,7 +197,7 @@ def _beside_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
 
 def _without_noise(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     if wanted.steady is None and SENDINGS[name].counts_on_steady:
-        return StrategyCandidate(name, why_not=f"it {COUNTS_ON_STEADY}; {STATE_STEADY}")
+        return StrategyCandidate(name, why_not=f"{COUNTS_ON_STEADY}; {STATE_STEADY}")
     try:
         sending = _STRONGEST[name](wanted)
     except AccountingError as error:

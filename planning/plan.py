@@ -16,7 +16,7 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError, UnmetTarget
 from hubbub.planning import by_error, longitudinal
-from hubbub.planning.by_error import first_that, task_error
+from hubbub.planning.by_error import check_workable, first_that, task_error
 from hubbub.planning.digits import ErrorsByCap, PlannedSum, enough_local, plan_sum
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.planning.planned import Plan, PlannedQuery, asked_of, forecast_of, half_width
@@ -48,6 +48,7 @@ def plan(draft: Draft) -> Plan:
             or if not even one round fits epsilon_total.
     """
     check_draft(draft)
+    check_workable(replace(draft, questions=_planned_for_rounds(draft)), _error_alone)
     most = draft.privacy.epsilon if draft.errors else None
     if draft.errors:
         draft = by_error.least_epsilon(draft, _errors_of)
@@ -139,6 +140,17 @@ def _no_worth(draft: Draft, question: Question, error: float) -> str | None:
     if beside.expected_error <= NOISE_WORTH * error:
         return None
     return f"its standard error would be {beside.expected_error:.4g} with noise, and is {error:.4g} without"
+
+
+def _planned_for_rounds(draft: Draft) -> tuple[Question, ...]:
+    """Return the questions that are planned for one round each, in one message."""
+    by_itself = {each.name for each in draft.questions if isinstance(each, Number) and each.digits is not None}
+    return tuple(each for each in draft.questions if not _is_repeated(each) and each.name not in by_itself)
+
+
+def _error_alone(draft: Draft, question: Question) -> float:
+    (planned,) = _planned_rounds(replace(draft, questions=(question,)), [question], draft.minimum_reports)
+    return planned.expected_error
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:

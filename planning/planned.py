@@ -12,6 +12,7 @@ from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.spending.budget import BudgetForecast, forecast
+from hubbub.planning.by_error import HALF_WIDTH_ERRORS
 from hubbub.planning.digits import PlannedSum
 from hubbub.planning.longitudinal import StrategyCandidate
 from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
@@ -23,9 +24,6 @@ from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion, PrefixStep
 
 HELD_BYTES = 32
 """What the shuffler stores of a submission in addition to its inner envelopes: id and digest."""
-
-HALF_WIDTH_ERRORS = 1.96
-"""Standard errors on each side of a 95 % interval."""
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,19 @@ class AnswerError(HubbubError):
     """An answer does not fit its query; nothing was sent. The message never repeats the answer."""
 
 
-def did_you_mean(word: object, names: Iterable[str]) -> str:
-    """Return "did you mean NAME? " for the name that is most like a word, whatever its case; "" if none is like it."""
+def nearest(word: object, names: Iterable[str]) -> str | None:
+    """Return the name that is most like a word, whatever its case; None if none is like it."""
     import difflib  # devices load this module, and need it for no round
 
     lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(f"{word!s:.255}".lower(), lower, n=1)
-    return f"did you mean {lower[near[0]]}? " if near else ""
+    return lower[near[0]] if near else None
+
+
+def did_you_mean(word: object, names: Iterable[str]) -> str:
+    """Return "did you mean NAME? " for the name that is most like a word; "" if none is like it."""
+    found = nearest(word, names)
+    return "" if found is None else f"did you mean {found}? "
 
 
 def shown(value: Any) -> str:

@@ -55,7 +55,7 @@ def question_of(table: str, kind: object, planned: bool = False) -> type[Questio
     return _found(PLANNED if planned else QUESTIONS, table, "kind", kind)
 
 
-class _Asked(Exception):
+class _KeysFound(Exception):
     """Which keys a question's reader takes, from the check that it begins with."""
 
     def __init__(self, required: frozenset[str], optional: frozenset[str]) -> None:
@@ -63,16 +63,16 @@ class _Asked(Exception):
         self.required, self.optional = required, optional
 
 
-class _AskingFields(Fields):
+class _KeyFields(Fields):
     def check_keys(self, required: Set[str], optional: Set[str] = frozenset()) -> None:
-        raise _Asked(frozenset(required), frozenset(optional))
+        raise _KeysFound(frozenset(required), frozenset(optional))
 
 
 def keys_of(kind: type[Question]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the required and the optional keys that a kind of question adds to those of every query in a draft."""
     try:
-        kind.read(_AskingFields("", {}))
-    except _Asked as found:
+        kind.read(_KeyFields("", {}))
+    except _KeysFound as found:
         return found.required, found.optional
     raise NotImplementedError(f"{kind.__name__}.read checks no keys before it reads them; call fields.check_keys first")
 

@@ -17,8 +17,7 @@ from hubbub.accountant.bounds.noise import NOISE, covered
 from hubbub.accountant.bounds.renyi import advanced
 from hubbub.accountant.composition import compose_lower, compose_upper, epsilon_local
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import RAPPOR, Generic
-from hubbub.accountant.mechanisms.laws import unary
+from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
 from hubbub.accountant.pairs import Part, local_pairs, pairs_of, without_noise
 
@@ -127,8 +126,10 @@ def behind(part: Part, bound: str) -> Part:
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
     if bound == "local":
         return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
-    if bound == "blanket" and isinstance(mechanism, RAPPOR):
-        return replace(part, mechanism=unary(mechanism))
+    if bound == "blanket" and pairs_of(mechanism).whole_law is not None:
+        raise OutsideConditions(
+            f"bound {bound!r} of {described(mechanism)} is not composed; ask for 'whole-law', a tighter pair"
+        )
     if bound == "stronger-clones" or (bound == "blanket" and pairs_of(mechanism).binary):
         return replace(part, mechanism=Generic(local_pairs(mechanism).common_epsilon))
     return part

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from math import ceil, exp, inf, log, sqrt, tanh
 
 from hubbub.accountant.arithmetic_errors import answering
@@ -36,6 +37,9 @@ from hubbub.accountant.pairs import ROUNDS_LIMIT, Part, dominating_grid
 
 STEPS = 1.003
 """The search for a spread of one round ends at steps this large."""
+
+NEAR = 1.05
+"""`noise_may_reach` tries a law that is at most so many times as wide as an error allows."""
 
 CLOSE, SLOPE, TRIES = 0.02, 20.0, 12
 """Over several rounds the search ends this close to ln δ, which falls by about this much as ln(spread) grows by 1.
@@ -127,6 +131,52 @@ def beside_noise(design: QueryDesign[R], target: Target) -> list[Calibration[R]]
         with contextlib.suppress(UnmetTarget, TakesNoNoise):
             found += _of_place(design, place, target)
     return found
+
+
+def noise_may_reach(design: QueryDesign[R], target: Target, error: float) -> bool:
+    """Return whether noise beside a randomizer of the query may have an expected standard error of at most `error`.
+
+    It is quick, as the law is not searched: one that is a little too wide for `error` is tried at (ε, δ) of one round.
+    A wider law is more private, as every search here takes for granted. So if that one is not private enough, no law
+    within `error` is. It errs towards True.
+    """
+    # The fewest symbols by themselves, as two may need less noise than others.
+    groups = [sizes for sizes in (design.sizes[:1], design.sizes[1:]) if sizes]
+    for place in range(len(design.families(design.sizes[0]))):
+        for family, sizes in product(NOISE_FAMILIES, groups):
+            with contextlib.suppress(UnmetTarget, TakesNoNoise):
+                if _may_reach(design, place, target, family, sizes, error):
+                    return True
+    return False
+
+
+def _may_reach(
+    design: QueryDesign[R], place: int, target: Target, family: NoiseFamily, sizes: range, error: float
+) -> bool:
+    def law_at(spread: float) -> NoiseLaw:
+        return family.at(spread, min(1e-3 * target.delta, 1e-4))
+
+    def best(spread: float) -> tuple[int, float]:
+        """Return the size of the least error beside the law of a spread, and that error squared."""
+        noise = ChainNoise(law_at(spread), target.shufflers)
+
+        def mse(size: int, most: float) -> float:  # noqa: ARG001 - no error is quicker for being too large
+            return design.mse(size, _beside(design, place, size, target)[0], target.reports, 0, noise)
+
+        size = best_size(mse, sizes) if len(sizes) > 1 else sizes[0]
+        return size, mse(size, inf)
+
+    # An error that even a law of 4/ε is within, far wider than is needed, is not worth a closer look.
+    low, high = LEAST_SPREAD, 4 / target.epsilon
+    if best(low)[1] > error**2:
+        return False
+    if best(high)[1] <= error**2:
+        return True
+    while high > NEAR * low:
+        middle = sqrt(low * high)
+        low, high = (low, middle) if best(middle)[1] > error**2 else (middle, high)
+    mechanism = _beside(design, place, best(high)[0], target)[1]
+    return _holds(mechanism, law_at(high), target.epsilon, target.delta)
 
 
 def no_noise(design: QueryDesign[R], target: Target) -> UnmetTarget | TakesNoNoise:

@@ -130,7 +130,7 @@ class WholeLaw:
         if highest > _STEPS_LIMIT:
             return LogBracket(-inf, inf)
         laws = [(np.array(each.steps), np.array(each.masses)) for each in sums]
-        nodes = _Nodes.of(*_tilt(sums, laws, _LARGEST_EXPONENT / highest))
+        nodes = _WeightedNodes.of(*_tilt(sums, laws, _LARGEST_EXPONENT / highest))
         parts = [nodes.part(law, float(self.hidden), people, mean) for law in laws]
         charge = self.log_charge(people)
         value, doubt = max(parts)
@@ -166,7 +166,7 @@ def _log_delta(law: WholeLaw, people: int, epsilon: float) -> LogBracket:
 
 
 @dataclass(frozen=True)
-class _Nodes:
+class _WeightedNodes:
     """The nodes kΔ for a tilt θ, and e^{−τ²v²/2}/(θ²+v²) there, times Δ/2π and for k and −k together."""
 
     tilt: float
@@ -175,7 +175,7 @@ class _Nodes:
     smoothing: float
 
     @classmethod
-    def of(cls, tilt: float, spread: float) -> _Nodes:
+    def of(cls, tilt: float, spread: float) -> _WeightedNodes:
         deviation, step = max(SMOOTHING * spread, OF_TILT / tilt), 2 * pi / (FAR / tilt + APART * spread)
         places = step * np.arange(ceil(FAR / (deviation * step)) + 1, dtype=float)
         weights = np.exp(-((deviation * places) ** 2) / 2) / (tilt**2 + places**2) * (step / pi)

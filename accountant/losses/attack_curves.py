@@ -19,7 +19,7 @@ from hubbub.accountant.losses.grid import LossGrid
 
 
 @dataclass(frozen=True)
-class Summed:
+class DataSetCurve:
     """The curve of μ against μ' among people of law ω, by its points (μ/ω, μ'/ω, ω): both ends at once."""
 
     points: SumPoints
@@ -52,4 +52,4 @@ def attack_curves_grid(points: SumPoints, epsilon_local: float, people: int, log
 
 
 def _curve(points: SumPoints, epsilon_local: float, people: int, log_tail: float) -> Curve:
-    return blanket_curve(Summed(points), epsilon_local, people, log_tail)
+    return blanket_curve(DataSetCurve(points), epsilon_local, people, log_tail)

@@ -15,7 +15,6 @@ from math import perm, prod
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.finite import BITS_LIMIT, Finite
 from hubbub.accountant.mechanisms.krr import KRR, check_categories
-from hubbub.accountant.mechanisms.rappor import RAPPOR
 
 Pattern = tuple[int, ...]
 """For each listed input, whether an output counts for it."""
@@ -100,19 +99,6 @@ def optimized_unary(categories: int, ratio: Fraction) -> Finite:
         return scale * (bits - (all_ones if all(pattern) else 0))
 
     return _counting(listed, share, ratio, ratio * scale * all_ones)
-
-
-def unary(mechanism: RAPPOR) -> Finite:
-    """RAPPOR by the bits of two inputs, and a law below that of every other input: its blanket alone, for any k.
-
-    If neither of the two bits is set, a report has the blanket's probability, else E times that if its input's bit is.
-    A report of all ones is counted with those of both bits, which is safe.
-    """
-    ratio, other = mechanism.likelihood_ratio, mechanism.other
-    scale = (1 - mechanism.truthful) / (1 - other)
-    alone, both, neither = scale * other * (1 - other), scale * other**2, scale * (1 - other) ** 2
-    first = (ratio * alone, alone, ratio * both, neither)
-    return Finite((first, (first[1], first[0], *first[2:])), (alone, alone, both, neither))
 
 
 def local_hashing(values: int, ratio: Fraction, categories: int = 2**31) -> Finite:

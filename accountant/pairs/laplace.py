@@ -10,7 +10,7 @@ from hubbub.accountant.divergence.blankets import Points, laplace_points
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
-from hubbub.accountant.losses.attack_curves import Summed
+from hubbub.accountant.losses.attack_curves import DataSetCurve
 from hubbub.accountant.losses.walks import Walk, sides_walk
 from hubbub.accountant.mechanisms import Laplace
 from hubbub.accountant.mechanisms.exact import grown_exp
@@ -48,9 +48,9 @@ class LaplacePairs(CurvedPairs[Laplace]):
         squared = (above**2 + 1) / 3 * (2 * half + 1 / half**2) - 2 * below * (2 / half - 1 / half**2)
         return Amplification.rounded(1 / half, 1 / half - above * half, max(half - below / half, Fraction(0)), squared)
 
-    def evaluated_below(self) -> Summed:
+    def evaluated_below(self) -> DataSetCurve:
         """Return the curve of the joined cells, which is that of a pair: both ends of a point are one integral."""
-        return Summed(self.curve_points().below)
+        return DataSetCurve(self.curve_points().below)
 
     def curve_points(self) -> Points:
         """Return fewer points than for one round, as a curve needs many evaluations."""

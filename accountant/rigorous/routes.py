@@ -19,9 +19,8 @@ from hubbub.accountant.rigorous.blanket import blanket_delta
 from hubbub.accountant.rigorous.finite import finite_delta
 from hubbub.accountant.rigorous.noise import noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
-from hubbub.accountant.rigorous.rappor import rappor_delta
+from hubbub.accountant.rigorous.rappor import rappor_delta, whole_law_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
-from hubbub.accountant.rigorous.whole_law import whole_law_delta
 
 NODES = (8, 32, 128, 512, 2048)
 """Nodes for the number of blankets, or bins of it if there are dummies, ever finer."""

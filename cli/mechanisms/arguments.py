@@ -34,6 +34,7 @@ from hubbub.accountant.numbers import EPSILON_MOST, checked_reports, checked_who
 from hubbub.accountant.pairs import GaussianRound, Part
 from hubbub.accountant.pairs.composition_part import NOT_COMPOSED
 from hubbub.accountant.written_numbers import FORMS, exact, whole
+from hubbub.cli.hints import meant
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 from hubbub.cli.mechanisms.law_file import law_of, read_law
 from hubbub.cli.mechanisms.named_bounds import THEOREMS, check_bound, delta_by_theorem, epsilon_by_theorem
@@ -126,7 +127,8 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
     """
     if said.mechanism not in TAKES:
         known = ", ".join(TAKES)
-        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}; choose one of: {known}")
+        hint = meant(said.mechanism, list(TAKES))
+        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}; {hint}choose one of: {known}")
     if said.noise is not None and said.mechanism not in NOISE_BESIDE:
         raise AccountingError(
             f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr and hashed "

@@ -13,12 +13,16 @@ from hubbub.accountant.bounds.over_rounds import composed_epsilon, compositions
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
 from hubbub.accountant.pairs import GaussianRound, Part
+from hubbub.queries.errors import did_you_mean
 
 THEOREMS = tuple(bound.name for bound in FORMULAS if bound.direction == "upper")
 """The papers' closed forms and Rényi theorems that are upper bounds."""
 
 NAMES = tuple(name for name, bound in CATALOGUE.items() if bound.direction == "upper")
 """Every name that may be asked for, besides `best`."""
+
+BEST_OR = f"choose one of: best, {', '.join(NAMES)}"
+"""What may be asked for."""
 
 Asked = Part | GaussianRound
 
@@ -36,7 +40,9 @@ def check_bound(bound: str) -> None:
         if bound in CATALOGUE
         else ""
     )
-    raise AccountingError(f"bound is {shown(bound)}{attack}; choose one of: best, {', '.join(NAMES)}")
+    near = "" if attack else did_you_mean(bound, ("best", *NAMES))
+    hint = f"{near}`hubbub account bounds` lists all" if near else ""
+    raise AccountingError(f"bound is {shown(bound)}{attack}; {hint or BEST_OR}")
 
 
 def epsilon_by_theorem(part: Asked, delta: float, name: str, best: EpsilonBracket) -> EpsilonBracket:

@@ -21,6 +21,7 @@ from hubbub.cli.mechanisms.arguments import Description, hidden_by, read_mechani
 from hubbub.cli.plots.plan import Axis, CurvePlan, Panel, PanelPlan, Plot, PlotPlan, Role, Series
 from hubbub.cli.plots.variables import KINDS, POINTS_LIMIT, Range, Variable
 from hubbub.protos.errors import UsageError
+from hubbub.queries.errors import did_you_mean
 
 BEST = "best"
 """The bound that a certificate takes."""
@@ -107,7 +108,8 @@ def sweep(question: SweepQuestion, over: Range, bounds: Sequence[str] = ()) -> P
     """
     unknown = [name for name in bounds if name not in names()]
     if unknown:
-        raise UsageError(f"--bound {unknown[0]!r} is unknown; choose one of: {', '.join(names())}")
+        remedy = did_you_mean(unknown[0], names()).rstrip() or f"choose one of: {', '.join(names())}"
+        raise UsageError(f"--bound {unknown[0]!r} is unknown; {remedy}")
     x = over.values()
     question.check(over.variable, x[0])
     asked = tuple(dict.fromkeys(bounds)) or names()

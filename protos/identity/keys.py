@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -142,7 +143,14 @@ def load_public(path: Path) -> bytes:
     Raises:
         SignatureError: if there is no such file, or it has no Ed25519 public key.
     """
-    return parse_public(_read(path, "get this public key from the party itself"), str(path))
+    remedy = "get this public key from the party itself"
+    if _FINGERPRINT.fullmatch(str(path)):
+        remedy = f"a fingerprint is no key: give the key's file, *.pub.pem; {remedy}"
+    return parse_public(_read(path, remedy), str(path))
+
+
+_FINGERPRINT = re.compile(r"(?:[0-9a-f]{4,}[-: ]?){2,}", re.IGNORECASE)
+"""Digits as `fingerprint` groups them, also a part of them."""
 
 
 _RESTORE = "restore the private key from its copy; `hubbub identity` makes one for a new party only"

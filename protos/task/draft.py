@@ -43,6 +43,8 @@ from hubbub.queries.registry import QUESTIONS, keys_of
 MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
 MINIMUM_DELTA = 1e-15
+MAXIMUM_EPSILON = 100.0
+"""The largest ε of a task."""
 MAXIMUM_EPSILON_LOCAL = 100
 """The largest cap on the local ε of a task. Beyond about 20 it promises next to nothing if all services collude. A sum
 by digits may need that much, and then says so."""
@@ -292,7 +294,7 @@ def _check_schedule(schedule: Schedule) -> None:
 def _check_privacy(privacy: Privacy) -> None:
     # Each test states the allowed values, not the wrong ones: every comparison with NaN is false, so NaN is refused.
     limits: dict[str, tuple[Callable[[float], bool], str]] = {
-        "epsilon": (lambda value: 0 < value <= 100, "must be above 0 and at most 100"),
+        "epsilon": (lambda value: 0 < value <= MAXIMUM_EPSILON, f"must be above 0 and at most {MAXIMUM_EPSILON:g}"),
         "delta": (
             lambda value: MINIMUM_DELTA <= value < 1,
             f"must be at least {MINIMUM_DELTA:g} and below 1; 1e-6 is usual",

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import RandomizerFamily
 
 
-COUNTS_ON_STEADY = "is certified by the people of one level who answer every round"
+COUNTS_ON_STEADY = "certified by the people of one level who answer every round"
 """The words of an error if a strategy needs the steady share, and nobody stated it."""
 
-STEADY_MISSING = f"{COUNTS_ON_STEADY}; set steady_share in the query, the share of the minimum's honest people who do"
+STEADY_MISSING = (
+    f"is {COUNTS_ON_STEADY}; set steady_share in the query, the share of the minimum's honest people who do"
+)
 """The words of an error if a query is without it."""
 
 

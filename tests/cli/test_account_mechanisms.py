@@ -18,7 +18,7 @@ def test_rappor_is_described_by_its_bits_or_by_its_local_epsilon() -> None:
     by_bits = hubbub("account", "epsilon", *RAPPOR, *BITS, "--delta", "1e-6", "--json").json
     assert by_bits["epsilon_local"] == pytest.approx(2.1972245773362196)
     assert 0 < by_bits["epsilon_lower"] <= by_bits["epsilon_upper"] < 0.3
-    assert by_bits["bound"] == "blanket"
+    assert by_bits["bound"] == "whole-law"
     words = ("--local-epsilon", str(by_bits["epsilon_local"]), "--truthful", "1/2")
     by_local = hubbub("account", "epsilon", *RAPPOR, *words, "--delta", "1e-6", "--json").json
     assert by_local["epsilon_upper"] == pytest.approx(by_bits["epsilon_upper"], rel=1e-5)
@@ -193,7 +193,7 @@ def test_messages_show_no_python() -> None:
     assert "RAPPOR with" in ran.json["error"]
 
 
-def test_bounds_of_rappor_choose_the_blanket() -> None:
+def test_bounds_of_rappor_choose_the_whole_law() -> None:
     ran = hubbub("account", "bounds", *RAPPOR, *BITS, "--delta", "1e-6", "--json")
     chosen = [each["bound"] for each in ran.json["bounds"] if each["chosen"]]
-    assert chosen == ["blanket"]
+    assert chosen == ["whole-law"]

@@ -35,7 +35,7 @@ def test_each_upper_bound_that_is_listed_can_be_asked_for_by_its_name(asked: tup
 
 
 def test_a_wrong_name_lists_those_there_are_and_so_does_the_help() -> None:
-    wrong = hubbub_here("account", "epsilon", *KRR, "--delta", "1e-6", "--bound", "girgis")
+    wrong = hubbub_here("account", "epsilon", *KRR, "--delta", "1e-6", "--bound", "zzzz")
     assert wrong.status == 2
     assert "choose one of: best, " + ", ".join(NAMES) in " ".join(wrong.err.split())
     attack = hubbub_here("account", "epsilon", *KRR, "--delta", "1e-6", "--bound", "krr-lower")

@@ -34,7 +34,8 @@ def test_it_has_the_shells_folder_streams_and_variables_and_ends_with_its_status
     tmp_path: Path, around: dict[str, str]
 ) -> None:
     done = ran("mkdir empty; cd empty; hubbub plan task.toml", tmp_path, around)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: task.toml: No such file or directory\n")
+    says = "task.toml: No such file or directory; give as TASK.toml: the task as written by hand"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {says}\n")
     done = ran("printf x | hubbub verify /dev/stdin --json 2>&1 | HUBBUB=1 hubbub --version", tmp_path, around)
     assert (done.returncode, done.stdout.startswith("hubbub ")) == (0, True)
     done = ran("umask 077; hubbub init new --json > said; stat -c %a said new", tmp_path, around)

@@ -27,7 +27,7 @@ def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
 
     With the program that is installed: other pages' commands are forked.
     """
-    shutil.copytree(ROOT / "docs" / "examples" / "trips", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
     script = [step for step in pages.steps("howto/verify-as-an-outsider") if "--rigorous" not in step.commands]
     assert len(script) > 3
     printed = pages.run(script, tmp_path, from_nothing=True)

@@ -52,7 +52,7 @@ def test_errors_of_counts_through_krr_follow_from_the_formula() -> None:
     own, other = 1 - gamma + gamma / k, gamma / k
     assert count_variance(REPORTS, own, other) == pytest.approx(number(tail, "mse"), rel=1e-6)
     assert f"{sqrt(number(tail, 'mse')):.1f}, is the standard error" in PROSE
-    assert f"nobody has is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
+    assert f"nobody gave is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
 
 
 def test_errors_of_counts_through_unary_encoding_follow_from_the_formula() -> None:

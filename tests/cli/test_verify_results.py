@@ -179,13 +179,13 @@ def test_a_key_of_another_party_is_named_and_a_strangers_is_to_be_compared(saved
 
 def test_results_of_another_certificate_are_one_verdict(saved: Path) -> None:
     """The shipped example is of another task; both files are valid by themselves."""
-    other = ROOT / "docs" / "examples" / "trips" / "certificate.json"
+    other = ROOT / "docs" / "examples" / "commute" / "certificate.json"
     ran = hubbub_here("verify", other, saved / "results.json")
     assert ran.status == 1
     assert ran.err.startswith(
         f"error: not verified: {saved / 'results.json'}: the certificate in these results is none"
     )
-    assert f"it is of task {TASK.name} ({TASK.id.hex()[:12]}), round 0, and {other} is of task trips (" in ran.err
+    assert f"it is of task {TASK.name} ({TASK.id.hex()[:12]}), round 0, and {other} is of task commute (" in ran.err
     assert ran.out.startswith("what follows is valid by itself only:\n")
     assert "the counts are those of the certificate in it" in ran.out
 

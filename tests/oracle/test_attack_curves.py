@@ -11,7 +11,7 @@ import pytest
 from hubbub.accountant.composition import compose_delta
 from hubbub.accountant.divergence.attacks import rappor_attack_points
 from hubbub.accountant.divergence.sums import SumPoints
-from hubbub.accountant.losses.attack_curves import _Attacked, attack_curves_grid
+from hubbub.accountant.losses.attack_curves import DataSetCurve, attack_curves_grid
 from hubbub.accountant.losses.curves import blanket_curve
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.mechanisms import RAPPOR, AnyMechanism, Finite, Generic, Laplace, exp_decimal
@@ -123,6 +123,6 @@ def test_a_local_epsilon_a_million_deviations_away_takes_few_points() -> None:
     mechanism = RAPPOR(3, 1 - Fraction(1, 2 * 10**10), 1 - Fraction(1, 10**9))
     points = rappor_attack_points(mechanism)
     for each in (points, points.exchanged()):
-        curve = blanket_curve(_Attacked(each), mechanism.epsilon_local, 2, 60.0)
+        curve = blanket_curve(DataSetCurve(each), mechanism.epsilon_local, 2, 60.0)
         assert int(curve.places[-1]) > 10**5
         assert len(curve.places) < 2000

@@ -17,7 +17,7 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.divergence.whole_law import rappor_whole_law
 from hubbub.accountant.mechanisms import RAPPOR, exp_decimal
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.rigorous.whole_law import whole_law_delta
+from hubbub.accountant.rigorous.rappor import whole_law_delta
 from support.exact_batches import Law, View, batch_view
 
 Counts = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Writes the example of docs/howto/verify-as-an-outsider.md: docs/examples/trips, made afresh and the same each time.
+"""Writes the example of docs/howto/verify-as-an-outsider.md: docs/examples/commute, made afresh and the same each time.
 
     python tests/vectors/make_example.py
 
@@ -36,7 +36,7 @@ from support.queries import krr_query  # noqa: E402
 from support.samples import START, sample_task  # noqa: E402
 from vectors.make_signed import PARTIES  # noqa: E402
 
-FOLDER = Path(__file__).parents[2] / "docs" / "examples" / "trips"
+FOLDER = Path(__file__).parents[2] / "docs" / "examples" / "commute"
 
 DEVICES, MINIMUM = 2000, 1000
 HISTORY = (1200, 1300, 1400)
@@ -57,7 +57,7 @@ def task_of(queries: Sequence[Query], rounds: int) -> Task:
     """The task of the example."""
     return sample_task(
         PARTIES,
-        name="trips",
+        name="commute",
         minimum_reports=MINIMUM,
         schedule=Schedule(START, length=86400, grace=600, rounds=rounds),
         queries=tuple(queries),
@@ -74,7 +74,7 @@ def answers(device: int) -> tuple[Value, Value]:
 
 def results_in(task: Task) -> tuple[bytes, RoundResults]:
     """The certificate of a round of the task, and the results."""
-    random = Seeded("trips").randbytes
+    random = Seeded("commute").randbytes
     round_ = counts(task, 0, DEVICES)
     tallies = []
     for query, of_query in zip(task.queries, zip(*map(answers, range(DEVICES)), strict=True), strict=True):

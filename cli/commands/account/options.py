@@ -129,8 +129,8 @@ Bound = Annotated[
     str,
     typer.Option(
         "--bound",
-        help="The bound for the upper end: best, or one that `account bounds` lists: blanket, 2rr, stronger- "
-        "clones, clones, noise, koskela-strong, koskela-clones, local, balle-closed, balle-generic, balle- "
+        help="The bound for the upper end: best, or one that `account bounds` lists: whole-law, blanket, 2rr, "
+        "stronger-clones, clones, noise, koskela-strong, koskela-clones, local, balle-closed, balle-generic, balle- "
         "hoeffding, balle-bennett, erlingsson, erlingsson-middle, erlingsson-simple, erlingsson-rdp, clones- "
         "closed, feldman-closed, clones-rdp, girgis-upper-1, girgis-simplified, girgis-upper-2. Over several "
         "rounds it is composed. The lower end always comes from attacks.",

@@ -321,3 +321,35 @@ def test_connections_of_a_loop_that_ended_are_dropped(tls: TLS) -> None:
     with pytest.raises(RuntimeError, match="shutdown"):
         first._pool.submit(print)
     asyncio.run(link.close())
+
+
+@pytest.mark.parametrize(
+    ("address", "ends", "waits"),
+    [
+        ("127.0.0.1:1", asyncio.CancelledError, 1),
+        ("127.0.0.1:1", TimeoutError, 1),
+        ("127.0.0.1:1", Unreachable, 0),
+        ("https://127.0.0.1:1", TimeoutError, 0),
+    ],
+)
+async def test_after_a_cancelled_call_the_loop_lasts_until_grpc_has_reported_its_end(
+    tls: TLS, monkeypatch: pytest.MonkeyPatch, address: str, ends: type[BaseException], waits: int
+) -> None:
+    """Else gRPC reports it to a closed loop, through another loop, which logs an error."""
+    link, open_then = ShufflerLink(address, tls), list[int]()
+
+    async def settled() -> None:
+        open_then.append(len(link._channels))
+
+    async def ended() -> None:
+        async with link:
+            link.channel()
+            raise ends
+
+    monkeypatch.setattr("hubbub.client.submit.settled", settled)
+    with pytest.raises(ends):
+        await ended()
+    assert open_then == [0] * waits
+    async with link:
+        link.channel()
+    assert len(open_then) == waits

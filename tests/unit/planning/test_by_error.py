@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
 import pytest
 
-from hubbub.planning.by_error import USUAL_EPSILONS, ErrorsAtEpsilon, errors_by_epsilon, least_epsilon
+from hubbub.accountant.calibration.calibrate import calibrate
+from hubbub.accountant.calibration.design import Target
+from hubbub.accountant.calibration.noise import noise_may_reach
+from hubbub.planning import plan as planning
+from hubbub.planning.by_error import (
+    USUAL_EPSILONS,
+    ErrorsAtEpsilon,
+    check_workable,
+    errors_by_epsilon,
+    least_epsilon,
+)
 from hubbub.planning.plan import errors_by_epsilon as errors_of_plan
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import TaskError, UnmetTask
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.design import Design
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question
 from support.samples import START, Parties
 
 THEME, MINUTES = Histogram("theme", ("a", "b", "c")), Number("minutes", 0.0, 60.0, "minutes")
@@ -75,6 +88,8 @@ def test_what_is_beyond_the_drafts_epsilon_names_what_would_do() -> None:
     told = str(raised.value)
     assert "each of these alone reaches it: epsilon = 3.5" in told
     assert 'noise = "auto"' in told
+    assert told.endswith("; or state theme=8.88, which it reaches as it is")
+    assert plan(replace(draft(1.0, theme=8.88), questions=(THEME,))).draft.privacy.epsilon <= 1
     assert plan(replace(draft(1.0), questions=(THEME,), noise="auto")).queries[0].expected_error <= 5
 
 
@@ -118,6 +133,18 @@ def test_an_error_that_nothing_reaches_says_so() -> None:
 
     with pytest.raises(TaskError, match="no single change reaches it: change several, or state a larger error"):
         least_epsilon(draft(2.0, theme=50.0), useless)
+
+
+def test_if_no_single_change_is_enough_the_nearest_error_is_named_with_what_gives_it() -> None:
+    def by_both(of: Draft) -> Mapping[str, float]:
+        privacy = of.privacy
+        return {"theme": 70 / privacy.epsilon + 24 / privacy.epsilon_local + 0.7, "rest": 3.0}
+
+    with pytest.raises(TaskError, match=r"\(theme: 37\.7, not 2; rest: 3, not 2\)") as raised:
+        least_epsilon(draft(2.0, theme=2.0, rest=2.0), by_both)
+    told = str(raised.value).split("; no single change reaches it ")[1]
+    nearest = "(of larger epsilon and epsilon_local, epsilon = 100 comes nearest: theme 3.4, rest 3)"
+    assert told == f"{nearest}: change several, or state theme=37.7 and rest=3, which it reaches as it is"
 
 
 @pytest.mark.exhaustive
@@ -180,3 +207,67 @@ def test_an_error_that_no_epsilon_mends_ends_the_search_as_it_is() -> None:
 
     with pytest.raises(TaskError, match=r"^the law is not read$"):
         least_epsilon(draft(2.0, theme=20.0), fails_below)
+
+
+# An ε that is too small
+
+
+def tiny(epsilon: float, *questions: Question, noise: str = "auto", reports: int = 1000) -> Draft:
+    return replace(draft(epsilon, reports), questions=questions, noise=noise)
+
+
+@pytest.mark.parametrize("noise", ["auto", "always"])
+def test_a_tiny_epsilon_is_refused_without_a_search_and_the_least_workable_one_is_named(
+    noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched(*_: object) -> None:
+        pytest.fail("a law of noise was searched for")
+
+    monkeypatch.setattr("hubbub.accountant.calibration.noise.least_noise", searched)
+    with pytest.raises(
+        UnmetTask, match=r"^theme: no useful error can be had at epsilon = 0\.001 with minimum_rep"
+    ) as told:
+        plan(tiny(0.001, THEME, MINUTES, noise=noise))
+    least = float(str(told.value).split("by itself it needs epsilon = ")[1].split()[0])
+    assert 0.003 < least < 0.006
+    assert f"choose so much, or about {least * 1000:.2g} times the minimum_reports" in str(told.value)
+
+
+def test_an_epsilon_that_no_task_may_have_is_not_named() -> None:
+    def never(draft: Draft, question: Question) -> float:
+        raise UnmetTask(f"{question.name} of {draft.name} cannot be planned")
+
+    with pytest.raises(UnmetTask, match=r"asked nothing else; choose a larger minimum_reports$"):
+        check_workable(tiny(0.001, replace(THEME, randomizer="unary")), never)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [THEME, MINUTES], ids=lambda each: each.name)
+def test_what_is_planned_alone_is_never_refused(question: Question) -> None:
+    """The refusal rests on a law a little wider than allowed; the plan's own error is just within the range here."""
+    asked = [tiny(epsilon, question) for epsilon in (0.0045, 0.007, 0.009)]
+    useful = [each for each in asked if 1.96 * planning._error_alone(each, question) <= 1000 * question.extent]
+    assert useful
+    for each in useful:
+        check_workable(each, planning._error_alone)
+
+
+@pytest.mark.parametrize("question", [THEME, MINUTES], ids=lambda each: each.name)
+def test_noise_may_reach_every_error_that_a_search_reaches_and_none_that_is_far_smaller(question: Question) -> None:
+    design = Design(question)
+    (found,) = calibrate([design], 0.3, 1e-6, 1000, epsilon_local_cap=12.0, noise="always")
+    target = Target.of(0.3, 1e-6, 1000, 12.0, 1.0, 0, "always", 1, None, 1)
+    assert noise_may_reach(design, target, found.expected_standard_error)
+    assert noise_may_reach(design, target, inf)
+    assert not noise_may_reach(design, target, found.expected_standard_error / 1.3)
+    assert not noise_may_reach(design, target, 1e-9)
+
+
+@pytest.mark.slow
+def test_a_query_that_takes_no_noise_is_judged_without_it() -> None:
+    unary = replace(THEME, randomizer="unary")
+    target = Target.of(0.3, 1e-6, 1000, 12.0, 1.0, 0, "always", 1, None, 1)
+    assert not noise_may_reach(Design(unary), target, inf)
+    check_workable(tiny(0.009, unary, reports=100_000), planning._error_alone)
+    with pytest.raises(UnmetTask, match="theme: no useful error can be had"):
+        check_workable(tiny(0.001, unary), planning._error_alone)

@@ -374,7 +374,7 @@ def test_a_plan_for_a_chain_has_the_noise_of_every_shuffler() -> None:
 
 def test_more_noise_of_a_chain_than_is_sealed_for_a_batch_is_refused_with_the_remedy() -> None:
     many = Histogram("code", tuple(f"c{number}" for number in range(250)))
-    asked = replace(alone(many, 2_000, Privacy(0.002, 1e-6, 8.0)), noise="always")
+    asked = replace(alone(many, 20_000, Privacy(0.002, 1e-6, 8.0)), noise="always")
     with pytest.raises(TaskError, match=r"noise of 8 shufflers .* dummies on average, and at most 10,000,000 are seal"):
         plan(replace(asked, shufflers=8))
     with pytest.raises(TaskError, match="shufflers is 9"):

@@ -373,7 +373,7 @@ def test_the_room_of_a_row_is_that_of_its_own_largest_number() -> None:
 
 
 def test_the_shipped_example_states_no_more_digits_than_can_be_checked() -> None:
-    document = json.loads((ROOT / "docs" / "examples" / "trips" / "results.json").read_text())
+    document = json.loads((ROOT / "docs" / "examples" / "commute" / "results.json").read_text())
     for query in document["queries"]:
         assert in_digits(query) == query
 

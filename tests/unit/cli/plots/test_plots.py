@@ -163,7 +163,9 @@ def test_what_is_missing_or_said_twice_is_refused() -> None:
         sweep(SweepQuestion(KRR_16), over)
     with pytest.raises(UsageError, match="--reports is the variable of --over"):
         sweep(SweepQuestion(KRR_16, reports=5, delta=1e-6), over)
-    with pytest.raises(UsageError, match="choose one of: best, attack, blanket"):
+    with pytest.raises(UsageError, match="choose one of: best, attack, whole-law, blanket"):
+        sweep(SweepQuestion(KRR_16, delta=1e-6), over, ("zzzz",))
+    with pytest.raises(UsageError, match=r"'blankets' is unknown; did you mean blanket\?$"):
         sweep(SweepQuestion(KRR_16, delta=1e-6), over, ("blankets",))
 
 
