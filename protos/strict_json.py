@@ -44,7 +44,8 @@ LONGEST_NUMBER = 1000
 """Most characters of a number with a fraction or an exponent, of which every digit may count (`cli.mechanisms`)."""
 
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_TEXT_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[][{}]', re.DOTALL)
+_TEXT_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[][{}]', re.DOTALL)
+"""A text without an end is one up to the document's end: so no character is looked at twice."""
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
 _MARKED = "it begins with a byte order mark; save it as UTF-8 without one"
@@ -101,7 +102,7 @@ def _decoded_by(decoder: json.JSONDecoder, text: str) -> Any:
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        where = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        where = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
         raise NotJson(f"{where}; give it whole and unchanged", _is_cut(error)) from None
 
 
@@ -182,7 +183,8 @@ def _check_depth(text: str) -> None:
 
 
 def _is_cut(error: json.JSONDecodeError) -> bool:
-    return error.pos >= len(error.doc.rstrip())
+    # The place of a text without an end is its beginning.
+    return error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
 
 
 def _raise_first(value: Any, place: str) -> None:

@@ -22,7 +22,13 @@ from hubbub.protos.identity.documents import canonical
 from hubbub.protos.identity.formats import CERTIFICATE, RESULTS
 from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
-from hubbub.protos.records.results_document import SUMS, estimates_document, results_document, sum_document
+from hubbub.protos.records.results_document import (
+    SUMS,
+    estimates_document,
+    results_document,
+    sum_document,
+    times_of,
+)
 from hubbub.protos.records.sums import sums_of
 from hubbub.protos.strict_json import LARGEST_RESULTS, JsonError, NotJson, as_json, read_json
 from hubbub.protos.task.task import Task
@@ -44,6 +50,9 @@ _TEXTS = {"answered", "beginnings", "counts", "kind", "notes"}
 _LOOKED_UP = re.compile(r"^of ([0-9]{1,3}(?:,[0-9]{3}){0,2}) looked up, ")
 
 _MEMBERS = {"certificate", "format", "queries", "round", "task"}
+_TIMES = {"round_begins", "round_ends"}
+"""Members of each round of `hubbub results --all --json`, which is a file of results but for them."""
+
 _NAMED = RESULTS.format.partition("/")[0]
 _BEGINNING = 200
 """Bytes at the beginning of a file in which results name their format."""
@@ -108,7 +117,7 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
         return None
     try:
         RESULTS.check_named(document)
-        wrong = odd_members(document, _MEMBERS, {SUMS})
+        wrong = odd_members(document, _MEMBERS, {SUMS, *_TIMES})
         if wrong is not None:
             raise VerificationError(
                 f"these results do not have the members of {RESULTS.format}: {wrong}; save them again"
@@ -222,6 +231,10 @@ def _check_about(document: Mapping[str, Any], certified: Certified) -> None:
     found = difference(about, {name: document[name] for name in about})
     if found is not None:
         raise CountsDiffer(f"they name another task or round than their certificate: {found}")
+    times = times_of(certified.task.schedule, certified.content["round"])
+    for name in sorted(_TIMES & document.keys()):
+        if document[name] != times[name]:
+            raise CountsDiffer(f"{name} is {shown(document[name])}, but {shown(times[name])} follows from the task")
 
 
 def _recomputed(

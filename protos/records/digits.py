@@ -82,7 +82,8 @@ def follows(stated: float, computed: float, size: float, name: str) -> bool:
     room = size * (CHANCE_NOISE if name == CHANCE else NOISE)
     if not math.isfinite(stated) or not math.isfinite(computed):
         return stated == computed
-    if abs(stated - computed) <= room:
+    if stated.is_integer() and abs(stated - computed) <= room:
+        # It is whole here, or where it was stated, so it was not rounded to `DIGITS`.
         return True
     # The size too may be on the other side of a power of ten on another machine.
     sizes = (size, size + room, size - room)

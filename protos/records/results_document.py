@@ -14,6 +14,7 @@ from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.schedule import at
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Schedule
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
 COLUMNS = (
@@ -170,7 +171,11 @@ def round_times(results: RoundResults) -> dict[str, str]:
         schedule = SignedTask.from_json(read_json(results.certificate)["body"]["task"]).task.schedule
     except (HubbubError, KeyError, TypeError, ValueError):
         return {}
-    number = results.id.round
+    return times_of(schedule, results.id.round)
+
+
+def times_of(schedule: Schedule, number: int) -> dict[str, str]:
+    """Return when a round of that schedule begins and ends."""
     return {"round_begins": at(schedule.opens(number)), "round_ends": at(schedule.ends(number))}
 
 

@@ -144,6 +144,13 @@ class Connection:
         for sent in unsent:
             sent(None)
 
+    def finish(self) -> bool:
+        """Note that the caller sends nothing more; return whether a whole request of it is still to be answered."""
+        if self._work is None or not self._whole:
+            return False
+        self._last = self._deaf = True
+        return True
+
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""
         if self._deaf or self._transport is None or self._parser is None:

@@ -53,6 +53,10 @@ CLOSING_BYTES = 1024 * 1024
 _HEADER_BYTES = 5
 """Before each record: its type (1), its version (2), and its length (2)."""
 
+_OLD_HELLO = 0x80
+"""The least first byte of a message of SSL 2.0, which OpenSSL still takes as the first one, for a few suites. Its head
+has another form, so records would be counted wrongly from there on."""
+
 _FREE = FREE_RECORDS * RECORD_BYTES
 
 
@@ -126,6 +130,9 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._drop(count)
             return
         data = self._owner.buffer[:count]
+        if self._reader is None and not self._handshake_bytes and data[0] >= _OLD_HELLO:
+            self._refuse(PortLimit.HANDSHAKE)
+            return
         records = self._records(data)
         # A record costs as much as `RECORD_BYTES` pay for.
         self._credit = min(_FREE, self._credit + count - records * RECORD_BYTES)
@@ -213,7 +220,9 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._flush()
         if pieces and self._reader is not None:
             self._reader.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if self._ended:
+        # Who has closed its direction of TLS may still read the other one (RFC 8446, 6.1). Who closes its direction of
+        # TCP is seen to leave: most that do read nothing more, and a call that nobody waits for is cancelled.
+        if self._ended and not (self._reader is not None and self._reader.finish()):
             self.close()
 
     def _flush(self) -> None:
@@ -230,6 +239,8 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._credit = _FREE
         try:
             for begin in range(0, len(data), PIECE_BYTES):
+                if self._socket is None or self._socket.is_closing():
+                    return  # the other end is gone, and asyncio would warn of each further piece
                 self._tls.write(data[begin : begin + PIECE_BYTES])
                 self._flush()
         except ssl.SSLError:

@@ -25,6 +25,9 @@ KEY_UPDATE = b"\x18\x00\x00\x01"
 USER_CANCELED = b"\x01\x5a"
 """A warning that ends nothing."""
 
+CLOSE_NOTIFY = b"\x01\x00"
+"""A warning that nothing more comes."""
+
 SECONDS = 10.0
 
 _SUITES: dict[str, tuple[str, int, type[AESGCM | ChaCha20Poly1305]]] = {

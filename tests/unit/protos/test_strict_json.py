@@ -91,7 +91,7 @@ def test_what_readers_take_differently_is_refused_with_its_place(document: bytes
         (b'{"a": 01}', "delimiter at line 1, column 8", False),
         (b"{'a': 1}", "line 1, column 2", False),
         (b'{"a": 1,}', "line 1, column", False),
-        (b'["a\nb"]', "Invalid control character", False),
+        (b'["a\nb"]', "Invalid control character at line 1, column 4", False),
         (b"\xef\xbb\xbf{}", "it begins with a byte order mark; save it as UTF-8 without one", False),
         ("\ufeff{}", "it begins with a byte order mark", False),
         ('{"a": 1}'.encode("utf-16"), "it begins with a byte order mark", False),
@@ -99,6 +99,9 @@ def test_what_readers_take_differently_is_refused_with_its_place(document: bytes
         (b'{"a": "\xff"}', "it is not UTF-8 at byte 7: invalid start byte; save it as UTF-8", False),
         (b'{"a": "\xed\xa0\x80"}', "it is not UTF-8 at byte 7", False),
         (b'{"a": "\xc0\xaf"}', "it is not UTF-8 at byte 7", False),
+        # A text that does not end: its brackets are none, and each of its quotes is looked at once.
+        (b'[{}, "' + b"[" * 200, "Unterminated string starting at line 1, column 6", True),
+        (b"[" + b"[]," * DEEPEST + b'"' + b'\\"' * 2**20, "Unterminated string starting at line 1, column 302", True),
     ],
 )
 def test_what_is_no_json_is_said_to_be_none(document: bytes | str, problem: str, is_cut: bool) -> None:

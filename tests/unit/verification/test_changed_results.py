@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -23,11 +24,12 @@ from hubbub.protos.identity.documents import canonical
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId, BatchRecord
 from hubbub.protos.records.counts import DIGEST, counts_digest
-from hubbub.protos.records.digits import CHANCE, IN_ONE_UNIT, follows, in_digits, size_of
+from hubbub.protos.records.digits import CHANCE, CHANCE_NOISE, IN_ONE_UNIT, NOISE, follows, in_digits, size_of
 from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.records.results import RoundId, RoundResults
-from hubbub.protos.records.results_document import results_document
+from hubbub.protos.records.results_document import results_document, series_document
 from hubbub.protos.records.sums import sums_of
+from hubbub.protos.strict_json import as_json
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.queries.query import Query
 from hubbub.queries.questions.bit import bits_of
@@ -39,7 +41,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.texts.text import DIGESTS, Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.differences import difference
-from hubbub.verification.results import RecomputedResults
+from hubbub.verification.results import RecomputedResults, read_results
 from support.certificates import content_of, counts, encode
 from support.samples import START, sample_task
 from support.source_tree import ROOT
@@ -213,6 +215,18 @@ def test_a_false_number_beside_a_sum_of_a_large_range_is_named_with_what_follows
         assert expected in problem
 
 
+def test_each_round_of_a_series_is_a_file_of_results_whose_times_are_checked() -> None:
+    """`hubbub results --all --json` adds when a round began and ended."""
+    (document,) = as_json(series_document([several()])["rounds"])
+    file = read_results(Path("one.json"), json.dumps(document).encode())
+    assert file is not None
+    assert {"round_begins", "round_ends"} <= file.document.keys()
+    (found,) = checked([document])
+    assert isinstance(found, RecomputedResults)
+    for name, other in (("round_begins", document["round_ends"]), ("round_ends", None), ("round_ends", "tomorrow")):
+        assert f"{name} is {other!r}, but '{document[name]}' follows from the task" in refusal(document | {name: other})
+
+
 def refusal(document: dict[str, Any]) -> str:
     (found,) = checked([document])
     assert isinstance(found, VerificationError)
@@ -332,6 +346,14 @@ def test_what_is_stated_follows_from_what_it_was_rounded_from_on_any_machine(val
         assert follows(stated, other, size_of({**row, "estimate": other}, "estimate"), "estimate")
     for wrong in (math.nan, math.inf, -math.inf, -stated if stated else 1.0, stated + max(abs(value) * 1e-8, 1e-323)):
         assert not follows(wrong, value, abs(value), "estimate")
+
+
+@pytest.mark.parametrize(("value", "size"), [(0.0, 500.0), (3.0, 500.0), (1e-300, 1e-300), (487.25, 500.0)])
+@pytest.mark.parametrize("share", [NOISE / 3, -NOISE / 3, CHANCE_NOISE / 3])
+def test_more_digits_than_are_stated_do_not_follow(value: float, size: float, share: float) -> None:
+    name = CHANCE if size < 1 else "estimate"
+    assert follows(value, value, size, name)
+    assert not follows(value + size * share, value, size, name)
 
 
 def test_where_two_roundings_are_as_near_both_follow_and_no_other() -> None:
