@@ -129,7 +129,7 @@ def test_strategies_are_planned_for_all_periods_together_or_say_why_not() -> Non
     assert isinstance(strategy, Vector)
     unstated, nothing = planned("vector", HORIZON, 1000, Privacy(epsilon=1.0, delta=1e-6))
     assert nothing is None
-    assert "set steady_share" in str(unstated.why_not)
+    assert "steady_share in a task's query" in str(unstated.why_not)
     assert contender.epsilon_upper is not None
     assert contender.epsilon_upper <= 1.0
     assert set(contender.parameters) == {"steady", "odds", "minuses"}
