@@ -171,8 +171,8 @@ def coarser_below(p: Array, losses: Array) -> Array:
         between = x[kept[1:-1]] * np.expm1(2 * step * np.diff(places[kept[1:] - 1]))
         return np.append(x[kept[1]], between)
 
-    # As many roundings as points in each sum, and some more.
-    heights = np.append(float(p.sum()), (height[::2] - taken)[places]) * (1 - len(p) * 2.0**-45)
+    # As many roundings as points in each sum, and some more. A line that meets 0 at a point may miss it by rounding.
+    heights = np.append(float(p.sum()), np.maximum(height[::2] - taken, 0.0)[places]) * (1 - len(p) * 2.0**-45)
     corners, mass = atoms_below(heights, widths)
     found = np.zeros(len(near))
     found[places[corners - 1]] = mass * x[corners]

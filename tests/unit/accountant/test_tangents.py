@@ -77,6 +77,7 @@ def test_any_pair_dominates_its_grid(
 @example([1.0, 0.5, 1.0], 2.0**-60, -1)
 @example([1.0, 1.0], 0.1, 1)
 @example([0.0, 1.0, 0.0, 1e-12], 0.3, -2)
+@example([0.125, 0.99999, 0.0, 1e-12], 0.03125, 0)
 def test_a_law_dominates_itself_on_every_other_point(drawn: list[float], step: float, first: int) -> None:
     p = np.concatenate([[0.0, 0.0], drawn, np.zeros(3 - len(drawn) % 2)])
     p = p / max(float(p.sum()), 1e-300)
