@@ -13,7 +13,7 @@ from hubbub.deploy.init.frontends import add_frontend
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.databases import Databases
 from hubbub.deploy.local.pipeline import CALL_SECONDS, MOST_ENROLLMENTS, Freeze, LocalPipeline
-from hubbub.deploy.local.ports import FREE, SETTINGS
+from hubbub.deploy.local.ports import SETTINGS, kept_address
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError
@@ -114,7 +114,7 @@ class LocalCluster(LocalPipeline):
         shutil.copytree(first, folder, ignore=shutil.ignore_patterns("data"))
         settings = folder / "shuffler.toml"
         for name in SETTINGS[Role.SHUFFLER].values():
-            change(settings, name, FREE)
+            change(settings, name, kept_address())
         change(settings, "leader_listen", self._leaders[1])
         change(settings, "leaders", self._leaders[:1])
         await asyncio.to_thread(create_store, shuffler.load(settings))
@@ -136,7 +136,7 @@ class LocalCluster(LocalPipeline):
                 self.folder.root, name, authority, LOOPBACK, self._databases.shuffler, self._leaders
             )
             for key in ("listen", "metrics_listen"):
-                change(settings, key, FREE)
+                change(settings, key, kept_address())
             for key, number in (("enrollments_per_second", MOST_ENROLLMENTS), ("count_step", 1)):
                 change(settings, key, number)
             self._frontends.append(ServiceProcess("shuffler", settings, self.logs / f"{name}.log"))

@@ -19,7 +19,7 @@ from hubbub.analyzer.stores import factory as analyzer_stores
 from hubbub.client import Device
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.init.hops import Hops, change
-from hubbub.deploy.local.ports import FREE, SETTINGS
+from hubbub.deploy.local.ports import SETTINGS, kept_address
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.deploy.new_folder import check_new
 from hubbub.deploy.pki.device_issuer import Issuer
@@ -156,12 +156,12 @@ class LocalPipeline:
         self.services = {party: self._service(party) for party in (Role.ANALYZER, *chain)}
         for party in self.services:
             for name in SETTINGS[Role(self._command(party))].values():
-                self._set(party, name, FREE)
-        self._set(Role.SHUFFLER, "https_listen", FREE if self._https else "")
+                self._set(party, name, kept_address())
+        self._set(Role.SHUFFLER, "https_listen", kept_address() if self._https else "")
         if any(each.task.admission.mode is Mode.MTLS for each in self.tasks):
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
-            self._set(Role.SHUFFLER, "devices_listen", FREE)
+            self._set(Role.SHUFFLER, "devices_listen", kept_address())
         # Thousands of made-up people enroll at once here, and nobody else can; the times of submissions are no secret.
         numbers = {"enrollments_per_second": MOST_ENROLLMENTS, "count_step": 1, "workers": self._workers}
         for name, number in numbers.items():

@@ -56,6 +56,7 @@ class ServiceProcess:
         self.timeout = timeout
         self.log = log
         self.addresses: dict[str, str] = {}
+        self._error = ""
         self.environment = dict(environment or {})
         self._settings = settings
         self._program = tuple(program) or subprocesses.command("hubbub.cli.main", name)
@@ -80,7 +81,9 @@ class ServiceProcess:
             raise ServiceError(f"the {self.name} did not serve within {self.timeout:.0f} s{self._tail()}") from error
         if announced is None:
             code = await self._process.wait()
-            raise ServiceError(f"the {self.name} {ending(code)} before it served{self._tail()}")
+            # A log may be lost, as on a full disk.
+            said = self._tail() if _end_of(self.log) else f"; its log is empty, but it said: {self._error}"
+            raise ServiceError(f"the {self.name} {ending(code)} before it served{said}")
         self.addresses = announced
 
     async def _spawn(self) -> asyncio.subprocess.Process:
@@ -107,7 +110,9 @@ class ServiceProcess:
             text += line
             with contextlib.suppress(ValueError):
                 # If it could not start, the document has the error instead, and so has its log.
-                addresses: dict[str, str] | None = read_json(text).get("addresses")
+                document = read_json(text)
+                self._error = str(document.get("error") or "")
+                addresses: dict[str, str] | None = document.get("addresses")
                 return addresses
         return None
 

@@ -15,6 +15,12 @@ async def test_a_service_that_cannot_start_says_why(tmp_path: Path) -> None:
         await service.start()
 
 
+async def test_a_service_whose_log_is_lost_says_why_it_cannot_start(tmp_path: Path) -> None:
+    service = ServiceProcess("shuffler", tmp_path / "none.toml", Path("/dev/full"))
+    with pytest.raises(ServiceError, match=r"before it served; its log is empty, but it said: .*none\.toml"):
+        await service.start()
+
+
 def test_only_the_end_of_a_log_is_read(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"x" * 3 * LOG_TAIL_BYTES + b"\n" + b"".join(b"line %d\n" % number for number in range(100)))
