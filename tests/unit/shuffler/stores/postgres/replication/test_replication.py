@@ -45,8 +45,8 @@ TASK = bytes(range(32))
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(leadership, "LOOK_SECONDS", 0.3)
-    monkeypatch.setattr(replication, "AWAY_SECONDS", 0.05)
-    monkeypatch.setattr(replication, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(replication, "AWAY_SECONDS", 0.25)
+    monkeypatch.setattr(replication, "WAIT_SECONDS", 1.0)
     monkeypatch.setattr(replication, "POLL_SECONDS", 0.01)
     return postgres.new_database()
 
