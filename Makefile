@@ -7,7 +7,7 @@ SETUP := pyproject.toml setup.py Makefile
 SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 # One more than cores: tests of processes wait for these half of the time.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 # Who has finished takes tests from who has not.
 SPREAD = -n $(WORKERS) --dist worksteal
 
