@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial
+from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.atoms import TINY
 from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull, symmetric_grid
 from hubbub.accountant.losses.tangents import tangent_grid_of
@@ -25,6 +26,9 @@ from hubbub.accountant.mechanisms import KRR
 
 BLOCKS = 1024
 """Blocks of the numbers of ones: each counts 1/1024 fewer people, which costs 0.05 % of ε."""
+
+MOST_POINTS = 2**26
+"""Most points of a grid made of a curve: half a gigabyte. Randomizers of tasks have far fewer."""
 
 PER_DEVIATION = 32
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance at most, 0.03 % of ε."""
@@ -92,7 +96,13 @@ def grid_from_curve(places: Places, values: Array, step: float) -> LossGrid:
     # The curve is Σ qᵢ(xᵢ − x)₊, so the Q-mass at a corner is its change of slope, and the P-mass xᵢ times that.
     # The curve's value at its last point is P-mass at an infinite loss.
     q = np.append(slopes[:-1] - slopes[1:], slopes[-1:])
-    half = np.zeros(int(places[corners[-1]]) + 1)
+    points = int(places[corners[-1]]) + 1
+    if points > MOST_POINTS:
+        raise AccountingError(
+            f"losses need a grid of {points} points, and at most {MOST_POINTS} are computed; use a randomizer whose "
+            "probabilities differ by more, compared with its local epsilon"
+        )
+    half = np.zeros(points)
     half[places[corners[1:]]] = np.maximum(q, 0.0) * (1 + above[corners[1:]])
     infinite = float(values[-1])
     mirrored = float(half @ (1 + np.exp(-step * np.arange(len(half)))))

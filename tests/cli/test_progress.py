@@ -13,6 +13,7 @@ from hubbub.cli import progress
 from hubbub.cli.output import Printer
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
+from support.samples import LATER_DRAFT
 from vectors.make_kinds import DEVICES, task_of
 from vectors.make_signed import PARTIES
 
@@ -20,23 +21,6 @@ KRR = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--rep
 ASKED = ("--epsilon", "1", "--delta", "1e-6", "--reports", "1000")
 LONGITUDINAL = ("--periods", "4", "--changes", "1", "--epsilon", "1", "--delta", "1e-6", "--reports", "1000")
 OVER = ("--over", "reports", "--from", "10", "--to", "20", "--points", "2", "--bound", "local")
-
-TASK = """
-[task]
-name = "kiosks"
-start = 2096-01-01T00:00:00Z
-length = "24h"
-minimum_reports = 100
-
-[privacy]
-epsilon = 10
-delta = 1e-6
-
-[[query]]
-name = "theme"
-kind = "histogram"
-categories = ["light", "dark"]
-"""
 
 CASES = [
     pytest.param(("account", "epsilon", *KRR, "--delta", "1e-6"), ["computing ε"], id="epsilon"),
@@ -70,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "rounds.json").write_text(
         json.dumps([{"mechanism": "krr", "categories": 4, "local_epsilon": 1, "reports": 100, "rounds": 2}])
     )
-    (made / "task.toml").write_text(TASK)
+    (made / "task.toml").write_text(LATER_DRAFT)
     return made
 
 

@@ -22,7 +22,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub, hubbub_here
 from support.patience import PATIENCE
-from support.samples import Parties, sample_task
+from support.samples import LATER_DRAFT, Parties, sample_task
 from support.thoroughness import spread
 
 
@@ -144,29 +144,11 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
-LATER = """
-[task]
-name = "kiosks"
-start = 2096-01-01T00:00:00Z
-length = "24h"
-minimum_reports = 100
-
-[privacy]
-epsilon = 10
-delta = 1e-6
-
-[[query]]
-name = "theme"
-kind = "histogram"
-categories = ["light", "dark"]
-"""
-
-
 def test_the_lines_that_plan_prints_lead_to_a_task_that_every_party_has(tmp_path: Path) -> None:
     """Each is run to the letter: keys, the plan, both signatures and the copies. The folder has a blank in its name."""
     folder = tmp_path / "my work"
     folder.mkdir()
-    (folder / "task.toml").write_text(LATER)
+    (folder / "task.toml").write_text(LATER_DRAFT)
     last = hubbub_here("plan", "task.toml", folder=folder).out.splitlines()[-1]
     found = re.fullmatch("next: hubbub (init deployment) makes the parties' keys, then hubbub (.+) writes .*", last)
     assert found is not None, last

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.divergence.whole_law import rappor_whole_law
+from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import RAPPOR, exp_decimal
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.grids import dominating_grid
@@ -242,3 +243,9 @@ def test_the_chance_that_nobody_is_hidden_is_rounded_up() -> None:
     mechanism = RAPPOR(2, Fraction(30440, 7845099747), Fraction(5, 2178284556))
     law = rappor_whole_law(mechanism)
     assert law.log_charge(33) >= 33 * math.log(1 - law.hidden)
+
+
+def test_rounds_of_probabilities_that_no_grid_resolves_are_refused_before_memory_is_taken() -> None:
+    part = Part(RAPPOR(3, Fraction(1, 2**55), Fraction(1, 2**56)), 1, 3)
+    with pytest.raises(AccountingError, match=r"losses need a grid of \d+ points, and at most 67108864 are computed"):
+        compose([part], 1e-6)

@@ -29,6 +29,24 @@ FEW = "few devices, none of them anybody's"
 MOST = 1_000_000
 """The most reports of a round of a sample task."""
 
+LATER_DRAFT = """
+[task]
+name = "kiosks"
+start = 2096-01-01T00:00:00Z
+length = "24h"
+minimum_reports = 100
+
+[privacy]
+epsilon = 10
+delta = 1e-6
+
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["light", "dark"]
+"""
+"""A draft of one histogram, as a person writes it; it begins when nobody runs this any more."""
+
 
 @dataclass(frozen=True)
 class Parties:
