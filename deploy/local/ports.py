@@ -69,7 +69,8 @@ def _turns() -> Iterator[_Turns]:
     path = Path(tempfile.gettempdir(), f"hubbub-ports-{os.getuid()}")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Not flock: a process that is forked meanwhile would keep such a lock.
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
         yield _Turns(descriptor)
     finally:
         os.close(descriptor)
