@@ -106,7 +106,7 @@ class BatchReceiver:
         Raises:
             Refusal: UNKNOWN_TASK.
         """
-        return await self._store.known(self._task(task_id, 0).id)
+        return await self._store.known(self._task_of(task_id).id)
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk = NO_RELEASES) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
@@ -115,7 +115,7 @@ class BatchReceiver:
             Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED,
                 OVER_BUDGET.
         """
-        task = self._known(task_of(record))
+        task = self._task_of(task_of(record))
         read = read_record(record, task, task.identities.hops)
         self._task(task.id, read.batch.round)
         check_record(task, read)
@@ -212,7 +212,7 @@ class BatchReceiver:
             _LOG.warning("a job on Spark failed", **_names(task, stored.id), error=str(error))
             raise Refusal(Reason.NOT_READY, f"{error}; commit again", RETRY_SECONDS) from error
 
-    def _known(self, task_id: bytes) -> Task:
+    def _task_of(self, task_id: bytes) -> Task:
         if task_id not in self._tasks:
             raise Refusal(
                 Reason.UNKNOWN_TASK,
@@ -221,7 +221,7 @@ class BatchReceiver:
         return self._tasks[task_id].task
 
     def _task(self, task_id: bytes, round_number: int) -> Task:
-        task = self._known(task_id)
+        task = self._task_of(task_id)
         if not 0 <= round_number < task.schedule.rounds:
             raise Refusal(
                 Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}"

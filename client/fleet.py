@@ -15,6 +15,7 @@ from typing import Self
 
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.credentials import Refused, tickets_of
+from hubbub.client.errors import OptedOut, OverLimit
 from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
@@ -43,6 +44,8 @@ OPTED_OUT = "opted_out"
 
 OVER_LIMIT = "over_limit"
 """The reason that counts devices that would have passed a limit; nothing was drawn or sent for them."""
+
+_HAS_OPTED_OUT = "the device has opted out"
 
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
@@ -306,12 +309,13 @@ class Fleet:
         settled = Summary()
         first, mentions = _by_device(chunk, settled)
         for device in self._state.opted_out(first):
-            settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
+            settled.refuse(OPTED_OUT, _HAS_OPTED_OUT, mentions[device])
             del first[device]
         session = self._session
         entries, answer_cost = self._stored(of, sealer, first), session.answer_cost(session.clock())
         asked = [device for device in first if device not in entries]
-        refused = self._state.refusals(of, asked, answer_cost)
+        refused: dict[str, OptedOut | OverLimit] = {}
+        refused |= self._state.refusals(of, asked, answer_cost)
         fresh: dict[str, Submission] = {}
         steps: dict[str, MemoryUpdate] = {}
         kept = self._state.memories(session.task.id, asked) if session.remembers else {}
@@ -330,7 +334,10 @@ class Fleet:
             stored, refused_now = self._state.keep(of, fresh, answer_cost, steps)
             entries, refused = entries | stored, refused | refused_now
         for device, reason in refused.items():
-            settled.refuse(OVER_LIMIT, str(reason), mentions[device])
+            if isinstance(reason, OptedOut):
+                settled.refuse(OPTED_OUT, _HAS_OPTED_OUT, mentions[device])
+            else:
+                settled.refuse(OVER_LIMIT, str(reason), mentions[device])
         return _sealed_submissions(entries, mentions, settled), settled
 
     def _stored(self, of: RoundRef, sealer: Sealer, devices: Collection[str]) -> dict[str, StoredSubmission]:
@@ -360,6 +367,8 @@ class Fleet:
 
     async def _carry(self, sending: _FleetCall, load: Sequence[_PreparedSubmission]) -> None:
         """Send one call's submissions, and record the outcome of each."""
+        load, settled = await self._still_stored(sending.of, load)
+        sending.tally.add(settled)
         answers = await self._sent(sending, load)
         stale = [sealed_submission for sealed_submission in load if _is_stale(answers[sealed_submission.device])]
         if stale:
@@ -368,6 +377,19 @@ class Fleet:
             answers |= await self._sent(sending, proven)
             answers.update(refused)
         await self._note(sending, load, answers)
+
+    @in_thread
+    def _still_stored(
+        self, of: RoundRef, load: Sequence[_PreparedSubmission]
+    ) -> tuple[list[_PreparedSubmission], Summary]:
+        """Return the submissions that are still to be sent, and count the others.
+
+        A call may wait for minutes. Meanwhile another thread or process may have erased a device's submission.
+        """
+        entries, settled = self._state.find(of, [each.device for each in load]), Summary()
+        gone = {device: entry for device, entry in entries.items() if entry.submission is None}
+        _sealed_submissions(gone, Counter({each.device: each.mentions for each in load}), settled)
+        return [each for each in load if each.device not in gone], settled
 
     async def _proven(
         self, sending: _FleetCall, sealed_submissions: Sequence[_PreparedSubmission], *, anew: bool = False

@@ -99,7 +99,7 @@ Answer = Receipt | Refusal
 
 
 class RoundState(StrEnum):
-    """The state of a round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED if it was under the minimum."""
+    """The state of a round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED if it was erased unreleased."""
 
     OPEN = "open"
     CUT = "cut"
@@ -110,7 +110,7 @@ class RoundState(StrEnum):
 
     @property
     def shown(self) -> str:
-        """The word for people: a round that was released and then erased is finished; EXPIRED is erased, too."""
+        """The word for people: a round that was released and then erased is finished."""
         return "finished" if self is RoundState.ERASED else self.value
 
 

@@ -55,6 +55,9 @@ class Reason(StrEnum):
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.DISK_FULL})
 """Temporary reasons: the same call may succeed later."""
 
+ROUND_ENDED = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
+"""Reasons for which a batch is not sent again: the ledger only grows, and a destroyed key opens nothing."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -103,7 +106,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.ERASED: Explanation(
             f"{_DEVICE}, {_SHUFFLER}",
-            "The round is over and erased, and its key is destroyed.",
+            "The round is erased, and its key is destroyed: it is over, or it could not be released. The message says "
+            "which.",
             "A device discards the submission. At the shuffler the round expires: it came too late to be opened.",
         ),
         Reason.KEY_SET_DIFFERS: Explanation(
@@ -179,9 +183,9 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             "Wait (`hubbub results --wait`), or look at `hubbub status`.",
         ),
         Reason.OVER_BUDGET: Explanation(
-            f"{_DEVICE}, {_SHUFFLER}",
+            _SHUFFLER,
             "The round would exceed the task's budget at the analyzer, so it is not released.",
-            "Do nothing: the round is erased, and a device discards the submission. A new task has its own budget.",
+            "Do nothing: the round is erased. A new task has its own budget.",
             "The budget is spent",
         ),
         Reason.NOT_ENROLLED: Explanation(

@@ -62,8 +62,12 @@ REFUSED = (
     Reason.NOT_READY,
     Reason.ROUND_FULL,
     Reason.DISK_FULL,
+    Reason.NOT_ENROLLED,
+    Reason.CREDENTIAL_EXPIRED,
+    Reason.REVOKED,
+    Reason.NOT_COUNTERSIGNED,
 )
-"""Reasons for which a submission may be refused; each is shown from the start, with 0."""
+"""Every reason for which a submission may be refused. Each is shown from 0 on: a rate would miss the first."""
 
 
 class ShufflerStage(StrEnum):

@@ -43,7 +43,7 @@ from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random
 
-OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET, Reason.ROUND_FULL})
+OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.ROUND_FULL})
 """Refusals after which a submission is discarded: its round takes no more submissions."""
 
 LONGEST_NAME = 200

@@ -48,6 +48,12 @@ from hubbub.client.state.rounds import (
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Submission
 
+OPTED_OUT = (
+    "this device has opted out, so nothing is stored or sent; opt in again to change that (`hubbub device opt-in`, or "
+    "`opt_in()`)"
+)
+"""What a device that has opted out is answered."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -194,10 +200,7 @@ class State:
         """
         with self.transaction() as connection:
             if _opted_out(connection, [device]):
-                raise OptedOut(
-                    "this device has opted out, so nothing is stored or sent; opt in again to change that "
-                    "(`hubbub device opt-in`, or `opt_in()`)"
-                )
+                raise OptedOut(OPTED_OUT)
             row = begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(
@@ -239,11 +242,11 @@ class State:
         submissions: Mapping[str, Submission],
         answer_cost: AnswerCost,
         steps: Mapping[str, MemoryUpdate] | None = None,
-    ) -> tuple[dict[str, StoredSubmission], dict[str, OverLimit]]:
+    ) -> tuple[dict[str, StoredSubmission], dict[str, OptedOut | OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
         The same transaction charges their cost and stores the memories in `steps`. Nothing is stored for devices that
-        would exceed a limit; the second value returned has their reasons.
+        have opted out or would exceed a limit; the second value returned has their reasons.
 
         Raises:
             MemoryMoved: if one was drawn from another memory than the stored one; nothing was stored.
@@ -255,7 +258,10 @@ class State:
             # What is there already stays: it may have been sent, and a second randomization must never be.
             found = find_entries(connection, of, submissions)
             fresh = {device: one for device, one in submissions.items() if device not in found}
-            refused = budget.refusals(connection, *key(of), fresh, answer_cost)
+            # Checked again: another thread or process may have opted a device out, or spent the rest of its budget.
+            refused: dict[str, OptedOut | OverLimit] = {}
+            refused |= budget.refusals(connection, *key(of), fresh, answer_cost)
+            refused |= {device: OptedOut(OPTED_OUT) for device in _opted_out(connection, fresh)}
             kept = {device: one for device, one in fresh.items() if device not in refused}
             rows = [(row, device, one.id, one.envelope) for device, one in kept.items()]
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"

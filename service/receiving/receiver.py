@@ -20,7 +20,7 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
 from hubbub.protos.records.release_chain import NO_RELEASES, Release, ReleaseChunk
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
 from hubbub.service.ledger.release_chain import check_chain
@@ -64,9 +64,6 @@ class Delivery:
         """The next offset to send; the end once the batch is committed, when its envelopes may already be erased."""
         return self.envelopes if self.committed is not None else self.next_offset
 
-
-FINAL = frozenset({Reason.ERASED, Reason.OVER_BUDGET})
-"""Refusals after which a batch is not sent again: its round has ended."""
 
 D = TypeVar("D", bound=Delivery)
 D_co = TypeVar("D_co", bound=Delivery, covariant=True)
@@ -336,7 +333,7 @@ class Receiver(Generic[D]):
         del self._commits[batch]
         error = None if work.cancelled() else work.exception()
         refused = error.reason if isinstance(error, Refusal) else None
-        if not isinstance(error, Exception) or refused in FINAL:
+        if not isinstance(error, Exception) or refused in ROUND_ENDED:
             self._incidents.resolve(batch)
             return
         names = {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}

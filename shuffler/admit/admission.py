@@ -103,7 +103,7 @@ class AdmissionHandler:
         """Return a round's keys.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED, OVER_BUDGET or NOT_READY.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED or NOT_READY.
         """
         task = self._task(task_id)
         try:
@@ -186,11 +186,12 @@ class AdmissionHandler:
             # time for receipts. A submission that is refused for good learns so when it comes again.
             self._store.count(known_task.id, round_.number, {Reason.OVERLOADED.value: len(submissions)})
             return [overloaded(self._load_shedder.most)] * len(submissions)
-        pseudonyms = self._pseudonyms(known_task, round_, destination, submissions, shown)
-        answers, fresh = await self._look_up(known_task, round_, destination, submissions, pseudonyms)
+        stored_ids = self._stored_ids(known_task, round_, destination, submissions, shown)
+        answers, fresh = await self._look_up(known_task, round_, destination, submissions, stored_ids)
         if fresh:
-            taken = [submissions[index] for index in fresh], [pseudonyms[index] or b"" for index in fresh]
-            found = await self._take(known_task, round_, *taken)
+            # A submission without an id was refused above.
+            ids = [stored_id for index in fresh if (stored_id := stored_ids[index]) is not None]
+            found = await self._take(known_task, round_, [submissions[index] for index in fresh], ids)
             for index, answer in zip(fresh, found, strict=True):
                 answers[index] = answer
         return [answer for answer in answers if answer is not None]
@@ -202,7 +203,7 @@ class AdmissionHandler:
             return
         self._store.count(destination.task_id, destination.round, {reason.value: count})
 
-    def _pseudonyms(
+    def _stored_ids(
         self,
         task: Task,
         round_: Round,
@@ -231,14 +232,14 @@ class AdmissionHandler:
         round_: Round,
         destination: Destination,
         submissions: Sequence[Submission],
-        pseudonyms: Sequence[bytes | None],
+        stored_ids: Sequence[bytes | None],
     ) -> tuple[list[Answer | None], list[int]]:
         """Answer retries, and refuse what the checks refuse without opening; return the indexes of the rest."""
         held = await self._store.submissions(round_)
-        known = await self._store.known(round_, [pseudonym for pseudonym in pseudonyms if pseudonym is not None])
+        known = await self._store.known(round_, [stored_id for stored_id in stored_ids if stored_id is not None])
         # No await from here on: the room that is free now is taken below. A retry is not a new submission: it gets its
         # receipt again, even if the checks would refuse it now.
-        answers = self._recognised(task, round_, submissions, pseudonyms, known)
+        answers = self._recognised(task, round_, submissions, stored_ids, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
         # Mixing writes a round's whole content once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
@@ -261,19 +262,19 @@ class AdmissionHandler:
         task: Task,
         round_: Round,
         submissions: Sequence[Submission],
-        pseudonyms: Sequence[bytes | None],
+        stored_ids: Sequence[bytes | None],
         known: Sequence[bytes | None],
     ) -> list[Answer | None]:
         """Answer submissions that are stored (their digests are in `known`) or unproven; None for the rest."""
-        # `known` has an entry for each submission with a pseudonym, in order, so `next` is called only for those.
+        # `known` has an entry for each submission with an id, in order, so `next` is called only for those.
         digests = iter(known)
         return [
             self._unproven(task, round_)
-            if pseudonym is None
+            if stored_id is None
             else None
             if (digest := next(digests)) is None
             else _known(task, round_, submission, digest)
-            for submission, pseudonym in zip(submissions, pseudonyms, strict=True)
+            for submission, stored_id in zip(submissions, stored_ids, strict=True)
         ]
 
     def _count(self, task: Task, round_: Round, answers: Sequence[Answer | None]) -> None:
@@ -288,17 +289,17 @@ class AdmissionHandler:
         return not_ready(round_.number) if self._credentials.outdated else not_enrolled(task.admission)
 
     async def _take(
-        self, task: Task, round_: Round, submissions: Sequence[Submission], pseudonyms: Sequence[bytes]
+        self, task: Task, round_: Round, submissions: Sequence[Submission], stored_ids: Sequence[bytes]
     ) -> list[Answer]:
-        """Open submissions, and store each under its id of `pseudonyms`."""
+        """Open submissions, and store each under its id of `stored_ids`."""
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._load_shedder.track(len(submissions)):
             key = RoundKey(destination, keys.private_key, sum(task.inner_bytes), task.suite)
             plains = await self._openers.open(key, submissions)
             opened = [
-                Opened(pseudonym, digest_of(submission.envelope), plain)
-                for submission, pseudonym, plain in zip(submissions, pseudonyms, plains, strict=True)
+                Opened(stored_id, digest_of(submission.envelope), plain)
+                for submission, stored_id, plain in zip(submissions, stored_ids, plains, strict=True)
                 if plain is not None
             ]
             try:

@@ -21,7 +21,7 @@ from hubbub.protos.identity.keys import Identity, KeySet, Role, behind, read_beh
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, HopRecord
 from hubbub.protos.records.release_chain import Known, ReleaseChunk
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination
 from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.signers import signers
@@ -29,7 +29,7 @@ from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 from hubbub.service.receiving.key_check import usable_key
-from hubbub.service.receiving.receiver import FINAL, Receiver, erased
+from hubbub.service.receiving.receiver import Receiver, erased
 from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
 from hubbub.service.receiving.round_keys import NewKey, make_key
 from hubbub.shuffler.hop.mixing import opened
@@ -173,7 +173,7 @@ class Hop:
         try:
             counted = await self._asked(self._deliver(task, stored))
         except Refusal as refusal:
-            if refusal.reason in FINAL:
+            if refusal.reason in ROUND_ENDED:
                 # The round has ended for good, so its envelopes and key are erased here.
                 await self._store.abandon(task.id, stored.id.round)
             raise

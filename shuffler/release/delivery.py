@@ -23,7 +23,7 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.records.batch import BatchId, BatchRecord, begun_digest
 from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, head_after
-from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.refusals import ROUND_ENDED, TRANSIENT, Reason, Refusal
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
@@ -38,9 +38,6 @@ COMMITS_PER_SECOND = 2000
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between tries: doubled from the first to the longest, each times a random factor from 0.5 to 1."""
-
-GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
-"""Final refusals: the analyzer's ledger only grows, and the key that it destroyed cannot open anything."""
 
 COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
 """States of a round whose batches the analyzer has all counted."""
@@ -196,7 +193,7 @@ class Deliverer:
         """Deliver all batches of a mixed round of a task; return it RELEASED. Retries for ever.
 
         Raises:
-            Refusal: one of `GIVEN_UP`.
+            Refusal: one of `ROUND_ENDED`.
             Undeliverable: if a list, or its record, is not the signed one, and the analyzer has not counted it.
             StoreError: if the store could not be read or written.
         """
@@ -230,7 +227,7 @@ class Deliverer:
                 raise
             except HubbubError as error:
                 # No retry repairs either.
-                if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
+                if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in ROUND_ENDED):
                     raise
                 notice(error)
                 await backoff.wait(error.retry_after if isinstance(error, Refusal) else None)
@@ -267,7 +264,7 @@ class Deliverer:
         try:
             return await self._analyzer.commit(batch, digest, deadline)
         except Refusal as refusal:
-            if refusal.reason in TRANSIENT | GIVEN_UP:
+            if refusal.reason in TRANSIENT | ROUND_ENDED:
                 raise
             raise damaged from refusal
 

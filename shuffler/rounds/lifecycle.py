@@ -1,9 +1,10 @@
 """Runs each round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED if it is under the minimum at the cut.
 
-A round for which the task's budget has no room expires too, with a reason: it is erased, and nothing of it is
-delivered. The ledger only grows, so the round expires as soon as this is known, and no device answers in vain. Each
-step depends only on the state on disk and may be repeated, so a round resumes after a killed process. A step that fails
-is retried for ever: a round is never released in part, and never dropped.
+A round expires with a reason, too: its task's budget has no room for it, or the analyzer refused it for good. It is
+erased, and nothing more of it is delivered. The ledger only grows, so a round beyond the budget expires as soon as this
+is known, and no device answers in vain. Each step depends only on the state on disk and may be repeated, so a round
+resumes after a killed process. A step that fails is retried for ever; only damage that no retry repairs waits for the
+next start, as an incident. A round is never released in part, and never dropped without a reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hubbub.accountant.spending.ledger import BudgetExceeded
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.messages import RoundState
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.schedule import first_not_cut, prepared_from, taken_from
 from hubbub.protos.task.signers import signers
@@ -36,7 +37,6 @@ from hubbub.shuffler.mix.mix import Order, Random, mix
 from hubbub.shuffler.records import FINAL, Round, StoreError
 from hubbub.shuffler.release.delivery import (
     CALL_SECONDS,
-    GIVEN_UP,
     Analyzer,
     Backoff,
     Deliverer,
@@ -300,7 +300,7 @@ class RoundLifecycle:
                 stored = await self._store.charges(task.id)
                 charges = await asyncio.to_thread(charges_for, task, round_.number, stored)
             except BudgetExceeded as error:
-                return await self._beyond_budget(task, round_, str(error))
+                return await self._give_up_round(task, round_, str(error))
             signer = self._identity.named(signers(task, round_.number).shuffler)
             dummies = await seal_dummies(task, round_, self._random, self._store.folder)
             signed = functools.partial(mix, round_=round_, task=task, identity=signer)
@@ -330,11 +330,11 @@ class RoundLifecycle:
             notice = functools.partial(self._notice_analyzer, task, round_, "not delivered")
             return await self._deliverer.deliver(round_, task, notice)
         except Refusal as refusal:
-            if refusal.reason not in GIVEN_UP:
+            if refusal.reason not in ROUND_ENDED:
                 raise
-            return await self._beyond_budget(task, round_, f"{_refuser(task)} refused it: {refusal.message}")
+            return await self._give_up_round(task, round_, f"{_refuser(task)} refused it: {refusal.message}")
 
-    async def _beyond_budget(self, task: Task, round_: Round, reason: str) -> Round:
+    async def _give_up_round(self, task: Task, round_: Round, reason: str) -> Round:
         _LOG.warning("given up, erased", task=task.name, round=round_.number, reason=reason)
         return await self._store.erase(round_, RoundState.EXPIRED, reason)
 
@@ -350,7 +350,7 @@ class RoundLifecycle:
         # A round that the operator cut meanwhile is unchanged. A kill after this line leaves it CUT; the next step then
         # checks the budget again.
         cut = await self._store.cut(round_, "schedule", task.minimum_reports)
-        return await self._beyond_budget(task, cut, reason) if reason else cut
+        return await self._give_up_round(task, cut, reason) if reason else cut
 
     async def _until_cut(self, task: Task, round_: Round) -> str:
         """Wait for the round's end; return why it exceeds the budget, as soon as it does."""

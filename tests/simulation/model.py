@@ -222,7 +222,7 @@ class Model:
         if len(submission.envelope) != OUTER_BYTES and of is not None:
             return {"wrong_size"}
         if of is not None and of.state in FINAL:
-            refused = {"erased"} if of.state is RoundState.ERASED else {"too_late", "over_budget"}
+            refused = {"erased"} if of.state is RoundState.ERASED else {"too_late", "erased"}
         elif now >= late or (of is not None and of.state is not RoundState.OPEN):
             refused = {"too_late"}
         elif now < early:

@@ -190,7 +190,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
         async with fleet_of(pipeline) as carrier:
             with pytest.raises(Refusal, match=r"the budget is 3\.1") as over:
                 await carrier.submit_many(answers(0, 250), 2)
-        assert over.value.reason is Reason.OVER_BUDGET
+        assert over.value.reason is Reason.ERASED
         assert "the budget is 3.1; spent so far: " in status.waiting_for
         assert "each group alone: rounds 0 to 1 (2)" in status.waiting_for
         await pipeline.kill(Role.SHUFFLER)

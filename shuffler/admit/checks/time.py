@@ -19,7 +19,7 @@ def time(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
 
 
 def over(task: Task, round_: Round, now: float) -> Refusal | None:
-    """Return TOO_LATE, ERASED or OVER_BUDGET if a round takes no more submissions, whenever they were made.
+    """Return TOO_LATE or ERASED if a round takes no more submissions, whenever they were made.
 
     A device may fetch a round's keys before the round takes submissions, but not after it is over.
     """
@@ -30,9 +30,8 @@ def over(task: Task, round_: Round, now: float) -> Refusal | None:
     if round_.state is RoundState.ERASED:
         return Refusal(Reason.ERASED, f"round {number} is over and erased, so this came too late; {following}")
     if round_.state is RoundState.EXPIRED and round_.reason:
-        return Refusal(
-            Reason.OVER_BUDGET, f"round {number} takes no submissions, because it cannot be released: {round_.reason}"
-        )
+        text = f"round {number} takes no submissions, because it cannot be released: {round_.reason}; {following}"
+        return Refusal(Reason.ERASED, text)
     last = at(schedule.cut(number))
     return Refusal(Reason.TOO_LATE, f"round {number} was cut at {last} and takes no more submissions; {following}")
 

@@ -218,7 +218,7 @@ async def test_a_shuffler_of_another_authority_gets_nothing_and_is_not_asked_twi
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET, Reason.ROUND_FULL])
+@pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED, Reason.ROUND_FULL])
 async def test_what_came_too_late_is_discarded_and_not_carried_into_another_round(
     device: Make, shuffler: FakeShuffler, clock: Clock, reason: Reason
 ) -> None:

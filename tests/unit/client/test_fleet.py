@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from hubbub.client import Device, Fleet, HubbubError, KeySetChanged, Reason, Refusal, Unreachable, UsageError
+from hubbub.protos.messages import Answer, Submission
+from hubbub.protos.sealing.envelope import Destination
 from support.fake_shuffler import Clock, FakeShuffler
 from support.queries import symbol
 
@@ -171,3 +174,35 @@ async def test_a_fleet_that_stays_open_keeps_nothing_on_disk_of_what_was_acknowl
     assert len(files) >= 2
     assert len(shuffler.seen) == 30
     assert not any(one.envelope[:32] in content for one in shuffler.seen for content in files)
+
+
+async def test_who_opts_out_while_answers_are_drawn_is_not_stored(
+    fleet: Make, device: Callable[..., Device], shuffler: FakeShuffler
+) -> None:
+    one = device(name="device-1")
+
+    def drawing(count: int) -> bytes:
+        one.opt_out()
+        return os.urandom(count)
+
+    summary = await fleet(random=drawing).submit_many(people(3))
+    assert (summary.accepted, summary.refused) == (2, {"opted_out": 1})
+    assert len(shuffler.seen) == 2
+    assert one.budget().today.rounds == 0
+
+
+async def test_who_opts_out_or_is_wiped_while_others_are_sent_is_not_sent(
+    fleet: Make, device: Callable[..., Device], shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = shuffler.submit
+
+    async def answer(destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
+        if not shuffler.seen:
+            device(name="device-1").opt_out()
+            device(name="device-2").wipe()
+        return await answered(destination, submissions)
+
+    monkeypatch.setattr(shuffler, "submit", answer)
+    summary = await fleet().submit_many(people(4), per_call=1, calls=1)
+    assert (summary.accepted, summary.refused) == (2, {"erased_here": 2})
+    assert len(shuffler.seen) == 2

@@ -56,13 +56,13 @@ async def test_a_device_tells_its_rounds_and_what_became_of_its_answers(
 
 
 async def test_a_refused_round_names_the_reason(device: Make, shuffler: FakeShuffler) -> None:
-    shuffler.failures.append(Refusal(Reason.OVER_BUDGET, "the budget is spent"))
+    shuffler.failures.append(Refusal(Reason.ROUND_FULL, "the round is full"))
     one = device()
     with pytest.raises(Refusal):
         await one.submit(ANSWERS)
     current = one.status().current
     assert current is not None
-    assert (current.answer, current.reason) == (Answer.REFUSED, "over_budget")
+    assert (current.answer, current.reason) == (Answer.REFUSED, "round_full")
     # It was sealed and sent, so it counts, whatever the shuffler says that it did with it.
     assert one.status().spending.rounds == 1
 

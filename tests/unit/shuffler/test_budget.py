@@ -62,7 +62,7 @@ async def test_nobody_is_asked_for_answers_once_the_budget_is_spent(world: World
     assert world.clock.now < world.task.schedule.cut(1)
     with pytest.raises(Refusal, match=r"it cannot be released: .*the budget is 2;") as refused:
         await world.admission.get_round(world.task.id, 1)
-    assert refused.value.reason is Reason.OVER_BUDGET
+    assert refused.value.reason is Reason.ERASED
 
 
 async def test_why_a_round_was_erased_is_known_after_a_restart(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import itertools
@@ -24,7 +25,8 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.observability import logs
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.settings import LogSettings
-from hubbub.shuffler.metrics import ShufflerCollector
+from hubbub.shuffler.admit import checks
+from hubbub.shuffler.metrics import REFUSED, ShufflerCollector
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.metrics_scrape import Scraped, fetch, scrape
@@ -210,6 +212,18 @@ async def test_a_round_that_the_analyzer_does_not_take_is_seen_to_age(world: Wor
     scraped = await shown(world)
     assert scraped.value("hubbub_shuffler_rounds_with_incidents") == 0
     assert scraped.total("hubbub_shuffler_round_age_seconds") == 0
+
+
+def test_each_reason_that_admission_may_give_is_shown_from_the_start() -> None:
+    admission = Path(checks.__file__).parents[1]
+    given = {
+        Reason[node.attr]
+        for path in (*admission.glob("checks/*.py"), admission / "admission.py", admission / "opening_pool.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Reason"
+    }
+    assert Reason.REVOKED in given
+    assert given <= set(REFUSED)
 
 
 async def test_counts_go_on_after_a_restart(world: World) -> None:

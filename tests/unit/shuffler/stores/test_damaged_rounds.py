@@ -144,6 +144,9 @@ async def test_such_a_round_is_given_up_by_its_operator(world: World) -> None:
     round_ = world.found()
     assert round_ is not None
     assert REASON in world.rounds.waiting_for(round_)
+    with pytest.raises(Refusal, match=REASON) as refused:
+        await world.admission.get_round(world.task.id, 0)
+    assert refused.value.reason is Reason.ERASED
     assert not world.analyzer.records
     assert len(await world.store.charges(world.task.id)) > 0  # what it was charged stays
 
