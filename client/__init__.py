@@ -39,6 +39,7 @@ from hubbub.client.errors import (
 from hubbub.client.fleet import Fleet, Summary
 from hubbub.client.gateway import Gateway
 from hubbub.client.limits import PrivacyLimits
+from hubbub.client.preview import Preview, PreviewedQuery
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
 from hubbub.client.recorder import Recorder, RecorderCounts
@@ -82,6 +83,8 @@ __all__ = [
     "OptedOut",
     "Outcome",
     "OverLimit",
+    "Preview",
+    "PreviewedQuery",
     "PrivacyLimits",
     "Reason",
     "Receipt",

@@ -11,6 +11,7 @@ from typing import Self
 
 from hubbub.client.enrollment.credentials import ticket_of
 from hubbub.client.limits import PrivacyLimits
+from hubbub.client.preview import Preview, preview
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
 from hubbub.client.session.host_process import checked_host
@@ -214,6 +215,17 @@ class Device:
         """
         checked_host()
         return self._work.keep(answers, round, checked_choice(spread, "spread")).used
+
+    def preview(self, answers: Mapping[str, Value], round: int | None = None) -> Preview:  # noqa: A002 - its name
+        """Return what `submit` would send for these answers; nothing is sent, stored or spent.
+
+        It is for whoever builds or checks an application. A preview shows the answers as they are encoded, and each
+        call draws reports anew: never send or log one. Reports of many previews together reveal the answers.
+
+        Raises:
+            AnswerError, NoRound, StateError: as `submit` does.
+        """
+        return preview(self._session, self._work.name, answers, round)
 
     async def resend(
         self,

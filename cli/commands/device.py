@@ -1,4 +1,4 @@
-"""Shows and changes a device's state: `hubbub device status|budget|add-certificate|resend|opt-out|opt-in|wipe`."""
+"""Shows and changes a device's state: `hubbub device status`, `budget`, `preview`, `resend`, `opt-out` and so on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hubbub.cli.commands.submit import AnswerOption, AnswersOption, RoundOption, given_answers
 from hubbub.cli.device import LimitOption, Timeout, checked_timeout, load_device
 from hubbub.cli.output import Json, console, failures, print_json
 
@@ -60,6 +61,38 @@ def budget(settings: Settings, limit: LimitOption = None, as_json: Json = False)
             print_json(budget_document(found))
         else:
             print_budget(console(), found)
+
+
+@app.command("preview")
+def preview(
+    settings: Settings,
+    answer: AnswerOption = None,
+    answers: AnswersOption = None,
+    round_number: RoundOption = None,
+    limit: LimitOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show what `hubbub submit` would send for these answers. Nothing is sent, stored or spent.
+
+    It shows how each answer is encoded, how often a report is true, one report, and what the round costs. It is for
+    made-up answers: what it prints contains them, and every call draws reports anew. Reports of many previews together
+    reveal an answer.
+
+    Example: hubbub device preview deployment/client/client.toml --answers answers.txt
+    """
+    with failures(as_json):
+        from hubbub.cli.tables.preview import preview_document, print_preview
+        from hubbub.deploy.errors import as_usage_error
+        from hubbub.queries.errors import AnswerError
+
+        device = load_device(settings, limit or [])
+        given = given_answers(device.task, answer or [], answers)
+        with as_usage_error(AnswerError):
+            found = device.preview(given, round_number)
+        if as_json:
+            print_json(preview_document(found))
+        else:
+            print_preview(console(), found)
 
 
 @app.command("add-certificate")

@@ -23,30 +23,32 @@ IN_SIGHT = (
     "warning: every account of this machine can see --answer while this runs, and the shell's history keeps it; give a "
     "person's answers on stdin or with --answers FILE"
 )
+AnswerOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--answer",
+        metavar="NAME=VALUE",
+        help="An answer, for tests only: every account of this machine can see it. Repeat for each query.",
+    ),
+]
+AnswersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--answers", metavar="FILE", help="File of answers, or - for stdin, one NAME=VALUE per line. [default: -]"
+    ),
+]
+RoundOption = Annotated[
+    int | None, typer.Option("--round", min=0, help="The round's number. [default: the current round]")
+]
+
 ASKED = "type the answers, one NAME=VALUE per line; end with Ctrl-D"
 
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")],
-    answer: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--answer",
-            metavar="NAME=VALUE",
-            help="An answer, for tests only: every account of this machine can see it. Repeat for each query.",
-        ),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            "--answers",
-            metavar="FILE",
-            help="File of answers, or - for stdin, one NAME=VALUE per line. [default: -]",
-        ),
-    ] = None,
-    round_number: Annotated[
-        int | None, typer.Option("--round", min=0, help="The round's number. [default: the current round]")
-    ] = None,
+    answer: AnswerOption = None,
+    answers: AnswersOption = None,
+    round_number: RoundOption = None,
     spread: Annotated[
         bool, typer.Option("--spread", help="Draw a send time from the rest of the round, and wait for it.")
     ] = False,
@@ -83,12 +85,7 @@ def command(
 
         seconds = checked_timeout(timeout)
         device = load_device(settings, limit or [])
-        if answer:
-            progress_console().print(IN_SIGHT, soft_wrap=True)
-        elif answers is None and sys.stdin.isatty():
-            progress_console().print(ASKED, soft_wrap=True)
-        words = [*(answer or []), *([] if answer and answers is None else lines_in(answers or STDIN))]
-        given = read_answers(device.task, words)
+        given = given_answers(device.task, answer or [], answers)
         if spread:
             waits = "waiting for a send time drawn from the rest of the round; `hubbub device status` shows it"
             progress_console().print(waits, soft_wrap=True)
@@ -112,6 +109,19 @@ def _show(task: Task, receipt: DeviceReceipt, as_json: bool) -> None:
     if not as_json:
         more = "" if receipt.used else f"; it had been answered before: {stand}"
         console().print(f"acknowledged: task {task.name}, round {receipt.round}{more}", markup=False, soft_wrap=True)
+
+
+def given_answers(task: Task, words: list[str], path: Path | None) -> dict[str, Value]:
+    """Return the answers of --answer and --answers; without both, those on stdin.
+
+    Raises:
+        UsageError: as `lines_in` and `read_answers` do.
+    """
+    if words:
+        progress_console().print(IN_SIGHT, soft_wrap=True)
+    elif path is None and sys.stdin.isatty():
+        progress_console().print(ASKED, soft_wrap=True)
+    return read_answers(task, [*words, *([] if words and path is None else lines_in(path or STDIN))])
 
 
 def lines_in(path: Path) -> list[str]:

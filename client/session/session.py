@@ -40,6 +40,7 @@ from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.signers import connected, followed
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.errors import AnswerError
+from hubbub.queries.longitudinal.over_rounds import Encoded
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random
 
@@ -139,9 +140,7 @@ class Session:
 
         `kept` is the memory that the device stored after its last round. Nothing has left the device yet.
         """
-        memories = {} if kept is None else read_memories(kept)
-        encoded = encode_all(self.task, answers, self.random, number, memories)
-        reports = randomize_all(self.task, [each.symbol for each in encoded], self.random)
+        encoded, reports = self.randomized(answers, number, kept)
         # The id lets the shuffler recognize a retry. It is fresh and random, so it reveals nothing about the device.
         drawn = Drawn(self.random(SUBMISSION_ID_BYTES), b"".join(reports))
         if not self.remembers:
@@ -151,6 +150,14 @@ class Session:
         # The memory is forgotten with the task's last round.
         last = self.task.schedule.rounds - 1
         return drawn, MemoryUpdate(kept, after, forgotten_after(self.task.schedule, last)) if after else None
+
+    def randomized(
+        self, answers: Mapping[str, Value], number: int, kept: str | None
+    ) -> tuple[tuple[Encoded, ...], tuple[bytes, ...]]:
+        """Return the answers' symbols and a fresh report of each, by query; `kept` as for `draw`."""
+        memories = {} if kept is None else read_memories(kept)
+        encoded = encode_all(self.task, answers, self.random, number, memories)
+        return encoded, randomize_all(self.task, [each.symbol for each in encoded], self.random)
 
     def sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
         """Return the submission of stored reports, each query's report sealed separately.

@@ -21,6 +21,7 @@ from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
 from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrollment.credentials import Found
 from hubbub.client.fleet import _PreparedSubmission
+from hubbub.client.preview import PreviewedQuery
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.unit_of_work import Stored
 from hubbub.client.state.enrollment import StoredEnrollment
@@ -101,6 +102,7 @@ HOLDERS: tuple[Any, ...] = (
     Credential(SECRET, SECRET),
     CredentialId(0, 0, bytes(8), SECRET),
     Drawn(SECRET, SECRET),
+    PreviewedQuery("carrier", SECRET.hex(), 2, None, None, 1.0, SECRET),
     DeviceReceipt(SECRET, 0),
     EnrolledDevices(SECRET, Ticket(SECRET, bytes(32), 0)),
     StoredEnrollment(SECRET, SECRET, Credential(SECRET, SECRET)),

@@ -106,6 +106,23 @@ async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None
     assert len(client.shuffler.held) == 1
 
 
+async def test_a_preview_shows_what_would_be_sent_and_changes_nothing(client: Client) -> None:
+    before = (await client.run("device", "budget", "--json")).json
+    ran = await client.run("device", "preview", *ANSWERS, "--json")
+    assert ran.json["not_sent"] is None
+    carrier, delay = ran.json["queries"]
+    assert (carrier["name"], carrier["encoded"], delay["name"]) == ("carrier", "UA", "delay")
+    assert 0 < carrier["other"] < carrier["own"] < 1
+    shown = (await client.run("device", "preview", *ANSWERS)).out
+    assert "nothing was sent" in shown
+    assert f"{carrier['own']:.4g}" in shown
+    assert (await client.run("device", "budget", "--json")).json == before
+    assert client.shuffler.seen == []
+    bad = await client.run("device", "preview", "--answers", "-", stdin=b"carrier=Zeppelin\n")
+    assert bad.status != 0
+    assert "Zeppelin" not in bad.err
+
+
 async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
