@@ -9,6 +9,7 @@ from types import MappingProxyType
 from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT
 from hubbub.protos.sealing.suites import SUITES
+from hubbub.protos.task.about import LONGEST_WORDS
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.draft import LONGEST_REASON, MAXIMUM_EPSILON_LOCAL, MAXIMUM_ROUNDS, USUAL_GRACE
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
@@ -38,6 +39,7 @@ _CATEGORIES = DraftKey(
     f"list of texts of 1 to {MAXIMUM_LABEL_LENGTH} printable characters in Unicode's composed form, each once",
     "The names that a person may choose.",
 )
+_TEXT = f"text of at most {LONGEST_WORDS} printable characters"
 _SHARE = "number above 0, at most 1"
 
 TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
@@ -71,6 +73,14 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
                 _words(*SUITES),
                 "The cryptography of the envelopes. `MLKEM768-X25519` is post-quantum, and larger.",
                 f'`"{next(iter(SUITES))}"`',
+            ),
+        },
+        "about": {
+            "purpose": DraftKey(_TEXT, "Why people are asked, and what is done with the results.", "none"),
+            "owner": DraftKey(_TEXT, "Who answers for the task, and how to reach them.", "none"),
+            "results": DraftKey(_TEXT, "Where results and certificates are published.", "none"),
+            "questions": DraftKey(
+                "a table `[about.questions]`: by the name of a query, " + _TEXT, "What each query asks.", "none"
             ),
         },
         "admission": {

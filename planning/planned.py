@@ -122,6 +122,7 @@ class Plan:
             suite=draft.suite,
             admission=draft.admission,
             maximum_reports=draft.most_reports,
+            about=draft.about,
         )
 
 

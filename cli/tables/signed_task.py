@@ -62,7 +62,10 @@ def every_member(content: Mapping[str, Any], within: str = "") -> Iterator[str]:
 
 def _lines(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the name of each thing that is agreed on, and its words."""
-    privacy, schedule = task.privacy, task.schedule
+    privacy, schedule, about = task.privacy, task.schedule, task.about
+    for name, text in (("purpose", about.purpose), ("owner", about.owner), ("results", about.results)):
+        if text is not None:
+            yield name, text
     local = f"if all services collude, ε ≤ {privacy.epsilon_local:g} a round"
     total = "no cap on" if privacy.epsilon_total is None else f"ε ≤ {privacy.epsilon_total:g} for"
     together = f"{total} all rounds together; " if schedule.rounds > 1 or privacy.epsilon_total is not None else ""
@@ -75,7 +78,8 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
     yield "reports", f"{task.minimum_reports:,} to {task.maximum_reports:,} in a round{_others(task)}"
     yield "devices", _devices(task)
     for each in task.asked:
-        yield each.name, _question(task, each)
+        asks = dict(about.questions).get(each.name)
+        yield each.name, _question(task, each) if asks is None else f"{asks}: {_question(task, each)}"
     for name, identity in task.identities.named.items():
         yield name, fingerprint(identity)
     yield "sealing", task.suite

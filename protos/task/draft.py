@@ -12,6 +12,7 @@ from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.identity.keys import LATEST_TIME
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import admission as admission_policy
+from hubbub.protos.task.about import NOTHING, WORDS, About
 from hubbub.protos.task.admission import ENROLLED, draft_admission
 from hubbub.protos.task.task import (
     MAXIMUM_DUMMIES,
@@ -35,7 +36,7 @@ from hubbub.queries.fields import (
 )
 from hubbub.queries.longitudinal.over_rounds import OfRounds, Repeated
 from hubbub.queries.query import read_question
-from hubbub.queries.questions.bit import names_made, queries_made
+from hubbub.queries.questions.bit import Bit, names_made, queries_made
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, listed
 from hubbub.queries.registry import QUESTIONS, keys_of
@@ -68,14 +69,16 @@ REQUIRED: Mapping[str, frozenset[str]] = {
     "task": frozenset({"name", "start", "length", "minimum_reports"}),
     "privacy": frozenset({"epsilon", "delta"}),
     "admission": admission_policy.REQUIRED_KEYS,
+    "about": frozenset(),
 }
 """The keys that each table of a draft needs; those of a query depend on its kind."""
 
 OPTIONAL: Mapping[str, frozenset[str]] = {
-    "file": frozenset({"admission"}),
+    "file": frozenset({"about", "admission"}),
     "task": frozenset({"grace", "rounds", "close", "suite", "maximum_reports"}),
     "privacy": frozenset({"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta", "noise"}),
     "admission": admission_policy.OPTIONAL_KEYS,
+    "about": frozenset({*WORDS, "questions"}),
 }
 """The keys that each table of a draft may have besides."""
 
@@ -136,6 +139,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
             for index, query in enumerate(queries)
             if "error" in query
         ),
+        about=About.read(tables["about"]) if "about" in tables else NOTHING,
     )
     check_draft(draft)
     return draft
@@ -232,6 +236,7 @@ def check_draft(draft: Draft) -> None:
             raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")
     _check_digits(draft)
     _check_errors(draft)
+    draft.about.check([each.of if isinstance(each, Bit) else each.name for each in draft.questions])
 
 
 def _check_number(draft: Draft) -> None:

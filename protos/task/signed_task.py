@@ -26,6 +26,7 @@ from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.strict_json import JsonError, NotJson, read_json
+from hubbub.protos.task.about import About
 from hubbub.protos.task.admission import read_admission
 from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, task_content
@@ -203,6 +204,7 @@ def _task_from(content: Any) -> Task:
         admission=read_admission(content["admission"]),
         suite=suite,
         maximum_reports=content["maximum_reports"],
+        about=About.read(content["about"]),
     )
     check_draft(draft)
     _check_promises(draft, queries)
@@ -216,6 +218,7 @@ def _task_from(content: Any) -> Task:
         admission=draft.admission,
         maximum_reports=draft.most_reports,
         suite=suite,
+        about=draft.about,
     )
 
 

@@ -23,6 +23,7 @@ from hubbub.protos.identity.keys import CORE_ROLES, Role
 from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
+from hubbub.protos.task.about import NOTHING, About
 from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy
 from hubbub.protos.task.asked import Asked, asked_by
 from hubbub.queries.longitudinal.over_rounds import Repeated
@@ -177,6 +178,7 @@ class Draft:
     noise: Literal["none", "auto", "always"] = "none"
     errors: tuple[tuple[str, float], ...] = ()
     shufflers: int = 1
+    about: About = NOTHING
 
     @property
     def most_reports(self) -> int:
@@ -213,6 +215,7 @@ class Task:
     admission: AdmissionPolicy
     maximum_reports: int
     suite: str = DEFAULT.name
+    about: About = NOTHING
     lineage: Lineage | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -357,6 +360,7 @@ def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
     return {
+        "about": task.about.content(),
         "admission": task.admission.content(),
         "format": TASK.format,
         "identities": identities_content(task.identities),

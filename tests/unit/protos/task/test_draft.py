@@ -275,7 +275,12 @@ WRONG = [
     ("weight = 2", "weight = nan", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = true", 29, "query[1].weight is True; it must be a number"),
     ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; did you mean weight? it knows digits"),
-    ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; did you mean privacy? it knows admission, p"),
+    (
+        "[privacy]",
+        "[privacy_]",
+        11,
+        "privacy_ is not a key hubbub knows; did you mean privacy? it knows about, admission, p",
+    ),
     ('close = "op', 'epsilon_total = 6\nclose = "op', 9, "task.epsilon_total belongs in [privacy]; move it there"),
     ('close = "op', 'second_authority = "0"\nclose = "op', 9, "task.second_authority belongs in [admission]; move"),
     ("honest_share = 0.9", "rounds = 2", 15, "privacy.rounds belongs in [task]; move it there"),
