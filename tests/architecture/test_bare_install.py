@@ -31,6 +31,7 @@ WORDS = {
     "demo": ("--devices", "10"),
     "draft": ("data.csv",),
     "plan": ("task.toml",),
+    "dictionary": ("task.json", "--out", "pages"),
     "shuffler": ("shuffler.toml",),
     "hop": ("hop.toml",),
     "analyzer": ("analyzer.toml",),

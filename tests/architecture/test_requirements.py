@@ -15,13 +15,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from hubbub.accountant.errors import needs_extra
-from hubbub.cli.registry import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
+from hubbub.cli.registry import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, PAGES, SERVICES, Extra
 from support.source_tree import MODULES, ROOT, name_of, parsed
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOOLS = {"dev", "docs"}
 """Extras that no module of the package imports: what works on it."""
 OPTIONAL = {
+    "hubbub.cli.dictionary.pages": "pages",
     "hubbub.accountant.library.dp_accounting": "dp-accounting",
     "hubbub.accountant.rigorous": "rigorous",
     "hubbub.deploy.local.databases": "cluster",
@@ -201,7 +202,7 @@ def test_services_and_commands_of_the_operator_import_what_their_extra_brings() 
     )
 
 
-@pytest.mark.parametrize("extra", [COMMAND_LINE, ACCOUNTANT, SERVICES, DEMO], ids=lambda extra: extra.name)
+@pytest.mark.parametrize("extra", [COMMAND_LINE, ACCOUNTANT, PAGES, SERVICES, DEMO], ids=lambda extra: extra.name)
 def test_the_modules_a_command_asks_for_come_with_its_extra(extra: Extra) -> None:
     brought = set().union(*(owners()[module] for module in extra.modules))
     assert brought <= with_bare(extra.name)
