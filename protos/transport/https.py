@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 
 from hubbub.protos.errors import HubbubError, MessageError
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.transport.addresses import HTTPS, parted
+from hubbub.protos.transport.addresses import HTTPS, bracketed, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
 from hubbub.protos.transport.connect_codes import PROTO, status_of
 from hubbub.protos.transport.proxies import HTTP_PROXY, proxy_to, way_to
@@ -121,12 +121,23 @@ class HTTPSChannel:
         return self._asked(self._made(_left(until)), method, body, until)
 
     def _made(self, timeout: float) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=timeout)
+
+    def _connect(self, connection: http.client.HTTPSConnection) -> None:
         if self._proxy is None:
-            return http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=timeout)
+            connection.connect()
+            return
         host, port = parted(self._proxy.removeprefix(HTTP_PROXY))
-        made = http.client.HTTPSConnection(host.strip("[]"), port, context=self._context, timeout=timeout)
-        made.set_tunnel(self._host, self._port)
-        return made
+        way = http.client.HTTPConnection(host.strip("[]"), port, timeout=connection.timeout)
+        # A proxy needs brackets around an IPv6 address, and its certificate is checked without them. The library's own
+        # tunnel under TLS has one form for both.
+        way.set_tunnel(bracketed(self._host), self._port)
+        try:
+            way.connect()
+            connection.sock = self._context.wrap_socket(way.sock, server_hostname=self._host)
+        except BaseException:
+            way.close()
+            raise
 
     def _idle_one(self) -> http.client.HTTPSConnection | None:
         with self._lock:
@@ -140,7 +151,7 @@ class HTTPSChannel:
         kept = False
         try:
             if connection.sock is None:
-                connection.connect()
+                self._connect(connection)
             else:
                 connection.sock.settimeout(_left(until))
             left = _left(until)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,9 @@ import grpc
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.addresses import HostError, checked_address, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES
+
+EVERYWHERE = ("0.0.0.0", "[::]")  # noqa: S104 - recognized, not bound
+"""Hosts that mean every address of a machine, whether of IPv4 or IPv6."""
 
 _REASONS = {
     errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that process, or name another port",
@@ -119,23 +124,49 @@ def reserve(address: str) -> tuple[str, list[socket.socket]]:
         HubbubError: if the address is not one, is taken, or is not this machine's.
     """
     check_free(address)
-    host, port = parted(address)
-    kept: list[socket.socket] = []
+    kept = _at_each(address, _kept)
+    return f"{parted(address)[0]}:{kept[0].getsockname()[1]}", kept
+
+
+def opened(address: str, backlog: int, *, shared: bool = False) -> list[socket.socket]:
+    """Listen at host:port (port 0 takes a free one) at every address that it names, as gRPC does; `shared` as there.
+
+    Raises:
+        HubbubError: if the address is taken, or is not this machine's.
+    """
+
+    def listening(family: socket.AddressFamily, where: Any) -> socket.socket:
+        both = family == socket.AF_INET6 and _is_everywhere(where[0])
+        return socket.create_server(where, family=family, backlog=backlog, reuse_port=shared, dualstack_ipv6=both)
+
+    return _at_each(address, listening)
+
+
+def _at_each(address: str, bind: Callable[[socket.AddressFamily, Any], socket.socket]) -> list[socket.socket]:
+    """Return a socket for each address of host:port, all with one port; one socket is enough for every address.
+
+    Raises:
+        HubbubError: if the port is taken at one of them, or this machine has none of them.
+    """
+    _, port = parted(address)
+    found: list[socket.socket] = []
     failures = []
     for family, where in resolved(address):
+        if found and _is_everywhere(where[0]):
+            break  # the socket of IPv6 is at the addresses of IPv4, too
         # Further addresses of the name use the port of the first one.
-        number = port or (kept[0].getsockname()[1] if kept else 0)
+        number = port or (found[0].getsockname()[1] if found else 0)
         try:
-            kept.append(_kept(family, (where[0], number, *where[2:])))
+            found.append(bind(family, (where[0], number, *where[2:])))
         except OSError as error:
             failures.append(error)
     # As in `check_free`: an address of a family that this machine lacks is left out.
     taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
-    if taken or not kept:
-        for each in kept:
+    if taken or not found:
+        for each in found:
             each.close()
         raise cannot_listen(address, (taken or failures)[0])
-    return f"{host}:{kept[0].getsockname()[1]}", kept
+    return found
 
 
 def _kept(family: socket.AddressFamily, where: Any) -> socket.socket:
@@ -155,6 +186,7 @@ def _bound(family: socket.AddressFamily, where: Any, *options: int) -> socket.so
     try:
         for option in options:
             found.setsockopt(socket.SOL_SOCKET, option, 1)
+        at_both_families(found)
         found.bind(where)
     except BaseException:
         found.close()
@@ -190,13 +222,27 @@ def listening_address(address: str) -> str:
         raise HubbubError(f"cannot listen on {address}: {error}") from error
 
 
+def at_both_families(found: socket.socket) -> None:
+    """Have a socket of IPv6 that is to be at every address be at those of IPv4, too, whatever the system's rule is."""
+    if found.family == socket.AF_INET6:
+        found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+
+
+def _is_everywhere(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
+
+
 def resolved(address: str) -> list[tuple[socket.AddressFamily, Any]]:
     """Return the families and socket addresses of host:port.
+
+    gRPC takes 0.0.0.0 and [::] alike: as every address, of IPv4 and IPv6. So both are both here.
 
     Raises:
         HubbubError: if the host name cannot be resolved.
     """
     host, port = parted(address)
+    if host in EVERYWHERE:
+        return [(socket.AF_INET6, ("::", port, 0, 0)), (socket.AF_INET, ("0.0.0.0", port))]  # noqa: S104 - as it is set
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -212,6 +258,7 @@ def _refused(family: socket.AddressFamily, where: Any) -> OSError | None:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             # As gRPC does: old connections of a service that has just ended do not block the port.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            at_both_families(probe)
             probe.bind(where)
     except OSError as error:
         return error

@@ -27,9 +27,8 @@ from hubbub.service.rpc.connect import ConnectRouter, Header
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import (
     Connections,
-    cannot_listen,
     listening_address,
-    resolved,
+    opened,
 )
 from hubbub.service.transport.http_connection import Connection
 from hubbub.service.transport.tls_connection import READ_BYTES, TlsConnection
@@ -93,7 +92,7 @@ class HttpsServer:
         self._connected: set[Connection] = set()
         self._of: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listener: socket.socket | None = None
+        self._listeners: list[socket.socket] = []
         self._emptied = asyncio.Event()
 
     @property
@@ -102,23 +101,20 @@ class HttpsServer:
         return self.router.pipeline
 
     def listen(self, address: str) -> int:
-        """Listen at host:port (port 0 takes a free one) and return the port.
+        """Listen at host:port (port 0 takes a free one), at each address that it names, and return the port.
 
         Raises:
             HubbubError: if the address is not one, is taken, or is not this machine's.
         """
         address = listening_address(address)
-        family, where = resolved(address)[0]
-        try:
-            self._listener = socket.create_server(where, family=family, backlog=BACKLOG, reuse_port=self._shared)
-        except OSError as error:
-            raise cannot_listen(address, error) from error
-        self._listener.setblocking(False)
-        # Connections inherit it from the listener. Set on a connection, it would come after its window was offered.
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-        for work in (self._accept(self._listener), self._look()):
+        self._listeners = opened(address, BACKLOG, shared=self._shared)
+        for listener in self._listeners:
+            listener.setblocking(False)
+            # Connections inherit it from the listener. Set on a connection, it would come after its window was offered.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        for work in (*map(self._accept, self._listeners), self._look()):
             self._begin(asyncio.get_running_loop().create_task(work))
-        port: int = self._listener.getsockname()[1]
+        port: int = self._listeners[0].getsockname()[1]
         return port
 
     def _begin(self, task: asyncio.Task[None]) -> None:
@@ -128,8 +124,8 @@ class HttpsServer:
     async def close(self, grace: float | None) -> None:
         """Accept no more connections; close the open ones at once, or let their calls end within `grace` seconds."""
         self.leaving = True
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for task in list(self._tasks):
             task.cancel()
         for connection in list(self._connected):

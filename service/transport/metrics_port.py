@@ -12,6 +12,7 @@ files.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import ipaddress
 import socket
@@ -28,7 +29,7 @@ import structlog
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.transport.grpc_server import cannot_listen, listening_address, resolved
+from hubbub.service.transport.grpc_server import at_both_families, cannot_listen, listening_address, resolved
 from hubbub.service.transport.tls_reload import ReloadingContext, server_context
 
 MONITORS = frozenset({"monitor", "operator"})
@@ -108,6 +109,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         return wrapped, address
 
     def server_bind(self) -> None:
+        at_both_families(self.socket)
         socketserver.TCPServer.server_bind(self)  # HTTPServer's would look up this host's name in the DNS
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
@@ -157,6 +159,19 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         _LOG.debug("a connection to the metrics port failed")
 
 
+def _listening(address: str, context: Contexts | None) -> _Server:
+    """Return a server at the first address of host:port that this machine has."""
+    failures = []
+    for family, where in resolved(address):
+        try:
+            return _Server(family, where, context)
+        except OSError as error:
+            failures.append(error)
+            if error.errno == errno.EADDRINUSE:
+                break
+    raise cannot_listen(f"{address} for metrics", failures[-1]) from failures[-1]
+
+
 def _shut(connection: socket.socket) -> None:
     # This wakes the connection's thread, which then closes it. The plain socket's method, as TLS's would first unwrap.
     with contextlib.suppress(OSError):
@@ -175,13 +190,10 @@ class MetricsPort:
             HubbubError: if the address or, beyond loopback, a TLS file cannot be used.
         """
         address = listening_address(address)
-        family, where = resolved(address)[0]
-        loopback = ipaddress.ip_address(where[0]).is_loopback
+        # All of them: it listens at the first that this machine has.
+        loopback = all(ipaddress.ip_address(where[0]).is_loopback for _, where in resolved(address))
         context = None if loopback else ReloadingContext(lambda: _context(tls), renewals).current
-        try:
-            self._server = _Server(family, where, context)
-        except OSError as error:
-            raise cannot_listen(f"{address} for metrics", error) from error
+        self._server = _listening(address, context)
         self._server.set_app(_app(registry, None if loopback else MONITORS))
         self.address = f"{address.rpartition(':')[0]}:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)

@@ -36,6 +36,7 @@ from hubbub.shuffler import settings as shuffler_settings
 from support.cli import hubbub
 from support.deployment_files import HOWTO, SYSTEMD, Unit, compose
 from support.haproxy import Running, checked, haproxy, with_parts
+from support.ipv6 import IPV6
 from support.metrics_scrape import Scraped, fetch
 from support.source_tree import ROOT
 
@@ -262,6 +263,48 @@ def test_many_addresses_of_one_network_together_are_refused(tmp_path: Path) -> N
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.mark.skipif(not IPV6, reason="this machine has no IPv6")
+def test_behind_a_port_of_both_families_an_address_of_ipv4_counts_by_itself_and_all_of_a_64_together(
+    tmp_path: Path,
+) -> None:
+    """Callers by IPv4 come as ::ffff:… there: by the first 64 bits of that all of them would be one."""
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in range(2):
+            with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
+                ports.append(free.getsockname()[1])
+        listen, metrics = f"[::]:{ports[0]}", f"[::1]:{ports[1]}"
+        assert Proxy.at("::").listen.startswith("[::]:")
+        make_proxy(tmp_path / "proxy", Proxy(listen, "[::1]:1", metrics=metrics), Authority.generate(), LOOPBACK)
+        path = tmp_path / "proxy" / "haproxy.cfg"
+        process = subprocess.Popen([haproxy(), "-db", "-f", str(path)])
+        held.callback(process.wait)
+        held.callback(process.kill)
+        running = Running("", "", "", tmp_path, process.pid, metrics)
+
+        def denied(count: int) -> float:
+            """How many are refused once so many have come."""
+            while process.poll() is None and running.total("connections_total") < count:
+                pass
+            return running.total("denied_connections_total")
+
+        def come(host: str, source: str) -> None:
+            held.enter_context(socket.create_connection((host, ports[0]), 5.0, (source, 0)))
+
+        connected = False
+        while not connected:  # it is about to listen
+            assert process.poll() is None
+            with contextlib.suppress(ConnectionRefusedError):
+                come("127.0.0.1", "127.0.2.1")
+                connected = True
+        for number in range(1, 80):
+            come("127.0.0.1", f"127.0.{2 + number % 2}.1")
+        assert denied(80) == 0
+        for _ in range(70):
+            come("::1", "::1")
+        assert denied(150) == 70 - 64
 
 
 def test_a_relays_devices_are_not_refused_where_the_page_exempts_it(tmp_path: Path) -> None:

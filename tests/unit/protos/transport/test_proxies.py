@@ -25,6 +25,9 @@ from support.https_port import opened
 NAME = "shuffler.hubbub.invalid"
 """A name that no resolver knows (RFC 6761): who calls it reaches nobody but through the proxy."""
 
+BY_NUMBER = "2001:db8::7"
+"""An address for documentation (RFC 3849), which is nobody's."""
+
 NOBODY = "http://127.0.0.1:9"
 VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
@@ -41,7 +44,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TLS:
     folder = tmp_path_factory.mktemp("tls")
     authority = Authority.generate()
     authority.save_certificate(folder / "authority.pem")
-    authority.issue("shuffler", [NAME, "localhost", "127.0.0.1"], folder / "own.pem", folder / "own.key")
+    authority.issue("shuffler", [NAME, BY_NUMBER, "localhost", "127.0.0.1"], folder / "own.pem", folder / "own.key")
     return TLS(folder / "authority.pem", folder / "own.pem", folder / "own.key")
 
 
@@ -95,6 +98,18 @@ async def test_another_machine_is_called_through_the_named_proxy_and_this_one_di
         assert proxy.asked == [f"{NAME}:{port}"]
         assert (await called(f"{begin}localhost:{port}", tls, proxy.address)).reason is Reason.UNKNOWN_TASK
         assert proxy.asked == [f"{NAME}:{port}"]
+
+
+async def test_a_proxy_is_asked_for_an_ipv6_address_in_brackets_and_the_certificate_without(
+    shuffler: tuple[str, int], tls: TLS
+) -> None:
+    begin, port = shuffler
+    async with opened_proxy({f"[{BY_NUMBER}]:{port}": port}) as proxy:
+        assert (await called(f"{begin}[{BY_NUMBER}]:{port}", tls, proxy.address)).reason is Reason.UNKNOWN_TASK
+        assert proxy.asked == [f"[{BY_NUMBER}]:{port}"]
+        with pytest.raises(Unreachable, match="its TLS certificate is not for the name"):
+            async with opened_proxy({f"[2001:db8::8]:{port}": port}) as other:
+                await called(f"{begin}[2001:db8::8]:{port}", tls, other.address, 5.0)
 
 
 async def test_an_error_names_the_proxy(shuffler: tuple[str, int], tls: TLS) -> None:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.addresses import bracketed
+from hubbub.protos.transport.channels import TLS, read_pem
+from hubbub.service.rpc import submission_router
+from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport import grpc_server
+from hubbub.service.transport.grpc_server import Connections
+from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.transport.metrics_port import MetricsPort
+from support.ended import opened_server
+from support.ipv6 import IPV6
+from support.samples import make_tls
 
 
 @contextlib.contextmanager
@@ -60,6 +75,96 @@ def test_connections_of_a_service_that_has_ended_are_not_in_the_way(options: tup
 
 
 NOWHERE = (socket.AF_INET6, ("2001:db8::1", 0, 0, 0))
+
+
+def reached(port: int) -> set[str]:
+    """At which of this machine's two loopback addresses somebody listens."""
+    found = set()
+    for host in ("127.0.0.1", "::1"):
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, port), 10.0):
+            found.add(host)
+    return found
+
+
+def answered(port: int, tls: TLS, *hosts: str) -> None:
+    """Have an HTTPS port answer at each of these hosts."""
+    context = ssl.create_default_context(cadata=read_pem(tls.authority).decode())
+    for host in hosts:
+        with (
+            socket.create_connection((host, port), 10.0) as bare,
+            context.wrap_socket(bare, server_hostname="localhost") as connection,
+        ):
+            connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert connection.recv(8) == b"HTTP/1.1"
+
+
+@contextlib.asynccontextmanager
+async def https_at(address: str, tls: TLS) -> AsyncIterator[int]:
+    """An HTTPS port at that address."""
+    router, limits = submission_router(None, RequestPipeline()), ConnectionLimits(Connections())  # type: ignore[arg-type]
+    server = HttpsServer(router, limits, tls, lambda: 0)
+    try:
+        yield server.listen(address)
+    finally:
+        await server.close(None)
+
+
+@pytest.mark.skipif(not IPV6, reason="this machine has no IPv6")
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+async def test_every_address_is_one_of_ipv4_and_ipv6_at_each_kind_of_port(address: str, tmp_path: Path) -> None:
+    """gRPC takes both so, whichever is named. A firewall for one family would leave the other open, unseen."""
+    tls = make_tls(tmp_path, "service")["service"]
+    async with opened_server() as server:
+        port = grpc_server.listen(server, address, tls.server(mutual=False))
+        await server.start()
+        assert reached(port) == {"127.0.0.1", "::1"}
+        for host in ("127.0.0.1", "::1"):
+            with pytest.raises(HubbubError, match="another process uses it"):
+                grpc_server.check_free(f"{bracketed(host)}:{port}")
+    async with https_at(address, tls) as port:
+        await asyncio.to_thread(answered, port, tls, "127.0.0.1", "::1")
+    metrics = MetricsPort(address, CollectorRegistry(), tls)
+    found = await asyncio.to_thread(reached, int(metrics.address.rpartition(":")[2]))
+    metrics.close()
+    assert found == {"127.0.0.1", "::1"}
+
+
+@pytest.mark.skipif(not IPV6, reason="this machine has no IPv6")
+@pytest.mark.parametrize("address", ["0.0.0.0", "[::]"])
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_a_port_that_somebody_has_in_one_family_is_taken(address: str, family: socket.AddressFamily, host: str) -> None:
+    """Else devices of that family would be answered by somebody else, and gRPC would not say so."""
+    with socket.create_server((host, 0), family=family) as taken:
+        where = f"{address}:{taken.getsockname()[1]}"
+        for attempt in (grpc_server.check_free, grpc_server.reserve, lambda found: grpc_server.opened(found, 1)):
+            with pytest.raises(HubbubError, match="another process uses it"):
+                attempt(where)
+
+
+def test_without_ipv6_every_address_is_every_one_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.socket
+
+    def without(family: int = socket.AF_INET, *given: int, **named: Any) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return real(family, *given, **named)
+
+    monkeypatch.setattr(socket, "socket", without)
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: True)
+    for found in (grpc_server.opened("[::]:0", 1), grpc_server.reserve("[::]:0")[1]):
+        assert [each.getsockname()[0] for each in found] == ["0.0.0.0"]
+        for each in found:
+            each.close()
+
+
+async def test_an_https_port_of_a_name_is_at_all_of_its_addresses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    addresses: list[Any] = [NOWHERE, (socket.AF_INET, ("127.0.0.1", 0)), (socket.AF_INET, ("127.0.0.2", 0))]
+    monkeypatch.setattr(grpc_server, "resolved", lambda _address: addresses)
+    tls = make_tls(tmp_path, "service")["service"]
+    async with https_at("somewhere:0", tls) as port:
+        await asyncio.to_thread(answered, port, tls, "127.0.0.1", "127.0.0.2")
 
 
 def test_a_name_is_reserved_at_those_of_its_addresses_that_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
