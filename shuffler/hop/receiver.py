@@ -235,20 +235,21 @@ class Hop:
         async def read(offset: int) -> Sequence[bytes]:
             return await self._store.envelopes(stored.id, offset, width)
 
-        digest = self._signed_digest(task, stored, stored.mixed)
-        delivery = BatchDelivery(stored.id, stored.mixed, *self._announced[stored.id], digest)
-        look = functools.partial(self._look, task, stored, digest, read)
+        record = self._signed_record(task, stored, stored.mixed)
+        announced = self._announced[stored.id]
+        delivery = BatchDelivery(stored.id, stored.mixed, *announced, record.digest, record.released)
+        look = functools.partial(self._look, task, stored, record.digest, read)
         parties = FIRST_HOP + len(task.identities.hops) - position
         return await deliver_batch(self._taker, delivery, read, parties, look=look)
 
-    def _signed_digest(self, task: Task, stored: HopBatch, record: SignedDocument) -> bytes:
-        """Return the digest that this hop's record signs.
+    def _signed_record(self, task: Task, stored: HopBatch, record: SignedDocument) -> HopRecord:
+        """Return this hop's record of a batch.
 
         Raises:
             Refusal: NOT_READY, for the first shuffler's operator to read.
         """
         try:
-            return HopRecord.read(record, self._identity.public).digest
+            return HopRecord.read(record, self._identity.public)
         except HubbubError as error:
             raise _damaged(f"the record of {self._whose(task, stored)} is not valid: {error}") from error
 

@@ -32,6 +32,10 @@ from hubbub.shuffler.stores.protocol import ShufflerStore
 CALL_SECONDS = 30.0
 """Deadline of a call to the analyzer."""
 
+LONGEST_ASKED = 60.0
+"""Most seconds that are waited because the next party asks for it: no party asks for more. A malicious hop could else
+hold up a round for as long as its analyzer's key lasts, although it is honest again by then."""
+
 COMMITS_PER_SECOND = 2000
 """A commit opens the whole batch, so its deadline allows for an analyzer that opens this many reports a second."""
 
@@ -79,13 +83,14 @@ class Analyzer(Protocol):
 
 @dataclass(frozen=True)
 class BatchDelivery:
-    """A batch as it is delivered: its record, its round's key set and releases, and the digest of its list."""
+    """A batch as it is delivered: its record, its round's key set and releases; the digest and length of its list."""
 
     batch: BatchId
     record: SignedDocument
     key_set: KeySet
     releases: ReleaseChunk
     digest: bytes
+    envelopes: int
 
 
 Read = Callable[[int], Awaitable[Sequence[bytes]]]
@@ -128,17 +133,28 @@ async def _delivered(
     taker: Analyzer, delivery: BatchDelivery, read: Read, parties: int, moved: Callable[[], None]
 ) -> Committed:
     offset = await taker.begin(delivery.record, delivery.key_set, delivery.releases, CALL_SECONDS)
+    _check_offset(offset, 0, delivery)
     while envelopes := await read(offset):
         following = await taker.put(Envelopes(delivery.batch, offset, tuple(envelopes)), CALL_SECONDS)
-        # Otherwise an analyzer that never moves on would be sent the same chunk for ever, without a pause.
-        if following <= offset:
-            raise Refusal(
-                Reason.WRONG_OFFSET,
-                f"it does not advance beyond offset {offset}; install the same hubbub on both sides",
-            )
+        # Otherwise a party that never moves on would be sent the same chunk for ever, without a pause.
+        _check_offset(following, offset + len(envelopes), delivery)
         offset = following
         moved()
     return await taker.commit(delivery.batch, delivery.digest, _commit_seconds(offset, parties))
+
+
+def _check_offset(offset: int, least: int, delivery: BatchDelivery) -> None:
+    """Check where the other side says that the delivery goes on: a store is not read at any place that it names.
+
+    Raises:
+        Refusal: WRONG_OFFSET.
+    """
+    if not least <= offset <= delivery.envelopes:
+        raise Refusal(
+            Reason.WRONG_OFFSET,
+            f"it says to go on at offset {offset}, but has {least} of {delivery.envelopes} envelopes; install the same "
+            "hubbub on both sides",
+        )
 
 
 def _commit_seconds(envelopes: int, parties: int) -> float:
@@ -170,10 +186,10 @@ class Backoff:
         self._next = FIRST_PAUSE
 
     async def wait(self, asked: float | None = None) -> None:
-        """Wait before the next try, at least the seconds that the other side asked for."""
+        """Wait before the next try, the seconds that the other side asked for if they are more, up to a minute."""
         seconds = self._next * random.uniform(0.5, 1)
         self._next = min(LONGEST_PAUSE, self._next * 2)
-        await self._pause(max(seconds, asked or 0))
+        await self._pause(max(seconds, min(asked or 0, LONGEST_ASKED)))
 
     def succeeded(self) -> None:
         """Return to short pauses."""
@@ -240,11 +256,11 @@ class Deliverer:
         releases = await self._releases(round_, task)
         batch_id = BatchId(task.id, round_.number, batch.query)
         try:
-            digest = _signed_digest(round_, task, batch)
+            record = _signed_record(round_, task, batch)
         except Undeliverable as error:
             deadline = _commit_seconds(round_.submissions, parties)
             return await self._counted_before(batch_id, batch.digest, deadline, error)
-        delivery = BatchDelivery(batch_id, batch.record, key_set, releases, digest)
+        delivery = BatchDelivery(batch_id, batch.record, key_set, releases, record.digest, record.envelopes)
         read = _reader(self._store, round_, task, batch)
         look = functools.partial(check_signed, self._store, round_, task, batch)
         try:
@@ -279,7 +295,7 @@ class Deliverer:
         releases = await self._store.releases(task.id)
         # Asked before each try: an old copy of the analyzer's store may be restored at any time.
         known = await self._analyzer.get_releases(task.id, CALL_SECONDS)
-        check_analyzer(known, releases, rounds)
+        check_analyzer(known, releases, rounds, hops=len(task.identities.hops))
         end = [release.round for release in releases].index(round_.number) + 1
         # If its chain is not a prefix of ours, send all of it: the analyzer's own refusal explains the difference.
         follows = head_after(task.id, releases[: known.count]) == known.head
@@ -294,14 +310,14 @@ async def check_signed(store: ShufflerStore, round_: Round, task: Task, batch: S
     Raises:
         Undeliverable: if it is not.
     """
-    digest = _signed_digest(round_, task, batch)
+    digest = _signed_record(round_, task, batch).digest
     await check_list(_reader(store, round_, task, batch), digest, _whose(round_, task, batch))
 
 
-def _signed_digest(round_: Round, task: Task, batch: StoredBatch) -> bytes:
-    """Return the digest in a batch's signed record."""
+def _signed_record(round_: Round, task: Task, batch: StoredBatch) -> BatchRecord:
+    """Return a batch's signed record."""
     try:
-        return BatchRecord.read(batch.record, signers(task, round_.number).shuffler).digest
+        return BatchRecord.read(batch.record, signers(task, round_.number).shuffler)
     except HubbubError as error:
         whose = _whose(round_, task, batch)
         raise Undeliverable(
@@ -323,8 +339,8 @@ def _whose(round_: Round, task: Task, batch: StoredBatch) -> str:
     return f"query {task.queries[batch.query].name} of round {round_.number}"
 
 
-def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[int, Round]) -> None:
-    """Return only if the analyzer still has every round that it counted whole.
+def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[int, Round], *, hops: int = 0) -> None:
+    """Return only if the analyzer still has every round that it counted whole, as far as `hops` between told the truth.
 
     Raises:
         RolledBack: naming the first missing round.
@@ -332,8 +348,9 @@ def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[in
     missing = {release.round for release in releases[known.count :]} | set(known.uncounted)
     lost = sorted(number for number in missing if number in rounds and rounds[number].state in COUNTED)
     if lost:
+        or_hop = ", or a hop answered that it was counted and passed nothing on" if hops else ""
         raise RolledBack(
-            f"its store is an old copy: round {lost[0]}, which it had counted, is missing there; "
+            f"its store is an old copy: round {lost[0]}, which it had counted, is missing there{or_hop}; "
             "restore its newest store, or end the task"
         )
 

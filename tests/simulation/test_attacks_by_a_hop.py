@@ -278,6 +278,7 @@ async def test_a_batch_that_a_hop_swallowed_is_missed_with_the_next_round(lied: 
     waiting = lied.refused["swallowed", 1]
     assert "round 0, which it had counted, is missing there" in waiting
     assert "hop-2" in waiting
+    assert "or a hop answered that it was counted and passed nothing on" in waiting
     assert (await status_of(lied.running, "swallowed", 0))[0] in (RoundState.RELEASED, RoundState.ERASED)
     assert (await status_of(lied.running, "swallowed", 1))[0] is RoundState.MIXED
     task, address = lied.running.named("swallowed").task, lied.running.services[Role.ANALYZER].addresses["results"]

@@ -179,7 +179,7 @@ class Chain:
         self.released = [*before, Release.signed(number, records[0].reports, self.task.privacy.dummies, documents)]
         releases = ReleaseChunk(0, tuple(self.released))
         return {
-            query: BatchDelivery(record.batch, documents[query], key_set, releases, record.digest)
+            query: BatchDelivery(record.batch, documents[query], key_set, releases, record.digest, record.envelopes)
             for query, record in enumerate(records)
         }
 

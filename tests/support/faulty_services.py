@@ -162,7 +162,8 @@ def draw_anew() -> None:
             return rows[offset:]
 
         batch_id, releases = BatchId(task.id, round_.number, batch.query), ReleaseChunk(0, tuple(found.releases))
-        return await deliver_batch(self._analyzer, BatchDelivery(batch_id, record, key_set, releases, digest), read)
+        delivery = BatchDelivery(batch_id, record, key_set, releases, digest, len(rows))
+        return await deliver_batch(self._analyzer, delivery, read)
 
     put(lifecycle, "mix", keeping)
     Deliverer._try = delivering  # type: ignore[method-assign]

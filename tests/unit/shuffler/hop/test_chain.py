@@ -239,9 +239,8 @@ async def test_a_hop_that_drops_reports_and_says_so_is_counted(chain: Chain) -> 
     async def chunk(offset: int) -> list[bytes]:
         return kept[offset:]
 
-    committed = await deliver_batch(
-        chain.links[-1], BatchDelivery(delivery.batch, signed, delivery.key_set, delivery.releases, said.digest), chunk
-    )
+    sent = BatchDelivery(delivery.batch, signed, delivery.key_set, delivery.releases, said.digest, len(kept))
+    committed = await deliver_batch(chain.links[-1], sent, chunk)
     assert committed == Committed(6, {"unopenable": 2})
 
 

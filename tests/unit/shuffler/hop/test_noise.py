@@ -276,6 +276,7 @@ async def test_another_list_of_a_dishonest_hop_before_is_refused(
             delivery.key_set,
             delivery.releases,
             other.digest,
+            len(fewer),
         )
 
         async def chunk(offset: int) -> list[bytes]:
@@ -370,7 +371,7 @@ async def test_dummies_that_do_not_open_are_no_dummies(tmp_path: Path, monkeypat
         async def chunk(offset: int) -> list[bytes]:
             return kept[offset:]
 
-        sent = BatchDelivery(delivery.batch, signed, delivery.key_set, delivery.releases, more.digest)
+        sent = BatchDelivery(delivery.batch, signed, delivery.key_set, delivery.releases, more.digest, len(kept))
         message = await refused(deliver_batch(chain.links[-1], sent, chunk), Reason.BAD_RECORD)
         assert "all dummies of shufflers that seal them for this round are valid" in message
 

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 from unit.shuffler.world import MINIMUM, World, unreachable
 
+from hubbub.protos.codec import LONGEST_RETRY
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.records.batch import BatchRecord, released_digest
@@ -154,6 +155,59 @@ async def test_delivery_goes_on_where_the_analyzer_says(world: World, monkeypatc
     await world.until(lambda: world.pauses > 3)
     assert [len(kept) for kept in world.analyzer.lists.values()] == [12]
     del next(iter(world.analyzer.lists.values()))[8:]
+    world.analyzer.incident = lambda _call: None
+    await world.over()
+    released_correctly(world)
+
+
+@pytest.mark.parametrize("call", ["begin", "put"])
+@pytest.mark.parametrize("offset", [MINIMUM + 1, 2**40, 2**64 - 1])
+async def test_a_party_that_says_to_go_on_elsewhere_is_refused_and_reads_no_other_part_of_the_store(
+    world: World, call: str, offset: int
+) -> None:
+    """Blocks of other rounds have the keys behind a batch's own: an offset beyond its end would lead to them."""
+    right, read = getattr(world.analyzer, call), list[int]()
+
+    async def lying(*given: Any) -> int:
+        world.analyzer._enter(call)
+        return offset
+
+    async def reading(round_: Any, query: int, at: int, width: int) -> list[bytes]:
+        read.append(at)
+        return await envelopes(round_, query, at, width)
+
+    envelopes = world.store.envelopes
+    setattr(world.store, "envelopes", reading)  # noqa: B010 - a method
+    setattr(world.analyzer, call, lying)
+    await world.fill()
+    await world.cut()
+    await world.until(lambda: world.pauses > 10)
+    assert f"refused, wrong_offset: it says to go on at offset {offset}, but has" in (await world.status()).waiting_for
+    assert set(read) <= {0}
+    assert "commit" not in world.analyzer.calls
+    setattr(world.analyzer, call, right)
+    await world.over()
+    released_correctly(world)
+
+
+async def test_a_party_that_asks_for_years_is_asked_again_within_a_minute(world: World) -> None:
+    paused = list[float]()
+    pause = world.rounds._pause
+
+    async def noting(seconds: float) -> None:
+        paused.append(seconds)
+        await pause(seconds)
+
+    def incident(call: str) -> None:
+        if call == "begin":
+            raise Refusal(Reason.NOT_READY, "come again next year", LONGEST_RETRY)
+
+    world.rounds._deliverer._pause = noting
+    world.analyzer.incident = incident
+    await world.fill()
+    await world.cut()
+    await world.until(lambda: len(paused) > 3)
+    assert set(paused) == {60.0}
     world.analyzer.incident = lambda _call: None
     await world.over()
     released_correctly(world)
