@@ -37,6 +37,10 @@ LAYOUT = Layout(
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.
 CREATE TABLE copy (id BLOB NOT NULL) STRICT;
 INSERT INTO copy VALUES (randomblob(16));
+-- How many changes were made, here or in the keyring that this one follows. The database has how many were answered:
+-- a copy with fewer has forgotten some, such as who is revoked.
+CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), changes INTEGER NOT NULL) STRICT;
+INSERT INTO progress VALUES (1, 0);
 -- A round's secret (what is stored of it is enciphered under keys from it), private and pseudonym key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
@@ -111,6 +115,11 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         """Return whether it has no secret of a round, and no master key."""
         return not self.rounds and not self.read(masters)
 
+    @property
+    def changes(self) -> int:
+        """How many changes it has."""
+        return int(self.read(lambda reader: reader.execute("SELECT changes FROM progress").fetchone()[0]))
+
     # Copies
 
     def replicate_to(self, copies: KeyringReplication) -> None:
@@ -146,7 +155,11 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
     def _gathered(self) -> Callable[[], None]:
         if self._copies is None:
             return super()._gathered()
-        changed, copies = changes.changed(self._database.writer), self._copies
+        writer, copies = self._database.writer, self._copies
+        changed = changes.changed(writer)
+        if changed:
+            writer.execute("UPDATE progress SET changes = changes + 1")
+            changed += changes.changed(writer)
         return lambda: copies.tell(changed) if changed else None
 
     def check_everywhere(self) -> None:

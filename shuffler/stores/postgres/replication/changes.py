@@ -22,6 +22,7 @@ class ReplicatedTable:
 
 
 TABLES = {
+    "progress": ReplicatedTable(("one",), ("one", "changes")),
     "secret": ReplicatedTable(("task", "number"), ("task", "number", "storage", "private_key", "pseudonym_key")),
     "ticket": ReplicatedTable(("device",), ("device", "redeemed_by", "number", "expires")),
     "revoked": ReplicatedTable(("device",), ("device",)),

@@ -1,14 +1,16 @@
 """The leader's side of keyring replication. No change is answered before every copy that may lead has it.
 
 A keyring is never in the database, so every process that may take over has a copy of it. The database lists the copies
-that may take over: the *members*, the leader's own among them. From three rules it follows that no answered change is
+that may take over: the *members*, the leader's own among them. From four rules it follows that no answered change is
 missing, and no destroyed key comes back, whichever process takes over, and whenever:
 
 1. A change is answered only once all members have it on disk. A copy without it must first stop being a member, and the
    database must record this before the change is answered.
 2. A copy that becomes a member has all changes by then, and from then on counts in the first rule. It counts before the
    database lists it, and goes on counting if it is unknown whether the database does.
-3. A process that takes over is a member, by the database's list in the transaction that raises the term (`leadership`).
+3. The database records how many changes were answered, before they are. A copy with fewer is an old one, such as a
+   folder that somebody copied or restored by hand, and never takes over although it has the name of a member.
+4. A process that takes over is a member, by the database's list in the transaction that raises the term (`leadership`).
    An earlier leader's change of the list is committed before that, and then seen, or never.
 
 A leader may be killed or cut off at any moment. Changes that it has and its copies lack were not answered; the next
@@ -106,11 +108,14 @@ class KeyringLeader:
         # Locked while the list of members changes, so that a copy that was just removed does not become one.
         self._membership = threading.Lock()
         self._position = 0
+        self._recorded = 0
         self._log: deque[tuple[int, Sequence[KeyringRow]]] = deque(maxlen=_LOG_CHANGES)
         members = sessions.change(lambda connection: _begin(connection, keyring.copy))
         self._copies = {
             copy: _FollowerProgress(clock(), counts=True, member=True) for copy in members if copy != keyring.copy
         }
+        # Read first: a number that is too small only lets a copy take over that the next change would keep from it.
+        self._before = keyring.changes
         keyring.replicate_to(self)
 
     def following(self) -> tuple[int, int]:
@@ -143,19 +148,32 @@ class KeyringLeader:
             )
 
     def wait(self) -> None:
-        """Return once every member has all changes so far.
+        """Return once every member has all changes so far, and the database has how many these are.
 
         Raises:
-            StoreError: if a needed copy is away.
+            StoreError: if a needed copy is away, or the database could not be used.
         """
         until = self._clock() + WAIT_SECONDS
-        while away := self._awaited(until):
-            self._leave(away)
-
-    def _awaited(self, until: float) -> set[bytes]:
-        """Return the copies to go on without, empty once every member has all changes so far."""
         with self._changed:
             target = self._position
+        while away := self._awaited(target, until):
+            self._leave(away)
+        self._record(target)
+
+    def _record(self, target: int) -> None:
+        """Have the database know that so many changes were answered; an older copy does not take over from then on."""
+        with self._changed:
+            if target <= self._recorded:
+                return
+        answered = self._before + target
+        statement = "UPDATE keyring SET changes = %s WHERE changes < %s"
+        self._sessions.change(lambda connection: connection.execute(statement, (answered, answered)))
+        with self._changed:
+            self._recorded = max(self._recorded, target)
+
+    def _awaited(self, target: int, until: float) -> set[bytes]:
+        """Return the copies to go on without, empty once every member has the `target` first changes."""
+        with self._changed:
             while True:
                 behind = {copy for copy, each in self._copies.items() if each.counts and each.has < target}
                 enough = len(self._having(target)) >= self._needed
@@ -263,9 +281,12 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
         NotCopiedError: if it was never used, and the database has a keyring.
         StoreError: if the copy has missed changes, or is not a copy of the database's keyring.
     """
-    row = connection.execute("SELECT id FROM keyring").fetchone()
+    row = connection.execute("SELECT id, changes FROM keyring").fetchone()
     members = _members(connection)
-    if row is None or (row[0] == keyring.id and (not members or keyring.copy in members)):
+    if row is None:
+        return
+    if row[0] == keyring.id and (not members or keyring.copy in members):
+        _check_progress(keyring, row[1])
         return
     if row[0] != keyring.id and keyring.is_new():
         raise NotCopiedError(
@@ -281,6 +302,15 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
         f"the keyring {keyring.path} does not have every change, so it does not take over; let it replicate from "
         "the leader that has. If that leader is lost, end the store's tasks, and start new ones in a new store"
     )
+
+
+def _check_progress(keyring: ShufflerKeyring, answered: int) -> None:
+    if (found := keyring.changes) < answered:
+        raise StoreError(
+            f"the keyring {keyring.path} is an old copy: it has {found} of the {answered} changes that were answered, "
+            "so it does not take over. Start the leader that has all, or put the newest folder back; a standby is made "
+            "with --create-store, and never by copying a folder"
+        )
 
 
 def _begin(connection: Connection, copy: bytes) -> set[bytes]:

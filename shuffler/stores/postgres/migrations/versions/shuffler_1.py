@@ -6,8 +6,8 @@ revision = "shuffler_1"
 down_revision = None
 
 _TABLES = """
--- Which keyring the store belongs to.
-CREATE TABLE keyring (id bytea NOT NULL);
+-- Which keyring the store belongs to, and how many of its changes were answered.
+CREATE TABLE keyring (id bytea NOT NULL, changes bigint NOT NULL DEFAULT 0);
 CREATE TABLE round (
     key bigint PRIMARY KEY,
     task bytea NOT NULL,

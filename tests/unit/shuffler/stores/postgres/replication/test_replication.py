@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,6 +215,36 @@ async def test_a_keyring_that_missed_changes_does_not_take_over_until_it_has_cop
         await until(lambda: asyncio.to_thread(other_has, other, 2))
     one.end()
     assert [each.number for each in await other.act().rounds()] == [0, 1]
+
+
+async def test_an_old_copy_of_the_folder_of_a_leader_or_a_standby_does_not_take_over(
+    parties: tuple[Party, Party], tmp_path: Path
+) -> None:
+    """It has the name of one that has everything; and it would let in again who was revoked since."""
+    one, other = parties
+    leader = one.act()
+    async with other.following():
+        await leader.add_round(TASK, 0)
+        await until(lambda: asyncio.to_thread(other_has, other, 1))
+    one.end()
+    for party in parties:
+        shutil.copytree(party.folder, tmp_path / f"old {party.folder.name}")
+    leader = one.act()
+    async with other.following():
+        await leader.revoke([bytes(16)])
+        await until(lambda: asyncio.to_thread(has_all_of, other, one))
+    one.end()
+    for party in parties:
+        with pytest.raises(StoreError, match=r"is an old copy: it has \d+ of the \d+ changes that were answered"):
+            Party(tmp_path / f"old {party.folder.name}", one.address).act()
+    assert (await other.act().revoked()).devices
+
+
+def has_all_of(party: Party, other: Party) -> None:
+    assert party.keyring is not None
+    assert other.store is not None
+    if party.keyring.changes < other.store._keyring.changes:
+        raise StoreError("not yet")
 
 
 def other_has(party: Party, rounds: int) -> None:
