@@ -16,18 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 import pytest_asyncio
 
-from hubbub.client import Device, KeyRecordError, Refusal, Retrying, SignatureError, Unreachable
+from hubbub.client import Device, KeyRecordError, Refusal, Retrying, RetryPolicy, SignatureError, Unreachable
 from hubbub.client.state.store import RoundRef
 from hubbub.deploy.pki.authority import Authority
+from hubbub.deploy.pki.tickets import EnrolledDevices, renewed
 from hubbub.protos import codec
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
-from hubbub.protos.errors import Distrusted
+from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
-from hubbub.protos.messages import CredentialAction, RoundState
+from hubbub.protos.messages import CredentialAction, CredentialStatus, RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import ControlCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
@@ -144,10 +146,55 @@ async def test_a_stolen_device_is_the_device_until_it_is_revoked_and_nobody_from
     assert await refused(running.device_of("kept"), LAST) is None
 
 
-async def revoke(running: Attacked, ticket: bytes) -> None:
+async def test_a_renewed_ticket_counts_where_both_authorities_signed_it_and_never_for_a_second_submission(
+    running: Attacked,
+) -> None:
+    """Its device is revoked between: then none of its tickets counts, whoever signs and whichever master key there is."""
+    operator, task, now = running.identity(Role.OPERATOR), running.named("countersigned").task, int(time.time())
+    (first,) = new_tickets(1, running.shuffler_key, now + HOUR, [operator, SECOND])
+    known, later = EnrolledDevices(first.device, first), iter(range(now + 2 * HOUR, now + 9 * HOUR, HOUR))
+    by_one = renewed(known, operator, None, next(later))
+    by_another = renewed(known, operator, None, next(later)).countersigned_by(Identity.generate())
+    by_both = renewed(known, operator, None, next(later)).countersigned_by(SECOND)
+    by_second = Ticket(first.device, running.shuffler_key, next(later)).signed_by(SECOND)
+    with pytest.raises(HubbubError, match="only countersigned the ticket"):
+        renewed(known, SECOND, None, next(later))
+    async with open_channel(running.shuffler, TLS(running.authority)) as channel:
+        rounds = [await Visitor.at(channel, task, number) for number in range(ROUNDS)]
+        credential = await credential_of(channel, first)
+        assert await rounds[1].prove(credential) is None
+        for ticket in (by_one, by_another):
+            assert await rounds[2].prove(await credential_of(channel, ticket)) is Reason.NOT_COUNTERSIGNED
+        assert await redeemed(channel, by_second.encode()) is Reason.BAD_TICKET
+        # The earlier one counts until its own end; the two lead to one place in each round.
+        renewal = await credential_of(channel, by_both)
+        assert await rounds[2].prove(credential) is None
+        assert [await rounds[number].prove(renewal) for number in (1, 2)] == [Reason.ID_CONFLICT] * 2
+        for step in (CredentialAction.PREPARE, CredentialAction.ACTIVATE, CredentialAction.FORGET):
+            await managed(running, step)
+        assert await rounds[LAST].prove(renewal) is Reason.NOT_ENROLLED
+        anew = await credential_of(channel, by_both)
+        assert await rounds[2].prove(anew) is Reason.ID_CONFLICT
+        await revoke(running, first.encode())
+        assert await rounds[LAST].prove(anew) is Reason.REVOKED
+        last = renewed(known, operator, None, next(later)).countersigned_by(SECOND)
+        for ticket in (first, by_both, last):
+            assert await redeemed(channel, ticket.encode()) is Reason.REVOKED
+
+
+async def credential_of(channel: grpc.aio.Channel, ticket: Ticket) -> Credential:
+    found = await redeemed(channel, ticket.encode())
+    assert isinstance(found, Credential), found
+    return found
+
+
+async def managed(running: Attacked, step: CredentialAction, *devices: bytes) -> CredentialStatus:
     async with open_channel(running.services[Role.SHUFFLER].addresses["control"], running.operator_tls) as channel:
-        device = Ticket.decode(ticket).device
-        assert (await ControlCaller(channel).manage_credentials(CredentialAction.REVOKE, [device], DEADLINE)).revoked
+        return await ControlCaller(channel).manage_credentials(step, devices, DEADLINE)
+
+
+async def revoke(running: Attacked, ticket: bytes) -> None:
+    assert (await managed(running, CredentialAction.REVOKE, Ticket.decode(ticket).device)).revoked
 
 
 async def test_a_credential_ends_with_its_ticket(running: Attacked) -> None:
@@ -208,6 +255,39 @@ async def test_a_task_by_certificates_takes_one_of_each_and_none_without(running
             with pytest.raises(Unreachable):
                 await SubmissionCaller(channel).get_round(task.task.id, 0, DEADLINE)
     assert (await running.round_status(task.task, 0)).submissions == 2
+
+
+async def test_an_exchanged_authority_of_devices_is_trusted_beside_the_next_and_then_no_more(
+    running: Attacked, tmp_path: Path
+) -> None:
+    task, devices = running.named("certified"), running.services[Role.SHUFFLER].addresses["devices"]
+    following, trusted = Authority.generate("next devices"), running.folder.of("shuffler") / "tls" / "devices.pem"
+    before, file = trusted.read_bytes(), tmp_path / "next.pem"
+    following.save_certificate(file)
+    old, new = running.certificate("of the old"), running.certificate("of the next", following)
+
+    async def submitted(tls: TLS, number: int) -> bool:
+        """Submit to a round as the device of a certificate; return whether it was let in."""
+        shown = {"certificate": tls.certificate, "key": tls.key, "ticket": None, "shuffler": devices}
+        quick = Retrying(RetryPolicy(total=3.0, call=3.0))
+        state = tmp_path / f"{number} {Path(str(tls.certificate)).stem}.db"
+        async with running.device_of("", task, state=state, retrying=quick, **shown) as device:
+            try:
+                return (await device.submit({"theme": "dark"}, number)).sent
+            except Unreachable:
+                return False
+
+    assert [await submitted(each, 1) for each in (old, new)] == [True, False]
+    for content, let_in in ((before + file.read_bytes(), [True, True]), (file.read_bytes(), [False, True])):
+        number = 2 if all(let_in) else LAST
+        await running.stop(Role.SHUFFLER)
+        trusted.write_bytes(content)
+        await running.start(Role.SHUFFLER)
+        assert [await submitted(each, number) for each in (old, new)] == let_in
+        assert (await running.round_status(task.task, number)).submissions == sum(let_in)
+    await running.stop(Role.SHUFFLER)
+    trusted.write_bytes(before)
+    await running.start(Role.SHUFFLER)
 
 
 # Who stands in the shuffler's place
