@@ -7,22 +7,34 @@ rounds of one task. Devices that were away meanwhile follow all of them at once.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from simulation import disk
 
 from hubbub.client import Device, Retrying, RetryPolicy
+from hubbub.deploy.init.folders import initialise
 from hubbub.deploy.local.pipeline import Freeze, LocalPipeline
 from hubbub.deploy.local.process import ServiceError
+from hubbub.deploy.pki.rotation.key import location_of
+from hubbub.deploy.pki.rotation.registry import ROTATIONS
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS, Succession
+from hubbub.protos.messages import KeyState
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
+from hubbub.service.runtime.own_identities import own_identity
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.verification.certificate import Pins, verify
+from support.cli import hubbub
 from support.patience import PATIENCE, pause
 from support.samples import FEW
 from support.shifted_clock import PROGRAM, set_ahead
@@ -208,3 +220,35 @@ async def test_a_deployment_with_as_many_successions_as_there_may_be_counts_a_ro
             running.give(role, more=running.succession(Role.ANALYZER, running.last, Identity.generate(), 1000))
             said = await running.restarted(role)
             assert f"there are {MOST_SUCCESSIONS + 1} successions; at most {MOST_SUCCESSIONS} are allowed" in said
+
+
+# tests/cli/test_keys.py has each step done twice, which is what is left of a step that was cut.
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("what", ["write", "sync"])
+def test_a_succession_that_is_made_and_published_is_never_left_half_done(what: str, tmp_path: Path) -> None:
+    """Each command is killed at each of its writes and syncs and run again; then the party has one successor."""
+    library, killed = disk.build(tmp_path), 0
+    words = [sys.executable, "-m", "hubbub.cli.main"]
+    for count in itertools.count(1):
+        folder = initialise(tmp_path / f"{what}-{count}")
+        settings, operator = folder.of("shuffler") / "shuffler.toml", folder.identity(Role.OPERATOR)
+        deaths = 0
+        for step in ("add", "sign", "activate"):
+            (draft,) = folder.of("shuffler").glob("succession-*.json") if step != "add" else (Path(),)
+            command = ["sign", draft, "--key", operator] if step == "sign" else ["keys", step, "identity", settings]
+            point = f"{'before' if count % 2 else 'after'} {what} {(count + 1) // 2}"
+            environment = disk.environment(library, folder.root, tmp_path / "log", DISK_KILL=point)
+            ran = subprocess.run([*words, *command], env=environment, capture_output=True, check=False)
+            assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
+            deaths += ran.returncode != 0
+            assert hubbub(*command).status == 0
+        location = location_of(settings)
+        states = [key.state for key in ROTATIONS["identity"].held(location)]
+        assert states == [KeyState.ACTIVE, KeyState.PENDING]
+        (made,) = load_successions(location.successions)
+        identity = own_identity(folder.identity(Role.SHUFFLER), Role.SHUFFLER, [made])
+        assert identity.named(made.new).public == made.new
+        killed += deaths
+        if not deaths and count % 2 == 0:
+            break
+    assert killed >= 4

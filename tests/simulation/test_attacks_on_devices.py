@@ -149,7 +149,7 @@ async def test_a_stolen_device_is_the_device_until_it_is_revoked_and_nobody_from
 async def test_a_renewed_ticket_counts_where_both_authorities_signed_it_and_never_for_a_second_submission(
     running: Attacked,
 ) -> None:
-    """Its device is revoked between: then none of its tickets counts, whoever signs and whichever master key there is."""
+    """Its device is revoked between: then none of its tickets counts, whoever signs it, by no master key."""
     operator, task, now = running.identity(Role.OPERATOR), running.named("countersigned").task, int(time.time())
     (first,) = new_tickets(1, running.shuffler_key, now + HOUR, [operator, SECOND])
     known, later = EnrolledDevices(first.device, first), iter(range(now + 2 * HOUR, now + 9 * HOUR, HOUR))
