@@ -29,11 +29,12 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS
 from hubbub.service.rpc import serve_delivery
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.shuffler.hop.receiver import Hop
 from hubbub.shuffler.hop.sqlite import HopSqliteStore
 from hubbub.verification.certificate import Pins, verify
 from support.attack_deployment import DEADLINE, MINIMUM, Attacked, task_of
+from support.ended import opened_server
 from support.patience import pause, when_ready
 from support.queries import krr_query, report
 from support.raw_device import Visitor, keys_ready
@@ -151,14 +152,13 @@ async def in_the_place_of_the_hop(running: Attacked) -> AsyncIterator[Liar]:
         liar = Liar(running, DeliveryCaller(channel), store)
         known = {each.task.id: each.task for each in running.tasks}
         hop = Hop(known, Identity.load(folder / "identity.pem"), store, opening_pool, liar, "next:1")
-        server = new_server()
-        serve_delivery(server, hop, DELIVERERS)
-        listen(server, running.services[HOP].addresses["delivery"], tls.server(mutual=True))
-        await server.start()
         try:
-            yield liar
+            async with opened_server() as server:
+                serve_delivery(server, hop, DELIVERERS)
+                listen(server, running.services[HOP].addresses["delivery"], tls.server(mutual=True))
+                await server.start()
+                yield liar
         finally:
-            await server.stop(None)
             opening_pool.close()
             store.close()
     await running.start(HOP)
