@@ -130,6 +130,8 @@ class ShufflerPostgresStore(EnrollmentStore):
 
     def close(self) -> None:
         """Write waiting changes, and close the connections."""
+        if self.standbys is not None:
+            self.standbys.close()
         self._stop()
         if self._keeps:
             self._keyring.close()
