@@ -105,8 +105,7 @@ async def test_a_device_whose_old_state_file_is_put_back_counts_once_and_is_told
         return running.device_of("rolled back", ticket=ticket, state=state)
 
     before = (await running.round_status(running.task.task, LAST)).submissions
-    async with device(path) as one:
-        one.keep({**ANSWERS, "theme": "light"}, LAST - 1)
+    assert await refused(device(path), 1) is None  # it enrolls with its first answer
     shutil.copyfile(path, tmp_path / "yesterday.db")
     async with device(path) as one:
         first = await one.submit(ANSWERS, LAST)
@@ -119,6 +118,9 @@ async def test_a_device_whose_old_state_file_is_put_back_counts_once_and_is_told
     # Two copies that were used beside each other are one such copy and another.
     shutil.copyfile(path, tmp_path / "copy.db")
     assert await refused(device(tmp_path / "copy.db"), LAST) is Reason.ID_CONFLICT
+    # One of before it enrolled is told sooner.
+    with pytest.raises(Refusal, match="or by this one before it lost its state"):
+        await device(tmp_path / "new.db").submit(ANSWERS, LAST)
     assert first.round == LAST
     assert (await running.round_status(running.task.task, LAST)).submissions == before + 1
 
