@@ -44,7 +44,7 @@ def fleet(running: LocalPipeline, seconds: float) -> Fleet:
         state=running.folder.of("client") / "fleet.db",
         shuffler=running.shuffler,
         authority=running.authority,
-        retrying=Retrying(RetryPolicy(total=seconds, call=5.0, longest_pause=0.5)),
+        retrying=Retrying(RetryPolicy(total=seconds, call=seconds, longest_pause=0.5)),
     )
 
 
@@ -77,7 +77,7 @@ async def test_a_full_disk_under_the_server_is_named_and_nothing_acknowledged_is
 
         # Tables cannot grow: the transaction is rolled back as a whole, and its devices come again.
         filler = await asyncio.to_thread(server.fill)
-        accepted, refused = await submitted(running, CALL, FULL, 3.0)
+        accepted, refused = await submitted(running, CALL, FULL, 10.0)
         assert accepted < FULL - CALL
         assert refused == {"not_ready"}
         (incident,) = (await incidents(running)).incidents
@@ -96,7 +96,7 @@ async def test_a_full_disk_under_the_server_is_named_and_nothing_acknowledged_is
         # The write-ahead log cannot grow: the server ends all connections, and may not come back by itself.
         filler = await asyncio.to_thread(server.fill)
         await asyncio.to_thread(fill_log, server.address)
-        accepted, refused = await submitted(running, FULL, FULL + CALL, 3.0)
+        accepted, refused = await submitted(running, FULL, FULL + CALL, 30.0)
         assert (accepted, refused) in ((0, {"not_ready"}), (CALL, set()))
         filler.unlink()
         await asyncio.to_thread(server.revive)
