@@ -11,6 +11,6 @@ from hubbub.protos.sqlite_checksums import add_checksums
 
 def by_hand(path: Path, **named: Any) -> sqlite3.Connection:
     """Open a store to change its rows as somebody does who computes their checksums, too."""
-    connection = sqlite3.connect(path, **named)
+    connection: sqlite3.Connection = sqlite3.connect(path, **named)
     add_checksums(connection)
     return connection
