@@ -8,6 +8,8 @@ anything is changed.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.sqlite_checksums import add_checksums
 
 _MAGIC = b"SQLite format 3\x00"
 _VERSION_FIELD = slice(60, 64)
@@ -141,6 +144,29 @@ def statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+def differing_tables(connection: sqlite3.Connection, layout: Layout) -> list[str]:
+    """Return the tables and indexes that are not as the layout makes them: statements and checksums rely on them.
+
+    Triggers that make tables append-only are not compared: the digests of those tables show a change.
+    """
+    found = dict(connection.execute(_MADE_BY).fetchall())
+    wanted = _made_by(layout.script)
+    # A damaged name may be of any type.
+    return sorted(str(name) for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+
+
+_MADE_BY = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND name NOT LIKE 'sqlite_stat%'"
+
+
+@functools.cache
+def _made_by(script: str) -> dict[str, str | None]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as pattern:
+        add_checksums(pattern)
+        for statement in statements(script):
+            pattern.execute(statement)
+        return dict(pattern.execute(_MADE_BY).fetchall())
 
 
 def _version_in(connection: sqlite3.Connection) -> int:

@@ -225,6 +225,11 @@ class Submissions:
         raise Refusal(outcome.reason, outcome.message)
 
     def _told(self, stored: Stored, reason: Reason | None = None) -> str:
+        if reason is Reason.ID_CONFLICT:
+            return (
+                f"the state file of this device is an old copy, or one of two copies: another answered round "
+                f"{stored.of.number} before, which counts, and what is stored here does not; use the newest one alone"
+            )
         until = datetime.fromtimestamp(self._session.task.schedule.cut(stored.of.number), UTC)
         earlier = "" if stored.used else "given earlier "
         kept = f"the answers {earlier}to round {stored.of.number} are kept on this device, randomized"

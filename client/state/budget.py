@@ -13,15 +13,17 @@ from fractions import Fraction
 
 from hubbub.client.errors import OverLimit, StateError
 from hubbub.client.privacy.ledger import PAST, Account, AnswerCost, Charges, ProvenLoss, TaskCost, check_limits
+from hubbub.protos.sqlite_checksums import checksum_column
 
-BUDGET_TABLES = """
+BUDGET_TABLES = f"""
 CREATE TABLE task_cost (
     task BLOB PRIMARY KEY,
     name TEXT NOT NULL,
     epsilon REAL NOT NULL,
     delta REAL NOT NULL,
     epsilon_total REAL,
-    linked INTEGER NOT NULL
+    linked INTEGER NOT NULL,
+    {checksum_column("task", "name", "epsilon", "delta", "epsilon_total", "linked")}
 ) WITHOUT ROWID;
 CREATE TABLE spent (
     device TEXT NOT NULL,
@@ -31,18 +33,21 @@ CREATE TABLE spent (
     rounds INTEGER NOT NULL,
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
+    {checksum_column("device", "task", "day", "local", "rounds", "first", "last")},
     PRIMARY KEY (device, task, day, local)
 ) WITHOUT ROWID;
 CREATE TABLE proven (
     task BLOB PRIMARY KEY,
     last INTEGER NOT NULL,
     missing INTEGER NOT NULL,
-    epsilon REAL NOT NULL
+    epsilon REAL NOT NULL,
+    {checksum_column("task", "last", "missing", "epsilon")}
 ) WITHOUT ROWID;
 CREATE TABLE exceeded (
     task BLOB NOT NULL,
     number INTEGER NOT NULL,
     epsilon REAL NOT NULL,
+    {checksum_column("task", "number", "epsilon")},
     PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
 """

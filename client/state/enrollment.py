@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from hubbub.client.state.successions import first_shuffler
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential, parted
 from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.queries.randomizers.sampling import Random
 
-ENROLLMENT_TABLES = """
+ENROLLMENT_TABLES = f"""
 CREATE TABLE enrollment (
     shuffler BLOB NOT NULL,
     device TEXT NOT NULL,
@@ -28,6 +29,7 @@ CREATE TABLE enrollment (
     secret BLOB NOT NULL,
     credential BLOB,
     key BLOB,
+    {checksum_column("shuffler", "device", "ticket", "secret", "credential", "key")},
     PRIMARY KEY (shuffler, device),
     CHECK ((credential IS NULL) = (key IS NULL))
 ) WITHOUT ROWID;

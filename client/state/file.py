@@ -14,7 +14,8 @@ from hubbub.client.errors import StateError
 from hubbub.client.state.budget import BUDGET_TABLES
 from hubbub.client.state.enrollment import ENROLLMENT_TABLES
 from hubbub.client.state.successions import SUCCESSION_TABLE
-from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, version_of
+from hubbub.protos.sqlite_checksums import add_checksums, changed_table, checksum_column
+from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, differing_tables, version_of
 
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that uses the same file."""
@@ -32,13 +33,16 @@ POSIX drops all locks that a process has on a file when any descriptor of it is 
 the file as unused, and truncate the log that this process still writes, so later writes would be lost. So a file that
 this process has open in SQLite is never opened by other means."""
 
-_TABLES = """
+_OF_SUBMISSION = ("round", "device", "id", "reports", "envelope", "outcome", "sealed", "send_time")
+
+_TABLES = f"""
 CREATE TABLE round (
     key INTEGER PRIMARY KEY,
     task BLOB NOT NULL,
     number INTEGER NOT NULL,
     key_set BLOB,
     over_at REAL NOT NULL,
+    {checksum_column("key", "task", "number", "key_set", "over_at")},
     UNIQUE (task, number)
 );
 CREATE TABLE submission (
@@ -50,10 +54,11 @@ CREATE TABLE submission (
     outcome TEXT,
     sealed INTEGER NOT NULL,
     send_time REAL,
+    {checksum_column(*_OF_SUBMISSION)},
     PRIMARY KEY (round, device),
     CHECK ((reports IS NOT NULL) + (envelope IS NOT NULL) + (outcome IS NOT NULL) = 1)
 );
-CREATE TABLE forgotten (task BLOB PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE forgotten (task BLOB PRIMARY KEY, last INTEGER NOT NULL, {checksum_column("task", "last")});
 CREATE TABLE history (
     task BLOB NOT NULL,
     device TEXT NOT NULL,
@@ -61,14 +66,16 @@ CREATE TABLE history (
     sealed INTEGER NOT NULL,
     expired INTEGER NOT NULL,
     reported INTEGER NOT NULL DEFAULT 0,
+    {checksum_column("task", "device", "answered", "sealed", "expired", "reported")},
     PRIMARY KEY (task, device)
 ) WITHOUT ROWID;
-CREATE TABLE opted_out (device TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE opted_out (device TEXT PRIMARY KEY, {checksum_column("device")}) WITHOUT ROWID;
 CREATE TABLE memory (
     task BLOB NOT NULL,
     device TEXT NOT NULL,
     content TEXT NOT NULL,
     over_at REAL NOT NULL,
+    {checksum_column("task", "device", "content", "over_at")},
     PRIMARY KEY (task, device)
 ) WITHOUT ROWID;
 """
@@ -161,11 +168,8 @@ def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> st
     """Return a message: why the state file cannot be used, after `wait` seconds, and what to do."""
     if _is_busy(error):
         return why_busy(path, wait, error)
-    if isinstance(error, UnicodeError) or _code_of(error) in _DAMAGED:
-        return (
-            f"the state file {path} is damaged ({error}); move it away and give the device a new ticket: which rounds "
-            "it answered, and what they cost, is then forgotten"
-        )
+    if isinstance(error, UnicodeError) or _code_of(error) in _DAMAGED or _IN_FUNCTION in str(error):
+        return _why_damaged(path, error)
     if not path.parent.is_dir():
         return f"cannot use the state file {path}: its folder does not exist; make the folder"
     if path.is_dir():
@@ -174,6 +178,17 @@ def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> st
         f"cannot use the state file {path}: {error}; check that its folder exists and is writable, and that the disk "
         "has room and works; if the file itself is damaged, move it away and give the device a new ticket"
     )
+
+
+def _why_damaged(path: Path, error: object) -> str:
+    return (
+        f"the state file {path} is damaged ({error}); move it away and give the device a new ticket: which rounds it "
+        "answered, and what they cost, is then forgotten"
+    )
+
+
+_IN_FUNCTION = "user-defined function raised"
+"""SQLite's error if a checksum is computed of text that is not UTF-8."""
 
 
 def _is_busy(error: BaseException) -> bool:
@@ -190,11 +205,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _check_ours(connection, path)
     # secure_delete overwrites erased data, also if a migration drops an old table.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
+    add_checksums(connection)
     bring_forward(connection, path, STATE, StateError)
     # FULL: in WAL mode NORMAL may lose the last commits in a power failure, and with them the only copy of sent
     # reports. The answers would then be randomized a second time.
     for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}").fetchall()
+    _check_content(connection, path)
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
@@ -204,3 +221,27 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     version, tables = connection.execute(query).fetchone()
     if version == 0 and tables:
         raise StateError(f"{path} is no state file of hubbub; nothing was touched: name another file")
+
+
+LARGEST_CHECKED_BYTES = 4 * 2**20
+"""Size up to which a state file is checked when it is opened: 14 ms of CPU a mebibyte, as measured. A device's has some
+kilobytes (1 ms); only that of a fleet of more than 10,000 devices is larger."""
+
+
+def _check_content(connection: sqlite3.Connection, path: Path) -> None:
+    """Return only if the file has the tables of its version, and each row is as it was written.
+
+    Raises:
+        StateError: if it is damaged.
+    """
+    if path.stat().st_size > LARGEST_CHECKED_BYTES:
+        return
+    differing = differing_tables(connection, STATE)
+    if differing:
+        raise StateError(_why_damaged(path, f"tables differ from those of its version: {', '.join(differing):.200}"))
+    ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    if found != "ok":
+        raise StateError(_why_damaged(path, " ".join(found.split())))
+    table = changed_table(connection)
+    if table is not None:
+        raise StateError(_why_damaged(path, f"a row of {table} is not as it was written"))

@@ -11,13 +11,15 @@ from collections.abc import Iterable
 
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.successions import Succession, SuccessionError
+from hubbub.protos.sqlite_checksums import checksum_column
 
-SUCCESSION_TABLE = """
+SUCCESSION_TABLE = f"""
 CREATE TABLE succession (
     role TEXT NOT NULL,
     old BLOB NOT NULL,
     new BLOB NOT NULL,
     document BLOB NOT NULL,
+    {checksum_column("role", "old", "new", "document")},
     PRIMARY KEY (role, old)
 ) WITHOUT ROWID;
 """

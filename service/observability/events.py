@@ -61,6 +61,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "removed. Put the file back until the round is over, and restart the service.",
         "a task promises little": "At the start: a task's δ is above 0.1 / `minimum_reports`. `why` has its words. "
         "Plan the next task with a smaller `delta`.",
+        "the database has no checksums of its pages": "At the start: PostgreSQL would not notice that a disk changed a "
+        "page. `remedy` has the command.",
         "disk full: new submissions are refused": "No more than `disk_reserve` bytes are free, or than a round needs "
         "to be mixed.",
         # Batches

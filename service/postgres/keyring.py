@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.observability.incidents import Incidents
@@ -28,11 +29,11 @@ RoundId = tuple[bytes, int]
 
 FILE_NAME = "keyring.db"
 
-KEYRING_TABLE = """
+KEYRING_TABLE = f"""
 -- The id of this keyring, 16 random bytes: the database names the one that belongs to it.
-CREATE TABLE keyring (id BLOB NOT NULL) STRICT;
+CREATE TABLE keyring (id BLOB NOT NULL, {checksum_column("id")}) STRICT;
 INSERT INTO keyring VALUES (randomblob(16));
-"""
+"""  # noqa: S608 - names of columns
 """Part of the script of a keyring's layout."""
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
+import structlog
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
@@ -29,6 +30,8 @@ from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.outage import Outage, may_be_away
 
 T = TypeVar("T")
+
+_LOG = structlog.get_logger(__name__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -49,6 +52,7 @@ _NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_inter
 quarter of an hour. Units: milliseconds, seconds, seconds, and a count. An address may override them."""
 
 _EVENT = "a transaction failed"
+_UNCHECKED = "the database has no checksums of its pages"
 _SERVER = "make sure that the server answers and accepts this account and its password"
 _FULL = "make room on its disk; the service then continues by itself"
 
@@ -196,6 +200,7 @@ class Sessions:
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
+                _warn_of_unchecked(probe, address)
                 _check_pooler(probe, self.settled, address)
         except psycopg.Error as error:
             raise as_store_error(error, address, running=False) from error
@@ -405,6 +410,15 @@ def _check_server(connection: Connection, address: str) -> None:
                 f"the server of {shown(address)} runs with {name} = {row and row[0]}, so an answered commit can be "
                 f"lost; set {name} = {value} in its settings and restart it"
             )
+
+
+def _warn_of_unchecked(connection: Connection, address: str) -> None:
+    """Log a warning if the server does not notice that a disk changed its pages."""
+    row = connection.execute("SELECT current_setting('data_checksums')").fetchone()
+    if row is not None and row[0] == "off":
+        _LOG.warning(
+            _UNCHECKED, store=shown(address), remedy="stop the server, and run `pg_checksums --enable` on its folder"
+        )
 
 
 def _check_pooler(connection: Connection, settled: str, address: str) -> None:

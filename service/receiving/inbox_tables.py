@@ -15,12 +15,13 @@ from typing import Any, ClassVar
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.service.receiving.inbox import InboxTransaction
 from hubbub.service.receiving.receiver import D, StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
 
-ROUND_TABLES = """
+ROUND_TABLES = f"""
 -- A round with its key record. key_set_hash: that of the key set it was announced with.
 CREATE TABLE round (
     key INTEGER PRIMARY KEY,
@@ -30,10 +31,13 @@ CREATE TABLE round (
     signature BLOB NOT NULL,
     not_after INTEGER NOT NULL,
     key_set_hash BLOB,
+    {checksum_column("key", "task", "number", "not_after", "key_set_hash")},
     UNIQUE (task, number)
 ) STRICT;
 -- A table of its own, so that destroying a key is deleting its row.
-CREATE TABLE private_key (round INTEGER PRIMARY KEY REFERENCES round (key), private_key BLOB NOT NULL) STRICT;
+CREATE TABLE private_key (
+    round INTEGER PRIMARY KEY REFERENCES round (key), private_key BLOB NOT NULL, {checksum_column("round")}
+) STRICT;
 -- Envelopes as they arrived, joined, from the one of number `first` on.
 CREATE TABLE arrived (
     key INTEGER PRIMARY KEY,

@@ -10,11 +10,12 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
+from hubbub.protos.sqlite_checksums import add_checksums
 from hubbub.protos.sqlite_versions import Layout, bring_forward
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.sqlite import secure_delete
 from hubbub.service.sqlite.files import check_there, locked, unusable
-from hubbub.service.sqlite.integrity import check_tables, check_whole
+from hubbub.service.sqlite.integrity import check_rows, check_tables, check_whole
 from hubbub.service.sqlite.wal_guard import WalGuard, check_log, reading
 
 VACUUM_PAGES = 2000
@@ -95,6 +96,7 @@ class Database:
             self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS, factory=factory
         )
         self._opened.callback(connection.close)
+        add_checksums(connection)
         connection.execute("PRAGMA secure_delete = ON").fetchall()
         connection.execute("PRAGMA synchronous = FULL")
         return connection
@@ -105,6 +107,7 @@ class Database:
         self.writer.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         bring_forward(self.writer, self.path, self._layout, StoreError)
         check_tables(self.writer, self.path, self._layout)
+        check_rows(self.writer, self.path)
         # Only now: a migration may drop and recreate a table that others refer to.
         self.writer.execute("PRAGMA foreign_keys = ON")
 

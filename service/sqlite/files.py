@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubbub.protos.sqlite_checksums import add_checksums
 from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, version_of
 from hubbub.service.errors import StoreError, damaged, is_damage
 from hubbub.service.sqlite.wal_guard import position_file_of
@@ -105,6 +106,7 @@ def _make(path: Path, layout: Layout) -> None:
         # SQLite would create the file with the permissions of the umask.
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            add_checksums(connection)
             # A property of the file that must be set before any table exists.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             bring_forward(connection, draft, layout, StoreError)

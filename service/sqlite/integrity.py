@@ -1,4 +1,4 @@
-"""Checks with SQLite that a store's file is intact: briefly at every start, and in full for `--check-store`."""
+"""Checks that a store's file is intact: at every start as far as time allows, and in full for `--check-store`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import logging
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.protos.sqlite_versions import Layout, statements
+from hubbub.protos.sqlite_checksums import changed_table
+from hubbub.protos.sqlite_versions import Layout, differing_tables
 from hubbub.service.errors import StoreError, damaged
 
 CHECK_SECONDS = 30.0
@@ -27,12 +29,12 @@ _LOG = logging.getLogger(__name__)
 def check_whole(
     connection: sqlite3.Connection, path: Path, seconds: float = CHECK_SECONDS, largest: int = LARGEST_BYTES
 ) -> None:
-    """Check that the pages and rows of the store in `path` are in the places that its trees expect, if time allows.
+    """Check that pages, rows and indexes of the store in `path` are as its trees expect, if time allows.
 
     A file of more than `largest` bytes is not checked, and a warning is logged.
 
-    The check finds truncation and exchanged pages, and most overwrites in SQLite's own structures. The callers compare
-    the content of rows with its signatures.
+    The check finds truncation, exchanged pages, and overwrites in SQLite's own structures. `check_rows` compares rows
+    with their checksums, and the callers compare what is signed with its signatures.
 
     Raises:
         StoreError: naming the damage that SQLite found.
@@ -45,10 +47,46 @@ def check_whole(
             "the store was not looked over: %s", f"{path}, {size} bytes, more than {largest}; --check-store does"
         )
         return
+    with _in_time(connection, path, seconds):
+        _raise_found(connection.execute("PRAGMA integrity_check(1)").fetchall(), path)
+
+
+def check_rows(
+    connection: sqlite3.Connection, path: Path, seconds: float = CHECK_SECONDS, largest: int = LARGEST_BYTES
+) -> None:
+    """Check that each row of the store in `path` has its checksum, if time allows; after `check_tables`.
+
+    Raises:
+        StoreError: naming the table with a row that differs.
+        sqlite3.Error, OSError: as `check_whole` does.
+    """
+    if path.stat().st_size <= largest:  # `check_whole` has warned of a larger one
+        with _in_time(connection, path, seconds):
+            _raise_changed(connection, path)
+
+
+def _raise_changed(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        table = changed_table(connection)
+    except sqlite3.OperationalError as error:
+        if _IN_FUNCTION not in str(error):
+            raise
+        # Python gives SQLite no cause; text that is not UTF-8 is the only one.
+        raise damaged(StoreError("text that is not UTF-8"), path) from error
+    if table is not None:
+        raise damaged(StoreError(f"a row of {table} is not as it was written"), path)
+
+
+_IN_FUNCTION = "user-defined function raised"
+
+
+@contextlib.contextmanager
+def _in_time(connection: sqlite3.Connection, path: Path, seconds: float) -> Iterator[None]:
+    """Interrupt SQLite after so many seconds, and log that as a warning."""
     deadline = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
-        _raise_found(connection.execute("PRAGMA quick_check(1)").fetchall(), path)
+        yield
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_INTERRUPT:
             raise
@@ -58,7 +96,7 @@ def check_whole(
 
 
 def check_all(connection: sqlite3.Connection, path: Path) -> None:
-    """Check all of the file, including its indexes and references, without a time limit.
+    """Check all of the file, with its references and the checksums of its rows, without a time limit.
 
     Raises:
         StoreError: naming the damage that SQLite found.
@@ -66,30 +104,18 @@ def check_all(connection: sqlite3.Connection, path: Path) -> None:
     _raise_found(connection.execute("PRAGMA integrity_check(1)").fetchall(), path)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         raise damaged(StoreError("a row refers to a missing one"), path)
+    _raise_changed(connection, path)
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
-    """Check that the store in `path` has the tables and columns of its layout, which statements rely on.
-
-    Triggers that make tables append-only are not checked here: the digests of those tables show a change.
+    """Check that the store in `path` has the tables of its layout.
 
     Raises:
         StoreError: naming the tables that differ.
     """
-    with contextlib.closing(sqlite3.connect(":memory:")) as pattern:
-        for statement in statements(layout.script):
-            pattern.execute(statement)
-        wanted, found = _described(pattern), _described(connection)
-    if wanted != found:
-        names = ", ".join(sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)))
-        raise damaged(StoreError(f"tables differ from those of its version: {names:.200}"), path)
-
-
-def _described(connection: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
-    """Return the columns of each table, by its name."""
-    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    columns = 'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?)'
-    return {name: connection.execute(columns, (name,)).fetchall() for (name,) in names}
+    differing = ", ".join(differing_tables(connection, layout))
+    if differing:
+        raise damaged(StoreError(f"tables differ from those of its version: {differing:.200}"), path)
 
 
 def _raise_found(rows: list[tuple[str]], path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.service.ledger.charges import Charge, Charges, check_follows
 
-LEDGER_TABLE = """
+LEDGER_TABLE = f"""
 -- What each task has spent: a chain of digests, only ever added to.
 CREATE TABLE ledger (
     task BLOB NOT NULL, position INTEGER NOT NULL, entry TEXT NOT NULL, digest TEXT NOT NULL,
+    {checksum_column("task", "position", "entry", "digest")},
     PRIMARY KEY (task, position)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;

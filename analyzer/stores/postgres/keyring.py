@@ -7,6 +7,7 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile, RoundId
 from hubbub.service.postgres.sealing import SECRET_BYTES
@@ -16,11 +17,12 @@ LAYOUT = Layout(
     what="analyzer's keyring",
     version=1,
     script=KEYRING_TABLE
-    + """
+    + f"""
 -- A round's secret (what is stored of it is enciphered under a key from it) and private key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
     storage BLOB, private_key BLOB,
+    {checksum_column("task", "number", "storage")},
     UNIQUE (task, number)
 ) STRICT;
 """,

@@ -5,12 +5,16 @@ A batch is committed when it has a number of valid reports; a round is certified
 
 from __future__ import annotations
 
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.receiving.inbox_tables import ROUND_TABLES
 from hubbub.service.sqlite.ledger_table import LEDGER_TABLE
 from hubbub.service.sqlite.release_table import CHAIN_TABLE
 
 FILE_NAME = "analyzer.db"
+
+_OF_BATCH = ("key", "round", "query", "reports", "dummies", "digest", "next_offset", "valid", "left_out")
+"""Not what is signed: the record, and the counts, whose damage concerns one round."""
 
 LAYOUT = Layout(
     what="analyzer's store",
@@ -21,7 +25,8 @@ CREATE TABLE task (
     id BLOB NOT NULL UNIQUE,
     name TEXT NOT NULL,
     queries INTEGER NOT NULL,
-    document BLOB NOT NULL
+    document BLOB NOT NULL,
+    {checksum_column("key", "id", "name", "queries")}
 ) STRICT;
 -- A batch with the record it came with. attestation: the analyzer's signature of what it counted.
 CREATE TABLE batch (
@@ -38,6 +43,7 @@ CREATE TABLE batch (
     left_out TEXT,
     counts BLOB,
     attestation BLOB,
+    {checksum_column(*_OF_BATCH)},
     UNIQUE (round, query)
 ) STRICT;
 {ROUND_TABLES}
@@ -45,7 +51,8 @@ CREATE TABLE batch (
 CREATE TABLE certificate (
     key INTEGER PRIMARY KEY,
     round INTEGER NOT NULL UNIQUE REFERENCES round (key),
-    document BLOB NOT NULL
+    document BLOB NOT NULL,
+    {checksum_column("key", "round")}
 ) STRICT;
 {LEDGER_TABLE}
 {CHAIN_TABLE}

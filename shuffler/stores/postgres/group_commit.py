@@ -40,6 +40,11 @@ class InsertWriter(JobThread[PendingInsert | None]):
             _add(self._pending, counts)
         return first
 
+    def counted(self, round_: RoundId) -> Tally:
+        """Return the counts of a round that wait to be written."""
+        with self._lock:
+            return Counter(self._pending.get(round_, ()))
+
     async def insert(self, call: PendingInsert) -> list[InsertOutcome]:
         """Store a call's submissions.
 

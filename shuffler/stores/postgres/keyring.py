@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hubbub.protos.cluster import KeyringRow
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile
@@ -33,21 +34,24 @@ LAYOUT = Layout(
     what="shuffler's keyring",
     version=1,
     script=KEYRING_TABLE
-    + """
+    + f"""
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.
-CREATE TABLE copy (id BLOB NOT NULL) STRICT;
+CREATE TABLE copy (id BLOB NOT NULL, {checksum_column("id")}) STRICT;
 INSERT INTO copy VALUES (randomblob(16));
 -- How many changes were made, here or in the keyring that this one follows. The database has how many were answered:
 -- a copy with fewer has forgotten some, such as who is revoked.
-CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), changes INTEGER NOT NULL) STRICT;
+CREATE TABLE progress (
+    one INTEGER PRIMARY KEY CHECK (one = 1), changes INTEGER NOT NULL, {checksum_column("one", "changes")}
+) STRICT;
 INSERT INTO progress VALUES (1, 0);
 -- A round's secret (what is stored of it is enciphered under keys from it), private and pseudonym key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
     storage BLOB, private_key BLOB, pseudonym_key BLOB,
+    {checksum_column("task", "number", "storage", "pseudonym_key")},
     UNIQUE (task, number)
 ) STRICT;
-"""
+"""  # noqa: S608 - names of columns
     + ADMISSION_TABLES,
 )
 

@@ -130,6 +130,8 @@ class ShufflerPostgresStore(EnrollmentStore):
 
     def close(self) -> None:
         """Write waiting changes, and close the connections."""
+        if self.standbys is not None:
+            self.standbys.close()
         self._stop()
         if self._keeps:
             self._keyring.close()
@@ -250,6 +252,7 @@ class ShufflerPostgresStore(EnrollmentStore):
             # The task's ledger and chain: rounds of other tasks are mixed meanwhile.
             lock(connection, _TASK_LOCK, round_.task_id.hex())
             ledger.check_charges(connection, round_.task_id, charges)
+            tables.check_ids(connection, current, cipher)
             work(tables.RoundTables(connection, self._whole(current), cipher, self.folder))
             ledger.insert_charges(connection, round_.task_id, charges)
             tables.drop(connection, current, "arrived")

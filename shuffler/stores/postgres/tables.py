@@ -36,6 +36,9 @@ _ROUNDS = (
     "SELECT key, task, number, state, submissions, closed_by, refusals, reason, "
     "shuffler_body, shuffler_signature, analyzer_body, analyzer_signature FROM round "
 )
+_READ_IDS = 10_000
+"""Ids that are fetched at once while they are checked."""
+
 _READ_BLOCKS = 8
 """Blocks of submissions that are fetched at once during mixing."""
 
@@ -134,6 +137,29 @@ def digests(connection: Connection, round_: Round, stored: Sequence[bytes]) -> d
         return dict(connection.execute(statement, (list(stored),)).fetchall())
     except psycopg.errors.UndefinedTable:
         return {}
+
+
+def check_ids(connection: Connection, round_: Round, cipher: RoundCipher) -> None:
+    """Return only if each stored id of a cut round is as it was stored, and there are as many as submissions.
+
+    An id that a disk changed is found by no retry, whose submission then counts a second time. The server checks its
+    pages only if it has checksums.
+
+    Raises:
+        StoreError: if one was changed, or one is missing.
+    """
+    found = 0
+    with connection.cursor("ids") as cursor:
+        cursor.itersize = _READ_IDS
+        cursor.execute(of_round("SELECT id, digest FROM {ids}", round_.key))
+        for stored, sealed in cursor:
+            cipher.open_digest(stored, sealed)
+            found += 1
+    if found != round_.submissions:
+        raise StoreError(
+            f"the database has {found} ids of {round_.submissions} acknowledged submissions; it may be damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
 
 
 def update_round(connection: Connection, round_: Round) -> None:

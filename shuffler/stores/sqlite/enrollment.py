@@ -10,20 +10,23 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from hubbub.protos.messages import KeyState
+from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
 from hubbub.shuffler.records import MasterSecret, RedeemedTicket, Revoked
 
 KEPT_SECONDS = 366 * 86_400
 """How long a device's number is kept after its ticket has expired: longer than rounds last."""
 
-ADMISSION_TABLES = """
+ADMISSION_TABLES = f"""
 -- A ticket, by its device: a hash of the secret it was redeemed by, and the number drawn for the device.
 CREATE TABLE ticket (
-    device BLOB PRIMARY KEY, redeemed_by BLOB NOT NULL, number BLOB NOT NULL, expires INTEGER NOT NULL
+    device BLOB PRIMARY KEY, redeemed_by BLOB NOT NULL, number BLOB NOT NULL, expires INTEGER NOT NULL,
+    {checksum_column("device", "redeemed_by", "number", "expires")}
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE revoked (device BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE revoked (device BLOB PRIMARY KEY, {checksum_column("device")}) STRICT, WITHOUT ROWID;
 CREATE TABLE master (
-    generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL
+    generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL,
+    {checksum_column("generation", "secret", "state", "since")}
 ) STRICT;
 """
 """The enrollment tables of every store."""
@@ -83,7 +86,8 @@ def redeem(connection: sqlite3.Connection, tickets: Sequence[RedeemedTicket]) ->
 
 def revoke(connection: sqlite3.Connection, devices: Collection[bytes]) -> None:
     """Revoke these devices."""
-    connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", [(each,) for each in devices])
+    statement = "INSERT INTO revoked (device) VALUES (?) ON CONFLICT DO NOTHING"
+    connection.executemany(statement, [(each,) for each in devices])
 
 
 def revoked(connection: sqlite3.Connection) -> Revoked:

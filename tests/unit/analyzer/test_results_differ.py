@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.randomizer import read_tally
 from hubbub.queries.randomizers.sampling import Random
+from support.changed_stores import by_hand
 from support.queries import krr_query, unary_query
 from support.samples import HALF, signed
 from vectors.make_kinds import DEVICES, reports_of, task_of
@@ -67,7 +67,7 @@ async def change(bench: Bench, statement: str, *values: object) -> None:
     """Change the store as whoever has the machine can, while the service is down."""
     await bench.certifier.settle()
     bench.store.close()
-    connection = sqlite3.connect(bench.folder / "analyzer.db")
+    connection = by_hand(bench.folder / "analyzer.db")
     with connection:
         connection.execute(statement, values)
     connection.close()

@@ -15,7 +15,7 @@ FOLDER = ROOT / "docs" / "explanation"
 PAGES = sorted(FOLDER.glob("attacks-*.md"))
 PARTS = ("Who", "Answer", "What is left", "Tests")
 
-AT_LEAST = 76
+AT_LEAST = 81
 """The attacks that were known when the pages were made: none is ever taken out."""
 
 TEST = re.compile(r"    - `(tests/[\w/]+\.py)::(\w+)`")

@@ -14,6 +14,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Privacy
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME
+from support.changed_stores import by_hand
 from support.samples import Parties, sample_task
 
 ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=2.0)
@@ -148,7 +149,7 @@ async def test_store_whose_ledger_was_changed_is_refused_at_the_start(
     await world.start()
     await world.live(0)
     await world.kill()
-    connection = sqlite3.connect(world.folder / FILE_NAME)
+    connection = by_hand(world.folder / FILE_NAME)
     change(connection)
     connection.commit()
     connection.close()

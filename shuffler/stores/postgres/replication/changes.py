@@ -19,14 +19,20 @@ class ReplicatedTable:
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
+    kinds: tuple[type, ...]
+    """The type of each column's values."""
 
 
 TABLES = {
-    "progress": ReplicatedTable(("one",), ("one", "changes")),
-    "secret": ReplicatedTable(("task", "number"), ("task", "number", "storage", "private_key", "pseudonym_key")),
-    "ticket": ReplicatedTable(("device",), ("device", "redeemed_by", "number", "expires")),
-    "revoked": ReplicatedTable(("device",), ("device",)),
-    "master": ReplicatedTable(("generation",), ("generation", "secret", "state", "since")),
+    "progress": ReplicatedTable(("one",), ("one", "changes"), (int, int)),
+    "secret": ReplicatedTable(
+        ("task", "number"),
+        ("task", "number", "storage", "private_key", "pseudonym_key"),
+        (bytes, int, bytes, bytes, bytes),
+    ),
+    "ticket": ReplicatedTable(("device",), ("device", "redeemed_by", "number", "expires"), (bytes, bytes, bytes, int)),
+    "revoked": ReplicatedTable(("device",), ("device",), (bytes,)),
+    "master": ReplicatedTable(("generation",), ("generation", "secret", "state", "since"), (int, bytes, str, int)),
 }
 """The whole content of a keyring except its id."""
 
@@ -84,12 +90,20 @@ def checked(row: KeyringRow) -> KeyringRow:
     """Return a row that another keyring sent.
 
     Raises:
-        StoreError: if its table is unknown, or its columns differ.
+        StoreError: if its table is unknown, or its columns or their types differ.
     """
     table = TABLES.get(row.table)
-    if table is None or len(row.values) not in (len(table.keys), len(table.columns)):
+    if table is None or len(row.values) not in (len(table.keys), len(table.columns)) or not _has_types(table, row):
         raise StoreError("the leader sent rows that this version does not know; install the same hubbub on both")
     return row
+
+
+def _has_types(table: ReplicatedTable, row: KeyringRow) -> bool:
+    may_be_none = row.table == "secret"
+    return all(
+        type(value) is kind or (value is None and may_be_none and place >= len(table.keys))
+        for place, (value, kind) in enumerate(zip(row.values, table.kinds, strict=False))
+    )
 
 
 def _statement(row: KeyringRow) -> Callable[[sqlite3.Connection], object]:

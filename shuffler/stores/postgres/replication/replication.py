@@ -26,7 +26,6 @@ written, so that no ticket is redeemed in vain. Rounds go on as far as they need
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -39,7 +38,9 @@ import structlog
 from hubbub.protos.cluster import COPY_BYTES, FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.postgres.sessions import Connection, Sessions
+from hubbub.service.postgres.threads import Threads
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+from hubbub.shuffler.stores.postgres.replication.secret_server import refused_for_now
 
 AWAY_SECONDS = 5.0
 """How long a copy may be silent before the leader goes on without it, if it is not needed."""
@@ -51,6 +52,9 @@ it, so that the caller learns why."""
 POLL_SECONDS = 1.0
 """How long a complete copy waits for a change before it asks again."""
 
+MOST_COPIES = 16
+"""Copies of which the leader takes note. Names are free to choose, so one caller could make up any number of them."""
+
 _PART_ROWS = 100
 """Rows in one answer, each of at most three times 4 KiB."""
 
@@ -58,6 +62,12 @@ _LOG_CHANGES = 10_000
 """Changes that are kept for copies that are behind; a copy further behind copies everything anew."""
 
 _LOG = structlog.get_logger(__name__)
+
+
+class TooManyCopiesError(StoreError):
+    """More copies ask than the leader takes note of, or one asks again while it waits for an answer."""
+
+    fault = StoreFault.STANDBYS
 
 
 class NotCopiedError(StoreError):
@@ -84,6 +94,7 @@ class _FollowerProgress:
     counts: bool = False
     member: bool = False
     has: int = -1
+    asks: bool = False
     part: tuple[int, list[KeyringRow]] = field(default=(0, []), repr=False)
     """A full copy that is being fetched, and how many changes are in it."""
 
@@ -110,6 +121,8 @@ class KeyringLeader:
         self._position = 0
         self._recorded = 0
         self._log: deque[tuple[int, Sequence[KeyringRow]]] = deque(maxlen=_LOG_CHANGES)
+        # Calls of copies wait in threads. Others wait for those of the event loop, which are few.
+        self._threads = Threads(MOST_COPIES)
         members = sessions.change(lambda connection: _begin(connection, keyring.copy))
         self._copies = {
             copy: _FollowerProgress(clock(), counts=True, member=True) for copy in members if copy != keyring.copy
@@ -117,6 +130,10 @@ class KeyringLeader:
         # Read first: a number that is too small only lets a copy take over that the next change would keep from it.
         self._before = keyring.changes
         keyring.replicate_to(self)
+
+    def close(self) -> None:
+        """End the threads in which copies wait."""
+        self._threads.shutdown()
 
     def following(self) -> tuple[int, int]:
         """Return how many copies are needed, and how many members have asked for changes lately."""
@@ -212,13 +229,34 @@ class KeyringLeader:
         """Record what a copy has, and return the next changes; waits for a while if there are none yet.
 
         Raises:
-            StoreError: if the database could not record that a copy is complete.
+            Refusal: NOT_READY, if the database could not record that a copy is complete, or too many copies ask.
         """
-        return await asyncio.to_thread(self._answer, asked)
+        with refused_for_now():
+            with self._changed:
+                copy = self._noted(asked.copy)
+                copy.asks = True
+            try:
+                return await self._threads.do(lambda: self._answer(copy, asked))
+            finally:
+                copy.asks = False
 
-    def _answer(self, asked: FollowerPosition) -> KeyringChanges:
+    def _noted(self, name: bytes) -> _FollowerProgress:
+        """Return a copy, and take note of it if it is new; forget one that is silent and never counted instead."""
+        copy = self._copies.get(name)
+        if copy is None and len(self._copies) >= MOST_COPIES:
+            since = self._clock() - AWAY_SECONDS
+            silent = [each for each, found in self._copies.items() if not found.counts and found.seen < since]
+            for each in silent:
+                del self._copies[each]
+        if (copy is None and len(self._copies) >= MOST_COPIES) or (copy is not None and copy.asks):
+            raise TooManyCopiesError(
+                f"more than {MOST_COPIES} standbys ask for the keyring, or one asks twice at once; check which "
+                "processes have the shuffler's TLS key"
+            )
+        return self._copies.setdefault(name, _FollowerProgress(self._clock()))
+
+    def _answer(self, copy: _FollowerProgress, asked: FollowerPosition) -> KeyringChanges:
         with self._changed:
-            copy = self._copies.setdefault(asked.copy, _FollowerProgress(self._clock()))
             copy.seen = self._clock()
             follows = asked.stream == self._stream and not asked.offset and self._reaches(asked.position)
             if follows:

@@ -44,7 +44,7 @@ class SecretServer:
             Refusal: UNKNOWN_ROUND, NOT_READY if it has no usable keys or the store cannot be used now, ERASED if it is
                 over.
         """
-        with _refused_for_now():
+        with refused_for_now():
             round_ = await self._store.find(task_id, round_number)
         if round_ is None:
             raise Refusal(
@@ -64,13 +64,13 @@ class SecretServer:
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
         """Return the master keys and revoked devices, or None if the caller already has this version."""
-        with _refused_for_now():
+        with refused_for_now():
             masters, revoked = await self._store.masters(), await self._store.revoked()
         found = self._version(masters, revoked)
         return None if found == version else Admitted(found, tuple(masters), revoked)
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        with _refused_for_now():
+        with refused_for_now():
             return await self._store.redeem(tickets)
 
     def _version(self, masters: Sequence[MasterSecret], revoked: Revoked) -> bytes:
@@ -83,8 +83,8 @@ class SecretServer:
 
 
 @contextlib.contextmanager
-def _refused_for_now() -> Iterator[None]:
-    """Refuse with the store's fault and error, so that front ends try the other leaders, and know what to say."""
+def refused_for_now() -> Iterator[None]:
+    """Refuse with the store's fault and error, so that callers try the other leaders, and know what to say."""
     try:
         yield
     except StoreError as error:

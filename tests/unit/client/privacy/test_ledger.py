@@ -39,6 +39,7 @@ from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
 from hubbub.queries.query import Query
+from support.changed_stores import by_hand
 from support.charges import BILL, answer_cost
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
@@ -338,7 +339,7 @@ def test_days_before_yesterday_become_one_row(state: State, path: Path) -> None:
     for day in range(30):
         state.keep_reports(RoundRef(TASK_ID, day), "a", drawn(), OVER_AT, answer_cost(day=day))
     state.close()
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(by_hand(path)) as connection:
         rows = connection.execute("SELECT day, rounds, first, last FROM spent ORDER BY day").fetchall()
         (account,) = accounts_of(connection, ["a"])["a"]
     assert rows == [(PAST, 28, 0, 27), (28, 1, 28, 28), (29, 1, 29, 29)]
@@ -349,7 +350,7 @@ def test_amounts_that_are_damaged_are_named(state: State, path: Path) -> None:
     state.keep_reports(RoundRef(TASK_ID, 0), "a", drawn(), OVER_AT, BILL)
     state.close()
     for change in ("UPDATE spent SET local = '1/0'", "UPDATE spent SET local = 'x'", "UPDATE spent SET rounds = 'x'"):
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with closing(by_hand(path, isolation_level=None)) as connection:
             connection.execute(change)
         with pytest.raises(StateError, match="amounts that cannot be read; it is damaged"):
             spent(state)

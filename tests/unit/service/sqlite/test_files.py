@@ -22,6 +22,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.sqlite.files import create, unusable
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT
+from support.changed_stores import by_hand
 
 Kind = type[ShufflerStore] | type[AnalyzerStore]
 FILES: dict[Kind, str] = {ShufflerStore: "shuffler.db", AnalyzerStore: "analyzer.db"}
@@ -89,7 +90,7 @@ def test_a_store_that_is_missing_is_refused_and_nothing_is_made(kind: Kind, tmp_
 def test_an_empty_file_is_a_store_that_was_lost(kind: Kind, tmp_path: Path, content: Any, words: str) -> None:
     path = tmp_path / FILES[kind]
     if content:
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(by_hand(path)) as connection:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
     else:
         path.touch()
@@ -195,7 +196,7 @@ def test_a_damaged_store_is_named_and_is_not_to_be_repaired(kind: Kind, tmp_path
 
 def test_rows_that_no_version_writes_are_damage(tmp_path: Path) -> None:
     path = ShufflerStore.create(tmp_path)
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(by_hand(path)) as connection:
         connection.execute("INSERT INTO round (task, number, state) VALUES (x'00', 0, 'nonsense')")
         connection.commit()
     with pytest.raises(StoreError, match=r"shuffler\.db is damaged \('nonsense' is not a valid RoundState\)"):
@@ -204,7 +205,7 @@ def test_rows_that_no_version_writes_are_damage(tmp_path: Path) -> None:
 
 def test_damage_that_no_store_named_gets_the_same_advice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database" * 100)
-    with pytest.raises(typer.Exit), failures(as_json=False), closing(sqlite3.connect(tmp_path / "text")) as connection:
+    with pytest.raises(typer.Exit), failures(as_json=False), closing(by_hand(tmp_path / "text")) as connection:
         connection.execute("SELECT * FROM round")
     said = capsys.readouterr().err
     assert "the store is damaged (file is not a database): keep the folder" in said
@@ -213,7 +214,7 @@ def test_damage_that_no_store_named_gets_the_same_advice(capsys: pytest.CaptureF
 
 def test_a_file_of_another_program_is_told_by_its_application_id(tmp_path: Path) -> None:
     path = ShufflerStore.create(tmp_path)
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(by_hand(path)) as connection:
         connection.execute("PRAGMA application_id = 252006674")
     refused(lambda: ShufflerStore(tmp_path), tmp_path, "is not the .* but the file of another program.*0x0f055112")
 

@@ -17,6 +17,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import OPEN
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.changed_stores import by_hand
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ async def test_a_store_whose_releases_were_changed_is_refused(world: World, chan
     await world.live(0)
     await world.live(1)
     await world.kill()
-    with closing(sqlite3.connect(world.folder / "shuffler.db")) as connection:
+    with closing(by_hand(world.folder / "shuffler.db")) as connection:
         with pytest.raises(sqlite3.IntegrityError, match="the chain only grows"):
             connection.execute(statement)
         connection.execute("DROP TRIGGER chain_is_not_changed")

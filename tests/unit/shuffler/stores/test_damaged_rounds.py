@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from hubbub.shuffler.admit.checks.keys import DAMAGED_SECONDS
 from hubbub.shuffler.rounds.abandon import REASON, abandon_round
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME
+from support.changed_stores import by_hand
 
 FLIP = {"released": ("released", "envelopes"), "record": ("batch", "signature")}
 """Where a byte is changed: in the list of the last query, or in the signature of its record."""
@@ -35,7 +35,7 @@ async def mixed(world: World) -> None:
 
 def flip(folder: Path, table: str, column: str) -> None:
     """Change one byte of a table's last row."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(by_hand(folder / FILE_NAME)) as connection:
         row, content = connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid DESC LIMIT 1").fetchone()  # noqa: S608
         changed = bytearray(content)
         changed[len(changed) // 2] ^= 0x10
@@ -190,7 +190,7 @@ KEY = ("SELECT private_key FROM round WHERE number = 0", "UPDATE round SET priva
 
 def change_key(folder: Path) -> None:
     """Change a byte of the first round's private key."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(by_hand(folder / FILE_NAME)) as connection:
         changed = bytearray(connection.execute(KEY[0]).fetchone()[0])
         changed[-10] ^= 0x10
         connection.execute(KEY[1], (bytes(changed),))

@@ -78,7 +78,7 @@ class Party:
 
         async def run() -> None:
             while True:
-                with contextlib.suppress(Unreachable, StoreError):
+                with contextlib.suppress(Unreachable, StoreError, Refusal):
                     await following._follow(self)  # type: ignore[arg-type]
                 await asyncio.sleep(0)
 
