@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from hubbub.cli.hints import expecting, with_nearest
 from hubbub.cli.number_options import options_of, with_forms, written_out
 from hubbub.cli.output import EXIT_FAILURE, failures, print_json
-from hubbub.cli.registry import FAILURE_STATUS, NEEDS, missing
+from hubbub.cli.registry import ABOUT, FAILURE_STATUS, NEEDS, missing
 from hubbub.cli.signals import raises
 from hubbub.protos.errors import HubbubError, UsageError
 
@@ -64,13 +64,8 @@ WHOLE = 1000
 
 
 def hubbub(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
-    """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
-
-    Every option takes a number as people write it: 1000, 1_000 or 1e3; if it need not be whole, also .25, 1/4 or 25%.
-
-    Example: hubbub demo
-    """
-    # `main` prints the version, also if these libraries are missing; here the option is only for the help.
+    """Take the options before a command."""
+    # `main` prints the version and the overview without the parser; here the option is only for its own help.
     del version
 
 
@@ -84,7 +79,7 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
-    app.callback()(hubbub)
+    app.callback(help=ABOUT)(hubbub)
     for name in names:
         module = importlib.import_module(f"hubbub.cli.commands.{name}")
         if hasattr(module, "app"):

@@ -10,7 +10,7 @@ try:
     from collections.abc import Sequence
 
     from hubbub import __version__
-    from hubbub.cli import signals, stdio
+    from hubbub.cli import overview, signals, stdio
     from hubbub.cli.registry import COMMAND_LINE, FAILURE_STATUS, NEEDS, missing
     from hubbub.protos.escaping import readable_lines
     from hubbub.service.processes.hardening import disable_core_dumps
@@ -90,6 +90,9 @@ def _run(words: Sequence[str]) -> int:
     wanted = words[0] if words and words[0] in COMMANDS else ""
     if not COMMAND_LINE.installed:
         return _refuse(missing(wanted) or "", words)
+    if tuple(words) in overview.WORDS:
+        sys.stdout.write(overview.text())
+        return 0 if words else 2
     from hubbub.cli.app import run
 
     return run([wanted] if wanted else COMMANDS, words)

@@ -71,6 +71,41 @@ NEEDS: dict[str, Extra] = {
 }
 """Every command with the extra it needs. Options that need another extra (`verify --rigorous`) check it themselves."""
 
+ABOUT = """\
+Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
+
+Every option takes a number as people write it: 1000, 1_000 or 1e3; if it need not be whole, also .25, 1/4 or 25%."""
+"""What `hubbub --help` says first."""
+
+SUMMARIES: dict[str, str] = {
+    "demo": "Run the whole pipeline on this machine.",
+    "init": "Make a folder for each party, with only what it may know.",
+    "identity": "Make an identity: a private key and its public key.",
+    "certificate": "Make a TLS certificate, signed by the operator's authority.",
+    "draft": "Draft a task that asks about the columns of a file.",
+    "plan": "Check a task, choose its randomizers and predict its errors.",
+    "sign": "Sign a planned task as its operator or its shuffler.",
+    "dictionary": "Write a page for each task, for the people who are asked.",
+    "enroll": "Enroll devices: make one ticket for each device.",
+    "keys": "List a party's keys, rotate them, and revoke devices.",
+    "shuffler": "Run the shuffler until SIGTERM or Ctrl-C; then finish its calls.",
+    "hop": "Run a hop, a further shuffler, until SIGTERM or Ctrl-C.",
+    "analyzer": "Run the analyzer until SIGTERM or Ctrl-C; then finish its calls.",
+    "health": "Ask a service on this machine whether it serves and works.",
+    "submit": "Send one device's answers for the current round.",
+    "device": "Show a device's answers and spending; resend, opt out, wipe.",
+    "rehearse": "Answer a task's round for many made-up devices.",
+    "load": "Load a deployment with made-up devices and print latencies.",
+    "close": 'Close a round now, if its task has close = "operator".',
+    "status": "Show the state of every round at both services.",
+    "results": "Print a round's estimates with standard errors and intervals.",
+    "verify": "Recompute a certificate and check its signatures and numbers.",
+    "account": "Compute ε and δ of shuffled batches; choose randomizers.",
+    "simulate": "Run a task on a file's columns, without any network.",
+    "audit": "Attack a task's rounds and compare ε with the certificate's.",
+}
+"""The first sentence of each command's help. A test compares, so that no command is loaded for the list of all."""
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "try it out": ("demo", "simulate", "rehearse", "load", "audit"),
     "prepare a deployment": ("init", "identity", "certificate", "draft", "plan", "sign", "enroll", "keys"),

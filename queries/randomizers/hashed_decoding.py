@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 
 Symbols = npt.NDArray[np.uint64]
 
+RowTable = npt.NDArray[np.float32]
+"""The content of each cell of a row."""
+
+Halves = tuple[Symbols, Symbols]
+"""The lower and the upper 32 bits of mixed symbols."""
+
 MOST_DECODED = 2**24
 """Most symbols decoded at once: about 400 MB, and a minute."""
 
@@ -66,6 +72,9 @@ REFINEMENTS = 12
 
 _AT_ONCE = 2**15
 """Symbols hashed together: their words stay in the processor's cache."""
+
+_ROWS_AT_ONCE = 2
+"""Rows whose cells are added before a symbol's sum takes them; their tables stay in the cache, too."""
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
@@ -192,6 +201,8 @@ def decode(
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
         common = _searched(table, mixed, common)
+        if not len(common.places):
+            break  # nothing to sort out: another search would find the same
     gathered = table.counts(mixed, common)
     counts, spread = gathered.counts, table.spread(gathered)
     # An explained symbol's reports come from its own people, who are counted here and add their own variance.
@@ -235,8 +246,9 @@ class _Explained:
 
     def above(self, least: float) -> _Explained:
         """Return the most common ones, with more than `least` people each."""
-        order = np.argsort(self.counts)[::-1][:EXPLAINED]
-        order = order[self.counts[order] > least]
+        # Few of millions are left to be sorted.
+        some = np.flatnonzero(self.counts > least)
+        order = some[np.argsort(self.counts[some])[::-1][:EXPLAINED]]
         return _Explained(self.places[order], self.mixed[order], self.counts[order])
 
 
@@ -289,17 +301,22 @@ class _Table:
         """
         randomizer, square, seen = self._randomizer, 0.0, NoiseSamples()
         found, known, looked_at = np.zeros(len(mixed)), np.zeros(len(mixed)), range(0, randomizer.rows, step)
+        halves, sums = _halved(mixed), (found, known) if len(explained.counts) else (found,)
         share = randomizer.truthful * explained.counts / randomizer.rows
-        for row in looked_at:
-            held = np.bincount(self._rows[row], minlength=randomizer.cells).astype(np.float32)
-            of_common, gathered = np.zeros(randomizer.cells, dtype=np.float32), [(held, found)]
-            if len(share):
-                of_common = np.bincount(self._hashes(row, explained.mixed), share, randomizer.cells).astype(np.float32)
-                held -= of_common
-                gathered.append((of_common, known))
-            square += float(np.square(held, dtype=np.float64).sum())
-            seen.add(held, of_common)
-            self._gather(row, mixed, gathered)
+        for first in range(0, len(looked_at), _ROWS_AT_ONCE):
+            tables: list[Sequence[RowTable]] = []
+            some_rows = looked_at[first : first + _ROWS_AT_ONCE]
+            for row in some_rows:
+                held = np.bincount(self._rows[row], minlength=randomizer.cells).astype(np.float32)
+                of_common = np.zeros(randomizer.cells, dtype=np.float32)
+                if len(share):
+                    hashes = self._hashes(row, explained.mixed)
+                    of_common = np.bincount(hashes, share, randomizer.cells).astype(np.float32)
+                    held -= of_common
+                square += float(np.square(held, dtype=np.float64).sum())
+                seen.add(held, of_common)
+                tables.append((held, of_common))
+            self._gather(some_rows, halves, tables, sums)
         whole = randomizer.rows / len(looked_at)
         left = self._reports - float(share.sum()) * randomizer.rows
         around_mean = square * whole - left**2 / (randomizer.rows * randomizer.cells)
@@ -350,19 +367,27 @@ class _Table:
         return pairs * randomizer.collision / (1 - randomizer.collision)
 
     def _hashes(self, row: int, mixed: Symbols) -> npt.NDArray[np.int64]:
-        return _hashed(self._words(row), mixed, np.uint64(self._randomizer.cells)).astype(np.int64)
+        return _hashed(self._words(row), mixed, self._randomizer.cells).astype(np.int64)
 
     def _words(self, row: int) -> tuple[np.uint64, np.uint64, np.uint64]:
         low, high, shift = words(self._randomizer.cells, self._randomizer.rows, self._randomizer.gamma, row)
         return np.uint64(low), np.uint64(high), np.uint64(shift)
 
-    def _gather(self, row: int, mixed: Symbols, gathered: Sequence[tuple[npt.NDArray[np.float32], Vector]]) -> None:
-        """Add the content of each symbol's cell of the row to its sum, for each pair of a table and sums."""
-        cells, row_words = np.uint64(self._randomizer.cells), self._words(row)
-        for start in range(0, len(mixed), _AT_ONCE):
-            hashed = _hashed(row_words, mixed[start : start + _AT_ONCE], cells)
-            for held, found in gathered:
-                found[start : start + _AT_ONCE] += held.take(hashed.view(np.int64))
+    def _gather(
+        self, rows: Sequence[int], halves: Halves, tables: Sequence[Sequence[RowTable]], sums: Sequence[Vector]
+    ) -> None:
+        """Add the content of each symbol's cell of these rows to its sums; a row has a table for each of the sums."""
+        row_words, (low, high) = [self._words(row) for row in rows], halves
+        for start in range(0, len(low), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            # Few numbers of single precision are added before the sums take them: whole ones below 2²⁴ exactly.
+            gathered = [np.zeros(len(low[some]), dtype=np.float32) for _ in sums]
+            for words_of_row, of_row in zip(row_words, tables, strict=True):
+                hashed = _hashed_halves(words_of_row, (low[some], high[some]), self._randomizer.cells).view(np.int64)
+                for found, table in zip(gathered, of_row, strict=False):
+                    found += table.take(hashed)
+            for total, found in zip(sums, gathered, strict=True):
+                total[some] += found
 
 
 def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
@@ -380,17 +405,28 @@ def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
     return solution
 
 
-def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:
-    """Return h_r of mixed symbols, as `hash_functions.cell_of` does: arithmetic of 64-bit words wraps around."""
+def _halved(mixed: Symbols) -> Halves:
+    """Return x₀ and x₁ of mixed symbols: they are the same in every row."""
+    return mixed & _LOW, mixed >> _HALF
+
+
+def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: int) -> Symbols:
+    """Return h_r of mixed symbols, as `hash_functions.cell_of` does."""
+    return _hashed_halves(row_words, _halved(mixed), cells)
+
+
+def _hashed_halves(row_words: tuple[np.uint64, np.uint64, np.uint64], halves: Halves, cells: int) -> Symbols:
+    """Return h_r of mixed symbols, given by their halves: arithmetic of 64-bit words wraps around."""
     low, high, shift = row_words
-    hashed = mixed & _LOW
-    hashed *= low
-    other = mixed >> _HALF
-    other *= high
-    hashed += other
+    hashed = halves[0] * low
+    hashed += halves[1] * high
     hashed += shift
+    if cells & (cells - 1) == 0:
+        # ⌊2^b·⌊y / 2³²⌋ / 2³²⌋ = ⌊y / 2^(64−b)⌋, as b ≤ 32; and b > 0, as a row has several cells.
+        hashed >>= np.uint64(65 - cells.bit_length())
+        return hashed
     hashed >>= _HALF
-    hashed *= cells
+    hashed *= np.uint64(cells)
     hashed >>= _HALF
     return hashed
 

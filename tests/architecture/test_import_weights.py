@@ -55,6 +55,24 @@ def heavy(loaded: set[str]) -> set[str]:
     return {name.split(".")[0] for name in loaded} & HEAVY
 
 
+def test_importing_the_client_loads_only_what_is_used() -> None:
+    """An application that may not submit at all starts without gRPC, TLS and the state's database."""
+    loaded = loaded_by("hubbub.client")
+    assert {
+        name for name in loaded if name.split(".")[0] in ("grpc", "google", "cryptography", "sqlite3", "asyncio")
+    } == set()
+    assert not any(name.startswith("hubbub.client.") for name in loaded)
+
+
+def test_every_name_of_the_client_is_found_and_no_other() -> None:
+    import hubbub.client as client
+
+    assert sorted(client._MODULE_OF) == sorted(client.__all__)
+    assert all(getattr(client, name) is not None for name in client.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Devise'"):
+        _ = client.Devise
+
+
 def test_client_with_all_its_modules_is_light() -> None:
     loaded = loaded_by("hubbub.client", *modules_in("client"))
     assert "hubbub.client" in loaded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -140,9 +139,7 @@ async def _hopping(pool: ProcessPoolExecutor) -> Row:
             opening_pool.close()
             sender.store.close()
     # In the first run the processes were started.
-    return Row(
-        "second_hop", statistics.median(values[1:]), "envelopes/s", statistics.median(limits[1:]), ">=", 1 / 1.15
-    )
+    return Row.of("second_hop", "envelopes/s", values[1:], limits[1:])
 
 
 ROWS = (hopping,)

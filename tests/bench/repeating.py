@@ -42,7 +42,7 @@ def repeating() -> Iterator[Outcome]:
         seconds, tally = timed(last)
         if tally.valid != DEVICES:
             raise RuntimeError(f"{tally.valid} of {DEVICES} reports were counted")
-        yield Row(f"round_{strategy}", seconds, "s", SECONDS)
+        yield Row.of(f"round_{strategy}", "s", seconds, SECONDS)
 
 
 ROWS = (repeating,)

@@ -15,13 +15,13 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import grpc
 from cores import all_cores
+from machine import processes, with_children
 from rows import Comparison, Outcome, Row
-from submitting import SUBMIT_BATCH, TASK, _acknowledged, _batches, _made, _proven, now
+from submitting import SUBMIT_BATCH, TASK, _batches, _made, _proven, now, sent
 
 from hubbub.client.submit import Retrying
 from hubbub.deploy.init.folders import LOOPBACK
@@ -50,7 +50,6 @@ RUNS = 5
 
 FRONTENDS = 2
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def frontends() -> Iterator[Outcome]:
@@ -137,7 +136,7 @@ async def _by_turns(
         for name, seconds in _processor(parties).items():
             taken[name].append(1e6 * (seconds - before[name]) / (BATCHES * DEVICES))
     two = statistics.median(both)
-    row = Row("frontends", two, "devices/s", statistics.median(one), ">=", 1.5)
+    row = Row.of("frontends", "devices/s", both, one)
     shares = [(name, statistics.median(each)) for name, each in taken.items()]
     seconds = BATCHES * DEVICES / two
     return [
@@ -147,18 +146,7 @@ async def _by_turns(
 
 
 async def _sent(channels: Sequence[grpc.aio.Channel], requests: Sequence[bytes]) -> float:
-    """Send ready-made requests, some at a time to each front end; return the seconds until all were acknowledged."""
-    remaining = iter(requests)
-
-    async def sender(channel: grpc.aio.Channel) -> None:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(SUBMIT_BATCH)
-        for request in remaining:
-            while not _acknowledged(SUBMIT_BATCH, await call(request)):
-                pass
-
-    started = time.perf_counter()
-    await asyncio.gather(*(sender(each) for each in channels for _ in range(AT_A_TIME)))
-    return time.perf_counter() - started
+    return (await sent(channels, SUBMIT_BATCH, requests, AT_A_TIME)).seconds
 
 
 # What processes took
@@ -166,26 +154,10 @@ async def _sent(channels: Sequence[grpc.aio.Channel], requests: Sequence[bytes])
 
 def _processor(parties: dict[str, list[int]]) -> dict[str, float]:
     """Seconds of a core that each party's processes took so far, their children among them, and this one."""
-    found = _processes()
-    return {name: sum(_with_children(pid, found) for pid in pids) for name, pids in parties.items()} | {
+    found = processes()
+    return {name: sum(with_children(pid, found) for pid in pids) for name, pids in parties.items()} | {
         "load": time.process_time()
     }
-
-
-def _processes() -> dict[int, tuple[int, float]]:
-    """Every process: its parent's, and the seconds that it and those of its children that ended took (proc(5))."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # What is in brackets may hold anything.
-            fields = path.read_text().rpartition(")")[2].split()
-            found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS
-    return found
-
-
-def _with_children(pid: int, found: dict[int, tuple[int, float]]) -> float:
-    children = [child for child, (parent, _) in found.items() if parent == pid]
-    return found.get(pid, (0, 0.0))[1] + sum(_with_children(child, found) for child in children)
 
 
 def _server_of() -> int:

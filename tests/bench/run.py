@@ -1,13 +1,17 @@
 """`make bench`: measure, print the table, write bench.json.
 
-    python tests/bench/run.py [--out bench.json] [--only NAME] [--runs N] [--large] [--strict]
+    python tests/bench/run.py [--out bench.json] [--only NAME] [--runs N] [--times N] [--keep] [--large] [--strict]
     python tests/bench/run.py --smoke [--only NAME]
 
-A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
-`MODULES`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`. With
-`--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing. With `--runs 1` medians
-are of one run. With `--smoke` every row runs, the large ones too, at the sizes of `smoke.py`: that says that rows are
-measured, in about a minute, and its figures mean nothing.
+A module of rows has `ROWS`: functions that yield `Row`s and `Comparison`s (what others do). Join it to `MODULES`, and
+its rows to `goals.py`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`.
+
+A goal is judged by the median, and only if the machine was quiet: `rows.py` says when. With `--times 5` everything is
+measured five times, one after the other, each with services of its own; then a row's runs are these five. `--keep` puts
+what was measured among the figures of docs/reference/speed.md; `make reference` writes the page. With `--strict` the
+exit status is 1 if a judged goal is missed. With `--runs 1` medians are of one run. With `--smoke` every row runs, the
+large ones too, at the sizes of `smoke.py`: that says that rows are measured, in about a minute, and its figures mean
+nothing.
 """
 
 from __future__ import annotations
@@ -16,23 +20,24 @@ import argparse
 import importlib
 import json
 import math
-import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from documents import document, keep
+from machine import OtherPrograms, adopt
 from rich.console import Console
-from rich.table import Table
-from rows import Comparison, Outcome, Row
+from rows import Comparison, Outcome, Row, together
 from smoke import shrink
+from tables import beside, goals
 
 # What rows share with the tests, such as a server that they start.
 sys.path.append(str(Path(__file__).parents[1]))
 
 MODULES = (
     "accountant",
+    "commanding",
     "starting",
     "preparing",
     "sealing",
@@ -56,7 +61,7 @@ MODULES = (
 def measured(only: str, rows: str, runs: int | None = None) -> list[Outcome]:
     """Run every function among the modules' `rows` whose name contains `only`, saying which on stderr.
 
-    Each takes the medians of so many `runs` at most, where that is given.
+    Each takes so many `runs` at most, where that is given.
     """
     found: list[Outcome] = []
     for name in MODULES:
@@ -66,7 +71,10 @@ def measured(only: str, rows: str, runs: int | None = None) -> list[Outcome]:
         for function in getattr(module, rows, ()):
             if only in function.__name__:
                 sys.stderr.write(f"{name}.{function.__name__} …\n")
-                found.extend(function())
+                others = OtherPrograms()
+                outcomes = list(function())
+                share = others.share()
+                found += [replace(each, others=share) if isinstance(each, Row) else each for each in outcomes]
     return found
 
 
@@ -76,48 +84,11 @@ def smoked(only: str) -> int:
         shrink(importlib.import_module(name))
     outcomes = [*measured(only, "ROWS"), *measured(only, "LARGE_ROWS")]
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
-    json.dumps(document(outcomes))
+    json.dumps(document(outcomes, 1))
     wrong = [row.name for row in rows if not (math.isfinite(row.ratio) and row.value >= 0)]
     said = f"no figure: {', '.join(wrong)}" if wrong else f"{len(rows)} rows were measured; small, so no figure counts"
     sys.stderr.write(f"{said}\n")
     return 1 if wrong or not rows else 0
-
-
-def document(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return what bench.json holds."""
-    rows, comparisons = [], []
-    for outcome in outcomes:
-        if isinstance(outcome, Row):
-            fields = asdict(outcome)
-            names = ("name", "value", "unit", "limit")
-            rest = {"ratio": outcome.ratio, "direction": outcome.direction, "goal": outcome.goal}
-            rows.append({name: fields[name] for name in names} | rest)
-        else:
-            comparisons.append(asdict(outcome))
-    return {"cores": os.cpu_count(), "rows": rows, "comparisons": comparisons}
-
-
-def goals(rows: Iterable[Row]) -> Table:
-    """Return the table of rows with goals."""
-    table = Table(title="measured against its goal")
-    for heading in ("row", "value", "limit", "ratio", "goal", ""):
-        table.add_column(heading, justify="left" if heading == "row" else "right")
-    for row in rows:
-        value, limit = (f"{number:.4g} {row.unit}".strip() for number in (row.value, row.limit))
-        sign = "≤" if row.direction == "<=" else "≥"
-        verdict = "reached" if row.reached else "MISSED"
-        table.add_row(row.name, value, limit, f"{row.ratio:.3f}", f"{sign} {row.goal:g}", verdict)
-    return table
-
-
-def beside(comparisons: Iterable[Comparison]) -> Table:
-    """Return the table of what others do, from the same run."""
-    table = Table(title="beside it, in the same run")
-    for heading in ("row", "how", "value", "seconds"):
-        table.add_column(heading, justify="left" if heading in ("row", "how") else "right")
-    for each in comparisons:
-        table.add_row(each.name, each.how, f"{each.value:.6g} {each.unit}", f"{each.seconds:.2g}")
-    return table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,19 +97,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     parser.add_argument("--only", default="", help="only functions of rows whose name contains this")
     parser.add_argument("--runs", type=int, help="runs that medians are taken of, at most")
+    parser.add_argument("--times", type=int, default=1, help="measure everything so many times, and put it together")
+    parser.add_argument("--keep", action="store_true", help="put the figures into docs/reference/bench.json")
     parser.add_argument("--large", action="store_true", help="run what takes long or much disk, and nothing else")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is judged and missed")
     parser.add_argument("--smoke", action="store_true", help="run every row at a small size: figures mean nothing")
     chosen = parser.parse_args(arguments)
+    adopt()
     if chosen.smoke:
         return smoked(chosen.only)
-    outcomes = measured(chosen.only, "LARGE_ROWS" if chosen.large else "ROWS", chosen.runs)
+    kind = "LARGE_ROWS" if chosen.large else "ROWS"
+    outcomes = together([measured(chosen.only, kind, chosen.runs) for _ in range(chosen.times)])
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
-    console = Console(width=110)
+    console = Console(width=140)
     console.print(goals(rows))
     console.print(beside(outcome for outcome in outcomes if isinstance(outcome, Comparison)))
-    chosen.out.write_text(json.dumps(document(outcomes), indent=2) + "\n")
-    return 1 if chosen.strict and not all(row.reached for row in rows) else 0
+    chosen.out.write_text(json.dumps(document(outcomes, chosen.times), indent=2) + "\n")
+    if chosen.keep:
+        keep(rows, chosen.times)
+    return 1 if chosen.strict and any(row.verdict == "MISSED" for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ from typing import Any
 from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.pairs import Part
 
-FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
+FEW_ROUNDS = (("generic", Part(Generic(0.5), 500, 3), 1.0),)
 
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
+    "commanding": {"RUNS": 1},
     "starting": {"RUNS": 1, "HELD": 3000, "LARGE": 5000},
     "sealing": {"LAYERS": 2, "RUNS": 3},
     "preparing": {"DEVICES": 2, "RUNS": 2},

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import statistics
 import time
 from collections.abc import Iterator
 
@@ -44,19 +43,19 @@ def starting() -> Iterator[Outcome]:
 async def _measured() -> list[Outcome]:
     async with LocalPipeline(TASK.format(start=now())) as pipeline:
         return [
-            Row(f"start_{role.value}", await _median(pipeline, role), "s", SECONDS)
+            Row.of(f"start_{role.value}", "s", await _seconds(pipeline, role), SECONDS)
             for role in (Role.SHUFFLER, Role.ANALYZER)
         ]
 
 
-async def _median(pipeline: LocalPipeline, role: Role) -> float:
+async def _seconds(pipeline: LocalPipeline, role: Role) -> list[float]:
     seconds = []
     for _ in range(RUNS):
         await pipeline.stop(role)
         started = time.perf_counter()
         await pipeline.start(role)
         seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+    return seconds
 
 
 def restarting() -> Iterator[Outcome]:
@@ -75,7 +74,7 @@ async def _restarted(name: str, held: int, limit: float) -> Row:
         # What was written last is synced, so that no start waits for it.
         await asyncio.to_thread(_hold, pipeline, held)
         await pipeline.start(Role.SHUFFLER)
-        return Row(name, await _median(pipeline, Role.SHUFFLER), "s", limit)
+        return Row.of(name, "s", await _seconds(pipeline, Role.SHUFFLER), limit)
 
 
 def _hold(pipeline: LocalPipeline, held: int) -> None:

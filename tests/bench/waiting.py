@@ -44,7 +44,7 @@ def waiting_large() -> Iterator[Outcome]:
 def _outcomes(name: str, reports: int) -> Iterator[Outcome]:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         waits, erasing, seconds = pool.submit(_run, reports).result()
-    yield Row(name, waits[-1], "s", SECONDS)
+    yield Row.of(name, "s", waits[-1], SECONDS)
     yield Comparison(name, "an acknowledgement, 99 %", waits[len(waits) * 99 // 100], "s", seconds)
     yield Comparison(name, "an acknowledgement, half", waits[len(waits) // 2], "s", seconds)
     yield Comparison(name, "the longest while it is erased", erasing, "s", seconds)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
+from typing import Any
 
 import pytest
+import typer
 
 from hubbub import __version__
+from hubbub.cli.app import build
 from hubbub.cli.main import COMMANDS
+from hubbub.cli.registry import SUMMARIES
 from support.cli import hubbub, hubbub_here
 
 
@@ -16,6 +22,31 @@ def test_help_lists_every_command() -> None:
     assert ran.status == 0
     for name in COMMANDS:
         assert f"  {name} " in ran.out
+
+
+LOADED = """
+import contextlib, io, sys
+from hubbub.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main(["--help"])
+print(*sorted(name for name in sys.modules if name.startswith(("typer", "rich", "grpc", "hubbub.cli.commands"))))
+"""
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_each_commands_line_in_the_list_is_the_first_sentence_of_its_help() -> None:
+    parser: Any = typer.main.get_command(build())
+    assert {name: parser.commands[name].get_short_help_str(1000) for name in COMMANDS} == SUMMARIES
+
+
+def test_an_unknown_option_is_told_by_the_parser() -> None:
+    ran = hubbub("--nothing")
+    assert (ran.status, ran.out) == (2, "")
+    assert "--nothing" in ran.err
 
 
 @pytest.mark.parametrize("words", [(), ("keys",), ("account",)])

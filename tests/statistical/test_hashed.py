@@ -37,7 +37,7 @@ def reports(randomizer: HashedResponse, dummies: int, generator: np.random.Gener
         low, high, shift = (
             np.uint64(word) for word in words(randomizer.cells, randomizer.rows, randomizer.gamma, int(row))
         )
-        cells[own] = _hashed((low, high, shift), symbols[own], np.uint64(randomizer.cells)).astype(np.int64)
+        cells[own] = _hashed((low, high, shift), symbols[own], randomizer.cells).astype(np.int64)
     noise = generator.integers(0, randomizer.rows * randomizer.cells, dummies)
     return Cells(np.concatenate([rows * randomizer.cells + cells, noise]), len(symbols) + dummies)
 

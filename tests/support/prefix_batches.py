@@ -44,6 +44,6 @@ def _cells(
     for row in range(randomizer.rows):
         own = np.flatnonzero(true & (rows == row))
         low, high, shift = (np.uint64(word) for word in words(randomizer.cells, randomizer.rows, randomizer.gamma, row))
-        cells[own] = _hashed((low, high, shift), mixed[own], np.uint64(randomizer.cells)).astype(np.int64)
+        cells[own] = _hashed((low, high, shift), mixed[own], randomizer.cells).astype(np.int64)
     noise = generator.integers(0, randomizer.rows * randomizer.cells, dummies)
     return Cells(np.concatenate([rows * randomizer.cells + cells, noise]), len(mixed) + dummies)

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import alerts, certificate, commands, errors, events, metrics, refusals, settings, task_keys
+from reference.making import (
+    alerts,
+    certificate,
+    commands,
+    errors,
+    events,
+    metrics,
+    refusals,
+    settings,
+    speed,
+    task_keys,
+)
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
@@ -22,6 +33,7 @@ SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
     events.pages,
     refusals.pages,
     errors.pages,
+    speed.pages,
 )
 """What makes the pages, in the order of the list."""
 

@@ -16,7 +16,7 @@ from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.randomizers.hash_functions import MOST_ROWS, mix, words
 from hubbub.queries.randomizers.hashed import MOST_CELLS, HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import _hashed, _mixed, decode
+from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed, decode
 from hubbub.queries.randomizers.randomizer import Tally
 
 HALF = 2**31
@@ -57,12 +57,30 @@ def test_the_hash_functions_are_known_answers() -> None:
     assert [known.place(row, 123_456) for row in (0, 1, 255)] == KNOWN_PLACES
 
 
-@given(st.integers(3, MOST_CELLS), st.integers(1, MOST_ROWS), st.lists(st.integers(0, 2**64 - 1), min_size=1))
+@given(
+    st.integers(3, MOST_CELLS) | st.integers(2, 20).map(lambda bits: 2**bits),
+    st.integers(1, MOST_ROWS),
+    st.lists(st.integers(0, 2**64 - 1), min_size=1),
+)
 def test_decoders_hash_as_devices_do(cells: int, rows: int, symbols: list[int]) -> None:
     randomizer, row = HashedResponse(2**64, cells, rows, HALF), rows - 1
     some = _mixed(np.array(symbols, dtype=np.uint64))
     low, high, shift = (np.uint64(word) for word in words(cells, rows, HALF, row))
-    assert _hashed((low, high, shift), some, np.uint64(cells)).tolist() == [randomizer.place(row, x) for x in symbols]
+    assert _hashed((low, high, shift), some, cells).tolist() == [randomizer.place(row, x) for x in symbols]
+
+
+def test_looking_up_reads_each_symbol_s_cell_of_every_row() -> None:
+    """A table in which the count of a symbol is known by hand, for numbers of rows and cells of every kind."""
+    for cells, rows in ((4, 1), (16, 3), (1000, 5), (4096, 8)):
+        randomizer = HashedResponse(2**64, cells, rows, HALF)
+        symbols = np.arange(50, dtype=np.uint64)
+        generator = np.random.default_rng(cells)
+        content = generator.integers(0, rows * cells, 3000)
+        found = decode(randomizer, Cells(content, 3000), 0, symbols).counts
+        held = np.bincount(content, minlength=rows * cells)
+        own = [sum(held[row * cells + randomizer.place(row, x)] for row in range(rows)) for x in range(50)]
+        counts = (np.array(own) - 3000 * randomizer.support_other) / randomizer.support_gap
+        assert found == pytest.approx(counts, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("cells", [3, 7, 16, 1000, 65_536, 2**20])
