@@ -18,7 +18,7 @@ reports, so a careful reader takes the largest that may be true (accounting-crow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubbub.accountant.certificate.batches import (
@@ -29,7 +29,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     round_part,
 )
-from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, lower_of
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words, lower_of
 from hubbub.accountant.certificate.minimum import parts_of_horizon_at
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
@@ -106,6 +106,31 @@ def members_beside(
 def hides_alone(part: Part) -> bool:
     """Whether noise of the shuffler hides a person whose report is the only valid one."""
     return isinstance(part.mechanism, WithNoise)
+
+
+def keeps_alone(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> bool:
+    """Return whether a round keeps the task's (ε, δ) for a person whose report is the only valid one."""
+    return _reached_alone(terms, mechanisms) <= terms.epsilon
+
+
+def weak_noise(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str | None:
+    """Return in a sentence who must be honest for a promise that the shuffler's noise by itself does not keep.
+
+    None if there is no noise, or if it keeps the promise. No fault of a task: its people may keep it.
+    """
+    laws = list(mechanisms.values())
+    if not any(isinstance(each, WithNoise) for each in laws) or keeps_alone(terms, laws):
+        return None
+    alone = round_up_significant(_reached_alone(terms, laws), SIGNIFICANT_DIGITS)
+    noise = "the shuffler's noise" if terms.shufflers == 1 else "the noise of one shuffler"
+    return (
+        f"{noise} by itself keeps only ε ≤ {alone:.6g} in a round: ε ≤ {terms.epsilon:g} holds "
+        f"{ladder_words(terms, mechanisms, 1)[IF_MINIMUM_VALID]}"
+    )
+
+
+def _reached_alone(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> float:
+    return reached_by(terms, [round_part(terms, each, ROUND_ONLY) for each in mechanisms])
 
 
 def epsilon_of(terms: Terms, parts: Sequence[Part]) -> float:

@@ -12,6 +12,7 @@ from hubbub.cli.output import Json, console, failures, print_json, progress_cons
 if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
+    from hubbub.protos.task.task import Task
 
 
 def command(
@@ -30,7 +31,8 @@ def command(
     A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
     ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
 
-    Signing warns of a delta above 0.1 / minimum_reports, and prints the task's reason for it.
+    Signing warns of a delta above 0.1 / minimum_reports, and prints the task's reason for it. If the shuffler's noise
+    by itself does not keep the task's epsilon, it says so, and who else must be honest.
 
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
@@ -54,8 +56,9 @@ def command(
         signed = found.signed_by(identity)
         save(task, signed.encode())
         # After it is saved: whoever reads only the first lines, as `head` does, has signed all the same.
+        alone, weak = _noise_by_itself(found.task)
         if not as_json:
-            print_task(console(), found.task)
+            print_task(console(), found.task, alone, weak)
             for line in every_member(task_content(found.task)) if explain else ():
                 console().print(line, markup=False, soft_wrap=True)
         warning = delta_warning(signed.task)
@@ -64,10 +67,32 @@ def command(
         pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))
         missing = [role for role, signature in pairs if signature is None]
         if as_json:
-            print_json({"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing})
+            members = {"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing}
+            print_json({**members, "weak_noise": weak})
             return
         console().print(f"signed task {signed.task.name} ({signed.task.id.hex()})", markup=False, soft_wrap=True)
         console().print(_still(missing), markup=False, soft_wrap=True)
+
+
+def _noise_by_itself(task: Task) -> tuple[bool, str | None]:
+    """Return whether the shuffler's noise keeps the promise whatever others send, and a sentence if it was not shown.
+
+    The accountant computes it, which the command's extra does not bring: without it nothing is claimed for the noise.
+    """
+    from hubbub.accountant.errors import needs_extra
+    from hubbub.cli.registry import ACCOUNTANT
+
+    if all(query.noise is None for query in task.queries):
+        return False, None
+    if not ACCOUNTANT.installed:
+        return False, needs_extra(
+            "to say what the shuffler's noise keeps by itself, this command", ACCOUNTANT.title, ACCOUNTANT.name
+        )
+    from hubbub.accountant.certificate.alone import keeps_alone, weak_noise
+    from hubbub.accountant.certificate.terms import Terms
+
+    terms, mechanisms = Terms.of(task), {query.name: query.mechanism for query in task.queries}
+    return keeps_alone(terms, list(mechanisms.values())), weak_noise(terms, mechanisms)
 
 
 def _still(missing: list[str]) -> str:

@@ -1,6 +1,6 @@
 """Shows a task to whoever is about to sign it: the promise, rounds, devices, questions and parties, each once.
 
-`every_member` has all that is signed. The summary leaves out what signing and every service check by themselves: the
+`every_member` has all that is signed. The summary leaves out what every service checks by itself: the
 exact numbers of the randomizers and of the noise, which must keep the promise.
 """
 
@@ -27,22 +27,29 @@ SHOWN_NAMES = 100
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
-def promise_sentence(task: Task | Draft, queries: Sequence[Query]) -> str:
-    """Return in one sentence what everyone keeps in a round, and who must be honest for it."""
+def promise_sentence(task: Task | Draft, queries: Sequence[Query], alone: bool) -> str:
+    """Return in one sentence what everyone keeps in a round, and who must be honest for it.
+
+    `alone` is whether the promise was shown to hold for a person whose report is the only valid one (`keeps_alone`).
+    """
     privacy = task.privacy
     words = ladder_words(Terms.of(task), {each.name: each.mechanism for each in queries}, 1)
     # The shuffler's noise is explained elsewhere: here only who must be honest.
-    everyone = all(each.noise is not None for each in queries)
-    who = words[ALONE].partition(": ")[0] if everyone else words[IF_MINIMUM_VALID]
+    who = words[ALONE].partition(": ")[0] if alone else words[IF_MINIMUM_VALID]
     return (
         f"task {task.name}: everyone keeps ε ≤ {privacy.epsilon:g} at δ = {privacy.delta:g}, for all that they send "
         f"in a round of at least {task.minimum_reports:,} reports, {who}"
     )
 
 
-def print_task(printer: Console, task: Task) -> None:
-    """Print what a task promises, then a line for each thing that the parties agree on."""
-    printer.print(promise_sentence(task, task.queries), markup=False, soft_wrap=True)
+def print_task(printer: Console, task: Task, alone: bool, weak: str | None) -> None:
+    """Print what a task promises, then a line for each thing that the parties agree on.
+
+    `alone` and `weak` are what the shuffler's noise keeps by itself (`certificate.alone`).
+    """
+    printer.print(promise_sentence(task, task.queries, alone), markup=False, soft_wrap=True)
+    if weak is not None:
+        printer.print(weak, markup=False, soft_wrap=True)
     print_columns(printer, list(_lines(task)), "  ")
 
 

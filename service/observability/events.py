@@ -61,6 +61,9 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "removed. Put the file back until the round is over, and restart the service.",
         "a task promises little": "At the start: a task's δ is above 0.1 / `minimum_reports`. `why` has its words. "
         "Plan the next task with a smaller `delta`.",
+        "noise alone does not keep a task's promise": "At the start: a person whose report is the only honest one has "
+        "a larger ε than the task's. `why` says which, and who must be honest for the task's. The law of the noise is "
+        "not one that `hubbub plan` chose for this ε; if nobody else should be trusted, plan the task again.",
         "disk full: new submissions are refused": "No more than `disk_reserve` bytes are free, or than a round needs "
         "to be mixed.",
         # Batches

@@ -33,6 +33,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 MODULES = (
     "accountant",
+    "noise",
     "starting",
     "preparing",
     "sealing",
