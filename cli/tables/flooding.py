@@ -76,7 +76,7 @@ def _against(plan: Plan) -> Iterator[str]:
     if instead is not None:
         yield _noise_text(plan, instead)
     if any(each.query.noise is not None for each in plan.queries):
-        yield "where the shuffler adds noise, it keeps the promise even then"
+        yield "answers to which the shuffler adds noise keep their part of the promise even then"
         return
     shield = shield_of(plan)
     if shield is not None:
