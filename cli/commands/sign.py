@@ -12,7 +12,6 @@ from hubbub.cli.output import Json, console, failures, print_json, progress_cons
 if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
-    from hubbub.protos.task.task import Task
 
 
 def command(
@@ -37,7 +36,7 @@ def command(
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
-        from hubbub.cli.tables.signed_task import every_member, print_task
+        from hubbub.cli.tables.signed_task import every_member, noise_by_itself, print_task
         from hubbub.deploy.files import save, signed_task_in, succession_in
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
@@ -56,9 +55,8 @@ def command(
         signed = found.signed_by(identity)
         save(task, signed.encode())
         # After it is saved: whoever reads only the first lines, as `head` does, has signed all the same.
-        alone, weak = _noise_by_itself(found.task)
         if not as_json:
-            print_task(console(), found.task, alone, weak)
+            print_task(console(), found.task)
             for line in every_member(task_content(found.task)) if explain else ():
                 console().print(line, markup=False, soft_wrap=True)
         warning = delta_warning(signed.task)
@@ -68,31 +66,10 @@ def command(
         missing = [role for role, signature in pairs if signature is None]
         if as_json:
             members = {"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing}
-            print_json({**members, "weak_noise": weak})
+            print_json({**members, "weak_noise": noise_by_itself(signed.task)[1]})
             return
         console().print(f"signed task {signed.task.name} ({signed.task.id.hex()})", markup=False, soft_wrap=True)
         console().print(_still(missing), markup=False, soft_wrap=True)
-
-
-def _noise_by_itself(task: Task) -> tuple[bool, str | None]:
-    """Return whether the shuffler's noise keeps the promise whatever others send, and a sentence if it was not shown.
-
-    The accountant computes it, which the command's extra does not bring: without it nothing is claimed for the noise.
-    """
-    from hubbub.accountant.errors import needs_extra
-    from hubbub.cli.registry import ACCOUNTANT
-
-    if all(query.noise is None for query in task.queries):
-        return False, None
-    if not ACCOUNTANT.installed:
-        return False, needs_extra(
-            "to say what the shuffler's noise keeps by itself, this command", ACCOUNTANT.title, ACCOUNTANT.name
-        )
-    from hubbub.accountant.certificate.alone import keeps_alone, weak_noise
-    from hubbub.accountant.certificate.terms import Terms
-
-    terms, mechanisms = Terms.of(task), {query.name: query.mechanism for query in task.queries}
-    return keeps_alone(terms, list(mechanisms.values())), weak_noise(terms, mechanisms)
 
 
 def _still(missing: list[str]) -> str:

@@ -14,6 +14,8 @@ from rich.console import Console
 
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.errors import needs_extra
+from hubbub.cli.registry import ACCOUNTANT
 from hubbub.cli.tables.printing import print_columns
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.asked import Asked
@@ -42,11 +44,26 @@ def promise_sentence(task: Task | Draft, queries: Sequence[Query], alone: bool) 
     )
 
 
-def print_task(printer: Console, task: Task, alone: bool, weak: str | None) -> None:
-    """Print what a task promises, then a line for each thing that the parties agree on.
+def noise_by_itself(task: Task) -> tuple[bool, str | None]:
+    """Return whether the shuffler's noise keeps the promise whatever others send, and a sentence if it was not shown.
 
-    `alone` and `weak` are what the shuffler's noise keeps by itself (`certificate.alone`).
+    The accountant computes it, which the command line alone does not bring: without it nothing is claimed for noise.
     """
+    if all(query.noise is None for query in task.queries):
+        return False, None
+    if not ACCOUNTANT.installed:
+        what = "to say what the shuffler's noise keeps by itself, this command"
+        return False, needs_extra(what, ACCOUNTANT.title, ACCOUNTANT.name)
+    # Imported late: it loads numerical libraries, and most signers need none.
+    from hubbub.accountant.certificate.alone import keeps_alone, weak_noise
+
+    terms, mechanisms = Terms.of(task), {query.name: query.mechanism for query in task.queries}
+    return keeps_alone(terms, list(mechanisms.values())), weak_noise(terms, mechanisms)
+
+
+def print_task(printer: Console, task: Task) -> None:
+    """Print what a task promises, then a line for each thing that the parties agree on."""
+    alone, weak = noise_by_itself(task)
     printer.print(promise_sentence(task, task.queries, alone), markup=False, soft_wrap=True)
     if weak is not None:
         printer.print(weak, markup=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import UnmetTarget
 from hubbub.accountant.mechanisms import KRR, NoiseLaw, WithNoise
+from hubbub.cli.dictionary.entry import Entry
 from hubbub.cli.registry import Extra
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Task
@@ -83,7 +84,9 @@ def test_nothing_is_claimed_for_noise_where_nothing_computes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command's own extra brings no numbers: it signs all the same, and promises what holds in any case."""
-    monkeypatch.setattr("hubbub.cli.registry.ACCOUNTANT", Extra("accountant", "the accountant", ("no_such_module",)))
+    monkeypatch.setattr(
+        "hubbub.cli.tables.signed_task.ACCOUNTANT", Extra("accountant", "the accountant", ("no_such_module",))
+    )
     first, second, *_ = signing(tmp_path, task(ENOUGH)).splitlines()
     assert PEOPLE in first
     assert second.startswith("to say what the shuffler's noise keeps by itself, this command needs the accountant")
@@ -91,6 +94,12 @@ def test_nothing_is_claimed_for_noise_where_nothing_computes_it(
     # A task without noise needs none of it.
     (plain := tmp_path / "plain").mkdir()
     assert signing(plain, task(None)).splitlines()[1].startswith("  budget")
+
+
+def test_the_page_for_people_promises_no_more_than_noise_keeps() -> None:
+    weak, enough = (Entry.of(signed(task(law), PARTIES)).promise for law in (WEAK, ENOUGH))
+    assert PEOPLE in weak
+    assert enough.endswith(LIARS)
 
 
 def test_a_shuffler_that_runs_such_a_task_logs_it(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ CHECKED = {
 
 def shown(task: Task, width: int = 100) -> str:
     console = Console(file=StringIO(), width=width)
-    print_task(console, task, False, None)
+    print_task(console, task)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
