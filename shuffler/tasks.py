@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from hubbub.accountant.certificate.alone import weak_noise
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.protos.identity.keys import Role
@@ -51,6 +52,9 @@ def load_tasks(
         warning = delta_warning(task)
         if warning is not None:
             _LOG.warning("a task promises little", task=task.name, why=warning.removeprefix("warning: "))
+        weak = weak_noise(Terms.of(task), {query.name: query.mechanism for query in task.queries})
+        if weak is not None:
+            _LOG.warning("noise alone does not keep a task's promise", task=task.name, why=weak)
     return tasks
 
 

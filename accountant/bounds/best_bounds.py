@@ -7,6 +7,8 @@ never below the truth, a `lower` never above it.
 from collections.abc import Mapping
 
 from hubbub.accountant.arithmetic_errors import answering
+from hubbub.accountant.bounds.blanket import BlanketBound
+from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.exact import EXACT as BOUNDS
 from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK, covered
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
@@ -78,13 +80,20 @@ def _epsilon_ends(
         known = found[NOISE.name].upper if bound == "best" and NOISE.name in found else None
         asked = covered(BOUNDS[name], mechanism), reports
         # A bound's δ falls in ε: if it is above `delta` at the ε of the noise, the bound's own ε is larger.
-        if known is None or BOUNDS[name].delta(*asked, known, dummies)[0] <= delta:
+        if known is None or not _is_above(BOUNDS[name], *asked, known, delta, dummies):
             found[name] = BOUNDS[name].epsilon(*asked, delta, dummies)
     name = min(found, key=lambda each: (found[each].upper, names.index(each)))
     # Otherwise a reader would see amplification although an attack on one report alone reaches the same ε.
     if local is not None and found[name].upper >= local * (1 - _NOTHING):
         return "local", EpsilonEnds(local, local), found
     return name, found[name], found
+
+
+def _is_above(bound: Bound, mechanism: AnyMechanism, reports: int, epsilon: float, delta: float, dummies: int) -> bool:
+    """Return whether the bound's δ at `epsilon` is shown to be above `delta`."""
+    if isinstance(bound, BlanketBound) and not dummies:
+        return bound.is_above(mechanism, reports, epsilon, delta)
+    return bound.delta(mechanism, reports, epsilon, dummies)[0] > delta
 
 
 @answering

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import exp
 from typing import overload
 
@@ -9,7 +10,17 @@ import numpy as np
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import Bound, Direction, Quantity, require, uncovered, with_local_epsilon
-from hubbub.accountant.divergence.noise_atoms import attacking_atoms, delta_near, dominated_atoms, dominating_atoms
+from hubbub.accountant.divergence.noise_atoms import (
+    RatioOrder,
+    attack_near,
+    attacking_atoms,
+    delta_near,
+    dominated_atoms,
+    dominating_atoms,
+    order_above,
+    order_attacking,
+    order_below,
+)
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
@@ -30,6 +41,15 @@ the scale of the sum has it too.
 WIDTH = 1e-9
 """Relative width at which the search for ε ends."""
 
+CLOSE = 1e-8
+"""If quick sums leave a doubt of a smaller share of ε, it is added: no sum over all atoms is made to find the rest."""
+
+FEW_ATOMS = 64
+"""Up to so many atoms of a coordinate, a sum over their pairs is as quick as any."""
+
+Ends = Callable[[float], tuple[float, float]]
+"""From ε to ends of δ."""
+
 
 @dataclass(frozen=True)
 class NoiseBound:
@@ -41,6 +61,7 @@ class NoiseBound:
     name: str
     direction: Direction
     atoms: Callable[[KRR, NoiseLaw, bool], Atoms]
+    near: Callable[[KRR, RatioOrder, float], tuple[float, float]]
     source: str = "the shuffler's noise, everybody else known; arXiv 2504.07362 for its setting"
     cost: str = "a sum of at most a million terms, whatever the number of reports"
     proven: bool = True
@@ -64,26 +85,39 @@ class NoiseBound:
                 f"{pairs_of(mechanism).described()}, {reports} reports and {dummies} dummies; ask for 'best' instead"
             )
 
-    def _atoms(self, mechanism: AnyMechanism, reports: int, dummies: int) -> tuple[Atoms, Atoms]:
+    def _atoms(self, beside: WithNoise) -> tuple[Atoms, Atoms]:
         """Return atoms above and below those of the bound: of an attack, the same ones."""
-        self.conditions(mechanism, reports, dummies)
-        if not isinstance(mechanism, WithNoise):
-            raise uncovered(self.name, mechanism, "noise of the shuffler beside the randomizer")
-        asked = mechanism.krr, mechanism.noise, mechanism.one_moves
+        asked = beside.krr, beside.noise, beside.one_moves
         above = self.atoms(*asked)
         return above, dominated_atoms(*asked) if self.direction == "upper" else above
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Return (lower, upper) of δ at `epsilon`."""
-        above, below = self._atoms(mechanism, reports, dummies)
+        self.conditions(mechanism, reports, dummies)
+        above, below = self._atoms(self._beside(mechanism))
         wanted = checked_epsilon(epsilon)
         return _delta(below, wanted)[0], _delta(above, wanted)[1]
+
+    def _beside(self, mechanism: AnyMechanism) -> WithNoise:
+        if not isinstance(mechanism, WithNoise):
+            raise uncovered(self.name, mechanism, "noise of the shuffler beside the randomizer")
+        return mechanism
+
+    def _orders(self, mechanism: WithNoise) -> tuple[RatioOrder, RatioOrder] | tuple[None, None]:
+        """Return what quick sums need, above and below; None if a sum over all atoms is as quick."""
+        if mechanism.one_moves:
+            return None, None
+        if self.direction == "lower":
+            above = below = order_attacking(mechanism.noise)
+        else:
+            above, below = order_above(mechanism.noise), order_below(mechanism.noise)
+        return (None, None) if len(above.p) <= FEW_ATOMS else (above, below)
 
     def is_within(self, mechanism: WithNoise, epsilon: float, delta: float) -> bool:
         """Return whether the upper end of δ at `epsilon` is at most `delta`, without the sum if that is far from it."""
         if not mechanism.one_moves:
-            low, high = delta_near(mechanism.krr, mechanism.noise, epsilon)
+            low, high = delta_near(mechanism.krr, order_above(mechanism.noise), epsilon)
             if high <= delta or low > delta:
                 return high <= delta
         return _delta(self.atoms(mechanism.krr, mechanism.noise, mechanism.one_moves), epsilon)[1] <= delta
@@ -91,12 +125,28 @@ class NoiseBound:
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Return the ends of ε at `delta`, by bisection; the local ε is valid without the noise."""
-        above, below = self._atoms(mechanism, reports, dummies)
-        wanted = checked_delta(delta)
-        largest = with_local_epsilon(mechanism, self.name).epsilon_local
-        upper = _boundary(lambda epsilon: _delta(above, epsilon)[1] <= wanted, largest)[1]
-        lower = _boundary(lambda epsilon: _delta(below, epsilon)[0] <= wanted, largest)[0]
-        return EpsilonEnds(upper, min(lower, upper))
+        self.conditions(mechanism, reports, dummies)
+        beside, wanted = self._beside(mechanism), checked_delta(delta)
+        upper = self._upper_epsilon(beside, wanted)
+        return EpsilonEnds(upper, min(self._lower_epsilon(beside, wanted, upper), upper))
+
+    def _upper_epsilon(self, beside: WithNoise, delta: float) -> float:
+        order, largest = self._orders(beside)[0], beside.epsilon_local
+        if order is not None:
+            near = _least_within(partial(self.near, beside.krr, order), delta, largest)
+            if near is not None:
+                return near
+        atoms = self._atoms(beside)[0]
+        return _boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= delta, largest)[1]
+
+    def _lower_epsilon(self, beside: WithNoise, delta: float, upper: float) -> float:
+        order = self._orders(beside)[1]
+        if order is not None:
+            near = _most_beyond(partial(self.near, beside.krr, order), delta, upper)
+            if near is not None:
+                return near
+        atoms = self._atoms(beside)[1]
+        return _boundary(lambda epsilon: _delta(atoms, epsilon)[0] <= delta, upper)[0]
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
@@ -133,6 +183,21 @@ def _delta(atoms: Atoms, epsilon: float) -> tuple[float, float]:
     return max(0.0, found - doubt), min(1.0, found + doubt + atoms.cut)
 
 
+def _least_within(ends: Ends, delta: float, largest: float) -> float | None:
+    """Return an ε at which the upper end is at most `delta`; None if the true one may be smaller by more than `CLOSE`.
+
+    δ falls in ε, so an ε at which the lower end is above `delta` is below the true one.
+    """
+    found = _boundary(lambda epsilon: ends(epsilon)[1] <= delta, largest)[1]
+    return found if not found or ends(found * (1 - CLOSE))[0] > delta else None
+
+
+def _most_beyond(ends: Ends, delta: float, upper: float) -> float | None:
+    """Return an ε, at most `upper`, at which the lower end is above `delta`; None if `CLOSE` more might have it too."""
+    found = _boundary(lambda epsilon: ends(epsilon)[0] <= delta, upper)[0]
+    return found if ends(min(found * (1 + CLOSE), upper))[1] <= delta else None
+
+
 def _boundary(small: Callable[[float], bool], largest: float) -> tuple[float, float]:
     """Return (an ε at which δ is not small, or 0; one at which it is, or `largest`), close together."""
     if small(0.0):
@@ -144,6 +209,8 @@ def _boundary(small: Callable[[float], bool], largest: float) -> tuple[float, fl
     return low, high
 
 
-NOISE = NoiseBound("noise", "upper", dominating_atoms)
+NOISE = NoiseBound("noise", "upper", dominating_atoms, delta_near)
 
-NOISE_ATTACK = NoiseBound("noise-lower", "lower", attacking_atoms, "the counts of two answers, everybody else known")
+NOISE_ATTACK = NoiseBound(
+    "noise-lower", "lower", attacking_atoms, attack_near, "the counts of two answers, everybody else known"
+)

@@ -18,7 +18,7 @@ reports, so a careful reader takes the largest that may be true (accounting-crow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubbub.accountant.certificate.batches import (
@@ -29,11 +29,11 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     round_part,
 )
-from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words, lower_of
 from hubbub.accountant.certificate.minimum import parts_of_horizon_at
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
-from hubbub.accountant.numbers import honest_reports, round_up_significant
+from hubbub.accountant.numbers import honest_reports, round_down_significant, round_up_significant
 from hubbub.accountant.pairs import Part, kept_delta
 
 ROUND_ONLY = 1
@@ -83,20 +83,54 @@ def horizon_alone(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: in
 def members_beside(
     terms: Terms, stated: float, attested: Sequence[Part], minimum: Sequence[Part] | None
 ) -> dict[str, Any]:
-    """Return both members that accompany an `epsilon_upper`; `minimum` is None if fewer valid reports are stated.
+    """Return what accompanies an `epsilon_upper`: both ε, and what attacks reach under the same assumptions.
+
+    `minimum` is None if fewer valid reports are stated.
 
     Raises:
         AccountingError: if a part cannot be bounded.
     """
     # The maximum with the ε at more reports: an evaluated bound may fall by less than its slack.
-    if_minimum = None if minimum is None else max(stated, epsilon_of(terms, minimum))
-    least = stated if if_minimum is None else if_minimum
-    return {ALONE: max(least, epsilon_of(terms, attested)), IF_MINIMUM_VALID: if_minimum}
+    least, if_minimum, lower = stated, None, None
+    if minimum is not None:
+        least = if_minimum = max(stated, epsilon_of(terms, minimum))
+        lower = lower_end(ends_of(terms, minimum)[1])
+    return {
+        ALONE: max(least, epsilon_of(terms, attested)),
+        lower_of(ALONE): lower_end(ends_of(terms, attested)[1]),
+        IF_MINIMUM_VALID: if_minimum,
+        lower_of(IF_MINIMUM_VALID): lower,
+    }
 
 
 def hides_alone(part: Part) -> bool:
     """Whether noise of the shuffler hides a person whose report is the only valid one."""
     return isinstance(part.mechanism, WithNoise)
+
+
+def keeps_alone(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> bool:
+    """Return whether a round keeps the task's (ε, δ) for a person whose report is the only valid one."""
+    return _reached_alone(terms, mechanisms) <= terms.epsilon
+
+
+def weak_noise(terms: Terms, mechanisms: Mapping[str, LocalMechanism]) -> str | None:
+    """Return in a sentence who must be honest for a promise that the shuffler's noise by itself does not keep.
+
+    None if there is no noise, or if it keeps the promise. No fault of a task: its people may keep it.
+    """
+    laws = list(mechanisms.values())
+    if not any(isinstance(each, WithNoise) for each in laws) or keeps_alone(terms, laws):
+        return None
+    alone = round_up_significant(_reached_alone(terms, laws), SIGNIFICANT_DIGITS)
+    noise = "the shuffler's noise" if terms.shufflers == 1 else "the noise of one shuffler"
+    return (
+        f"{noise} by itself keeps only ε ≤ {alone:.6g} in a round: ε ≤ {terms.epsilon:g} holds "
+        f"{ladder_words(terms, mechanisms, 1)[IF_MINIMUM_VALID]}"
+    )
+
+
+def _reached_alone(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> float:
+    return reached_by(terms, [round_part(terms, each, ROUND_ONLY) for each in mechanisms])
 
 
 def epsilon_of(terms: Terms, parts: Sequence[Part]) -> float:
@@ -105,16 +139,31 @@ def epsilon_of(terms: Terms, parts: Sequence[Part]) -> float:
 
 
 def reached_by(terms: Terms, parts: Sequence[Part]) -> float:
-    """Return an upper bound of the composed ε of all parts at the task's δ.
+    """Return an upper bound of the composed ε of all parts at the task's δ."""
+    return ends_of(terms, parts)[0]
 
-    For reports that nothing hides it is ε_local: composing them at δ would gain too little for the time it takes. A
-    single batch is bounded at the δ that its chances leave (`pairs.kept_delta`), as composition would do.
+
+def ends_of(terms: Terms, parts: Sequence[Part]) -> tuple[float, float | None]:
+    """Return an upper bound of the composed ε of all parts at the task's δ, and what a known attack reaches.
+
+    For reports that nothing hides it is ε_local: composing them at δ would gain too little for the time it takes. No
+    attack is then stated: whoever reads the reports reaches ε_local. A single batch is bounded at the δ that its
+    chances leave (`pairs.kept_delta`), as composition would do; no attack is known on mechanisms that have any.
     """
     if all(part.reports == ROUND_ONLY and not part.dummies and not hides_alone(part) for part in parts):
-        return local_of(parts)
+        return local_of(parts), None
     if len(parts) == 1 and parts[0].rounds == 1:
-        return min(bracket(parts[0], kept_delta(parts, terms.delta)).epsilon_upper, local_of(parts))
-    return certified_epsilon(parts, composed(parts, terms.delta))
+        found = bracket(parts[0], kept_delta(parts, terms.delta))
+    else:
+        found = composed(parts, terms.delta)
+    return certified_epsilon(parts, found), found.epsilon_lower
+
+
+def lower_end(value: float | None) -> float | None:
+    """Return an ε that an attack reaches, rounded down to the digits that are stored; None if none is above 0."""
+    if value is None or value <= 0:
+        return None
+    return round_down_significant(value, SIGNIFICANT_DIGITS)
 
 
 SIGNIFICANT_DIGITS = 6

@@ -15,8 +15,8 @@ from typing import Any
 from hubbub.accountant.bounds import delta_bracket, epsilon_upper
 from hubbub.accountant.certificate.alone import (
     claims_fewer,
+    ends_of,
     horizon_alone,
-    reached_by,
     round_alone,
     round_if_minimum,
     rounds_alone,
@@ -34,7 +34,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     part_of_round,
 )
-from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID, ladder_words
+from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID, ladder_words, lower_of
 from hubbub.accountant.certificate.members import check_members
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
@@ -202,11 +202,13 @@ def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any],
     _check_equal(where, {"bound": together.bound}, stated)
     _check_local(where, parts, stated)
     _check_composed(where, terms, parts, stated["epsilon_upper"])
-    lower = stated["epsilon_lower"]
-    if lower is not None:
-        known = together.epsilon_lower
-        if known is None or not 0 < lower <= known:
-            raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
+    _check_attack(where, stated["epsilon_lower"], together.epsilon_lower)
+
+
+def _check_attack(where: str, lower: float | None, known: float | None) -> None:
+    """Check what an attack reaches against what is found here; no attack need be stated."""
+    if lower is not None and (known is None or not 0 < lower <= known):
+        raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
 
 
 def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
@@ -222,17 +224,22 @@ def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapp
     _check_equal("all_rounds", {"bound": together.bound, "budget": terms.epsilon_total}, stated)
     _check_local("all_rounds", parts, stated)
     _check_composed("all_rounds", terms, parts, stated["epsilon_upper"])
-    _check_at_minimum(terms, history, stated[AT_MINIMUM])
+    _check_attack("all_rounds", stated["epsilon_lower"], together.epsilon_lower)
+    _check_at_minimum(terms, history, stated[AT_MINIMUM], stated[lower_of(AT_MINIMUM)])
 
 
-def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None) -> None:
+def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None, lower: float | None) -> None:
     """Check the ε at the minimum: it is null if, and only if, a batch was below the minimum."""
     if (epsilon is None) != any_below_minimum(terms, history):
         raise CertificateError(
             f"all_rounds: {AT_MINIMUM} must be null if a batch was below the minimum, and a number otherwise"
         )
+    where, known = "all_rounds at the minimum", None
     if epsilon is not None:
-        _check_composed("all_rounds at the minimum", terms, charges_at_minimum(terms, history), epsilon)
+        parts = charges_at_minimum(terms, history)
+        _check_composed(where, terms, parts, epsilon)
+        known = composed(parts, terms.delta).epsilon_lower
+    _check_attack(where, lower, known)
 
 
 def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
@@ -248,6 +255,9 @@ def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mappin
     _check_local("horizon", parts, stated)
     if stated["epsilon_upper"] is not None:
         _check_composed("horizon", terms, parts, stated["epsilon_upper"])
+    _check_attack(
+        "horizon", stated["epsilon_lower"], None if stated["epsilon_upper"] is None else together.epsilon_lower
+    )
     # No number fixed beforehand covers a batch below the minimum, so none may be stated.
     if (stated["epsilon_upper"] is None) != any_below_minimum(terms, history):
         raise CertificateError(
@@ -260,15 +270,15 @@ def _check_beside(terms: Terms, history: Sequence[RoundCounts], content: Mapping
     latest = history[-1].queries
     groups = [(query.name, [query], stated) for query, stated in zip(latest, content["queries"], strict=True)]
     for where, queries, stated in [*groups, ("round_total", latest, content["round_total"])]:
-        _check_reached(f"{where}, {ALONE}", terms, [round_alone(terms, each) for each in queries], stated[ALONE])
+        _check_reached(where, terms, [round_alone(terms, each) for each in queries], stated, ALONE)
         parts = [round_if_minimum(terms, each) for each in queries]
         _check_if_minimum(where, terms, parts, stated, claims_fewer(terms, queries))
     stated, fewer = content["all_rounds"], any(claims_fewer(terms, counts.queries) for counts in history)
-    _check_reached(f"all_rounds, {ALONE}", terms, rounds_alone(terms, history), stated[ALONE])
+    _check_reached("all_rounds", terms, rounds_alone(terms, history), stated, ALONE)
     _check_if_minimum("all_rounds", terms, rounds_if_minimum(terms, history), stated, fewer)
     if terms.horizon is not None:
         whole = horizon_alone(terms, [query.mechanism for query in latest], terms.horizon)
-        _check_reached(f"horizon, {ALONE}", terms, whole, content["horizon"][ALONE])
+        _check_reached("horizon", terms, whole, content["horizon"], ALONE)
         _check_order("horizon", content["horizon"])
 
 
@@ -280,8 +290,10 @@ def _check_if_minimum(where: str, terms: Terms, parts: Sequence[Part], stated: M
             f"{where}: {IF_MINIMUM_VALID} must be null if fewer valid reports than the minimum are stated, "
             "and a number otherwise"
         )
-    if epsilon is not None:
-        _check_reached(f"{where}, {IF_MINIMUM_VALID}", terms, parts, epsilon)
+    if epsilon is None:
+        _check_attack(f"{where}, {IF_MINIMUM_VALID}", stated[lower_of(IF_MINIMUM_VALID)], None)
+    else:
+        _check_reached(where, terms, parts, stated, IF_MINIMUM_VALID)
     _check_order(where, stated)
 
 
@@ -294,10 +306,13 @@ def _check_order(where: str, stated: Mapping[str, Any]) -> None:
             raise CertificateError(f"{where}: {careful} is {other}; it must be at least {name}, which is {number}")
 
 
-def _check_reached(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
+def _check_reached(where: str, terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], member: str) -> None:
+    """Check the ε of a member, and what an attack reaches under the same assumptions."""
+    where, epsilon, lower = f"{where}, {member}", stated[member], stated[lower_of(member)]
     # The local ε is true for any batch, so there is nothing to compose.
-    if epsilon >= local_of(parts):
+    if epsilon >= local_of(parts) and lower is None:
         return
-    reached = reached_by(terms, parts)
+    reached, known = ends_of(terms, parts)
     if not reached <= epsilon:
         raise CertificateError(f"{where}: epsilon is stated as {epsilon}, but at least {reached:.6g} can be certified")
+    _check_attack(where, lower, known)

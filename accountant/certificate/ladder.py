@@ -10,6 +10,9 @@ here:
 - `epsilon_upper_alone`: only this person and one shuffler are honest;
 - `epsilon_local`: only this person's device is honest.
 
+Beside each of them but the last, a certificate states the ε that a known attack reaches under the same honesty
+(`lower_of`): no smaller ε could be proven. ε_local is reached by whoever reads the device's reports.
+
 With several shufflers in a chain, the sentences name which of them must be honest: which coalition of the others
 leaves which ε. docs/explanation/threat-model.md has the argument for each.
 """
@@ -34,22 +37,41 @@ RUNGS = ("epsilon_upper", AT_MINIMUM, IF_MINIMUM_VALID, ALONE, "epsilon_local")
 """The members with an ε that is an upper bound, from the most honest parties to the fewest."""
 
 
+def lower_of(member: str) -> str:
+    """Return the name of the member beside an upper bound on ε: what a known attack reaches under the same honesty."""
+    return member.replace("upper", "lower")
+
+
 @dataclass(frozen=True)
 class Rung:
-    """One step of a ladder: a member of a certificate, its ε, and who must be honest for it, in words."""
+    """One step of a ladder: a member of a certificate, its ε, and who must be honest for it, in words.
+
+    `lower` is the ε that a known attack reaches; None if none is known, and of ε_local.
+    """
 
     member: str
     epsilon: float
     words: str
+    lower: float | None = None
 
     @property
     def sentence(self) -> str:
         """The rung as people read it."""
-        return f"ε ≤ {self.epsilon:.6g} {self.words}"
+        return self.marked("")
+
+    def marked(self, mark: str) -> str:
+        """Return the sentence with words in brackets behind the ε, if there are any."""
+        return f"ε ≤ {self.epsilon:.6g} {f'({mark}) ' if mark else ''}{self.words}{self._attack}"
+
+    @property
+    def _attack(self) -> str:
+        if lower_of(self.member) == self.member:
+            return ""
+        return " (no attack on it is known)" if self.lower is None else f" (an attack reaches {self.lower:.6g})"
 
     def as_json(self) -> dict[str, Any]:
         """Return the rung as JSON members."""
-        return {"member": self.member, "epsilon": self.epsilon, "words": self.words}
+        return {"member": self.member, "epsilon": self.epsilon, "epsilon_lower": self.lower, "words": self.words}
 
 
 @dataclass(frozen=True)
@@ -88,7 +110,9 @@ def ladder(stated: Mapping[str, Any], words: Mapping[str, str]) -> tuple[Rung, .
     for member in reversed(RUNGS):
         epsilon = stated.get(member) if member in words else None
         if epsilon is not None and (not rungs or epsilon < rungs[-1].epsilon):
-            rungs.append(Rung(member, epsilon, words[member]))
+            # ε_local has no member of an attack beside it.
+            lower = None if lower_of(member) == member else stated.get(lower_of(member))
+            rungs.append(Rung(member, epsilon, words[member], lower))
     return tuple(reversed(rungs))
 
 

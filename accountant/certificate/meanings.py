@@ -40,8 +40,12 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "budget": "The task's `epsilon_total`; null if it has none.",
         "dummies": "Reports of shufflers in the batch: uniform ones, or the sum of the noise of all.",
         "epsilon_local": "ε if only this person's device is honest: that of the randomizers alone.",
-        "epsilon_lower": "ε that a named attack reaches, so no smaller one could be proven; null if no attack is "
-        "known.",
+        "epsilon_lower": "ε that a known attack reaches if everyone is honest, so no smaller `epsilon_upper` could be "
+        "proven; null if no attack is known.",
+        "epsilon_lower_alone": "The same for `epsilon_upper_alone`; null too if nothing but the device's own reports "
+        "hides the person, whose ε is `epsilon_local`.",
+        "epsilon_lower_at_minimum": "The same for `epsilon_upper_at_minimum`.",
+        "epsilon_lower_if_minimum_valid": "The same for `epsilon_upper_if_minimum_valid`.",
         "epsilon_upper": "ε, proven, if everyone is honest. In `horizon` it is null if a batch so far "
         "had fewer valid honest reports than the minimum gives.",
         "epsilon_upper_at_minimum": "ε of the rounds so far as the ledgers charge them, at the minimum; null if a "

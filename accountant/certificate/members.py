@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from hubbub.accountant.bounds import BOUNDS
-from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_VALID, lower_of
 from hubbub.accountant.errors import AccountingError, CertificateError, listed, shown
 from hubbub.accountant.mechanisms import mechanism_members
 
@@ -48,13 +48,16 @@ _EPSILON: Mapping[str, Kind] = {
 _TOTAL: Mapping[str, Kind] = {**_EPSILON, "epsilon_lower": _number_or_none}
 
 _ALL_ROUNDS: Mapping[str, Kind] = {
-    **_EPSILON,
+    **_TOTAL,
     "budget": _number_or_none,
     AT_MINIMUM: _number_or_none,
+    lower_of(AT_MINIMUM): _number_or_none,
     "history": _list,
 }
 
-_HORIZON: Mapping[str, Kind] = {**_EPSILON, "epsilon_upper": _number_or_none, "rounds": _count}
+_ALONE: Mapping[str, Kind] = {ALONE: _number, lower_of(ALONE): _number_or_none}
+
+_HORIZON: Mapping[str, Kind] = {**_TOTAL, **_ALONE, "epsilon_upper": _number_or_none, "rounds": _count}
 
 QUERY_MEMBERS: Mapping[str, Kind] = {
     **_TOTAL,
@@ -67,7 +70,11 @@ QUERY_MEMBERS: Mapping[str, Kind] = {
 }
 """The members of every query, apart from those of its mechanism's content."""
 
-_BESIDE: Mapping[str, Kind] = {ALONE: _number, IF_MINIMUM_VALID: _number_or_none}
+_BESIDE: Mapping[str, Kind] = {
+    **_ALONE,
+    IF_MINIMUM_VALID: _number_or_none,
+    lower_of(IF_MINIMUM_VALID): _number_or_none,
+}
 """The members next to every ε of a batch and of a total."""
 
 _FLOAT_KINDS = (_number, _number_or_none)
@@ -97,7 +104,7 @@ def check_members(content: Mapping[str, Any]) -> None:
         for stated in entry["queries"]:
             _check("a round so far", _BATCH, stated)
     if "horizon" in content:
-        _check("horizon", {**_HORIZON, ALONE: _number}, content["horizon"])
+        _check("horizon", _HORIZON, content["horizon"])
     _check("round_total", {**_TOTAL, **_BESIDE}, content["round_total"])
     for stated in content["queries"]:
         _check("a query", {**QUERY_MEMBERS, **_BESIDE, **_mechanism_members(stated)}, stated)

@@ -8,7 +8,8 @@ A certificate states for one person whose reports are honest:
 - `ladder`: who must be honest for which ε, in words (`certificate.ladder`);
 - per query: the mechanism in its one form (`mechanisms.registry`); `epsilon_local` (valid even if both services
   collude) and `epsilon_upper` (of the shuffled batch, at the honest number of valid reports), each rounded up to 6
-  significant digits; `epsilon_lower`, rounded down: no ε below it is valid (null if no attack is known);
+  significant digits; `epsilon_lower`, rounded down: an attack reaches it, so no ε below it is valid (null if no attack
+  is known). Beside each `epsilon_upper…` there is an `epsilon_lower…` of the same ending and assumptions;
 - `round_total`: all queries of the round composed;
 - `all_rounds`: all rounds so far composed, at the reports that came (`epsilon_upper`) and at the minimum that was fixed
   beforehand (`epsilon_upper_at_minimum`). The second is valid even if the number of reports depends on earlier
@@ -22,15 +23,14 @@ A certificate states for one person whose reports are honest:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from hubbub.accountant.certificate.alone import (
     SIGNIFICANT_DIGITS,
     claims_fewer,
     horizon_alone,
+    lower_end,
     members_beside,
     round_alone,
     round_if_minimum,
@@ -49,7 +49,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     part_of_round,
 )
-from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, ladder_words
+from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, ladder_words, lower_of
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.numbers import round_up_significant
@@ -85,7 +85,7 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
         **_members_beside(terms, [query], upper),
         "bound": found.bound,
         "epsilon_local": round_up_significant(part.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
-        "epsilon_lower": _round_down(found.epsilon_lower),
+        "epsilon_lower": lower_end(found.epsilon_lower),
         "epsilon_upper": upper,
         "left_out": dict(query.left_out),
     }
@@ -105,31 +105,22 @@ def _round_total(terms: Terms, queries: Sequence[QueryCount]) -> dict[str, Any]:
     return {**total, **_members_beside(terms, queries, total["epsilon_upper"])}
 
 
-def _round_down(value: float | None) -> float | None:
-    if value is None or value <= 0:
-        return None
-    rounded = float(Context(prec=SIGNIFICANT_DIGITS, rounding=ROUND_FLOOR).create_decimal(Decimal(value)))
-    # The decimal is below `value`, but the nearest double may be above it.
-    return rounded if rounded <= value else math.nextafter(value, 0.0)
-
-
 def _total(terms: Terms, parts: Sequence[Part]) -> dict[str, Any]:
     together = composed(parts, terms.delta)
     return {
         "bound": together.bound,
         "epsilon_local": round_up_significant(local_of(parts), SIGNIFICANT_DIGITS),
-        "epsilon_lower": _round_down(together.epsilon_lower),
+        "epsilon_lower": lower_end(together.epsilon_lower),
         "epsilon_upper": round_up_significant(certified_epsilon(parts, together), SIGNIFICANT_DIGITS),
     }
 
 
-def _at_minimum(terms: Terms, history: Sequence[RoundCounts], came: float) -> float | None:
+def _at_minimum(terms: Terms, history: Sequence[RoundCounts], came: float) -> dict[str, float | None]:
     if any_below_minimum(terms, history):
-        return None
+        return {AT_MINIMUM: None, lower_of(AT_MINIMUM): None}
     minimum = _total(terms, charges_at_minimum(terms, history))
     # The maximum of both: a reader relies on this one as the careful one.
-    careful: float = max(minimum["epsilon_upper"], came)
-    return careful
+    return {AT_MINIMUM: max(minimum["epsilon_upper"], came), lower_of(AT_MINIMUM): minimum["epsilon_lower"]}
 
 
 def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
@@ -140,9 +131,8 @@ def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
         **members_beside(terms, total["epsilon_upper"], rounds_alone(terms, history), minimum),
         "bound": total["bound"],
         "budget": terms.epsilon_total,
-        "epsilon_local": total["epsilon_local"],
-        "epsilon_upper": total["epsilon_upper"],
-        AT_MINIMUM: _at_minimum(terms, history, total["epsilon_upper"]),
+        **{name: total[name] for name in ("epsilon_local", "epsilon_lower", "epsilon_upper")},
+        **_at_minimum(terms, history, total["epsilon_upper"]),
         "history": [
             {"queries": [counts_of(terms, query) for query in counts.queries], "round": counts.round}
             for counts in history
@@ -156,10 +146,10 @@ def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
         return {}
     mechanisms = [query.mechanism for query in history[-1].queries]
     total = _total(terms, parts_of_horizon(terms, mechanisms, terms.horizon))
-    attested = members_beside(terms, total["epsilon_upper"], horizon_alone(terms, mechanisms, terms.horizon), None)[
-        ALONE
-    ]
-    epsilon = None if any_below_minimum(terms, history) else total["epsilon_upper"]
+    alone = horizon_alone(terms, mechanisms, terms.horizon)
+    beside = members_beside(terms, total["epsilon_upper"], alone, None)
     members = {name: total[name] for name in ("bound", "epsilon_local")}
-    stated = {"epsilon_upper": epsilon, ALONE: attested, "rounds": terms.horizon}
-    return {"horizon": {**members, **stated}}
+    members |= {name: beside[name] for name in (ALONE, lower_of(ALONE))}
+    short = any_below_minimum(terms, history)
+    stated = {name: None if short else total[name] for name in ("epsilon_upper", "epsilon_lower")}
+    return {"horizon": {**members, **stated, "rounds": terms.horizon}}

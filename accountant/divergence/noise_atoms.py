@@ -80,12 +80,19 @@ def dominated_atoms(krr: KRR, law: NoiseLaw, one_moves: bool, *, ends: bool = Tr
     """
     if not _is_on_grid(law):
         return replace(dominating_atoms(krr, law, one_moves), cut=0.0)
-    stay, rise = _blocks(law, MOST_VALUES_ALONE if one_moves else MOST_ATOMS)
+    return _beside(krr, _coordinate_below(law, MOST_VALUES_ALONE if one_moves else MOST_ATOMS, ends=ends), one_moves)
+
+
+def _coordinate_below(law: NoiseLaw, most: int, *, ends: bool = True) -> Coordinate:
+    """Return a coordinate that the true one dominates: the true one without its lost mass, or blocks of counts."""
+    if not _is_on_grid(law):
+        return replace(coordinate(law), cut=0.0)
+    stay, rise = _blocks(law, most)
     if not ends:
         stay, rise = stay[1:-1], rise[1:-1]
     # The law of z + 1 is the mirror image of that of z. Written so, mirror images have exactly the same mass, and no
     # atom of ratio 1 is taken for one of another ratio and counted twice.
-    return _beside(krr, Coordinate(stay[::-1], stay, rise, 0.0), one_moves)
+    return Coordinate(stay[::-1], stay, rise, 0.0)
 
 
 def _beside(krr: KRR, one: Coordinate, one_moves: bool) -> Atoms:
@@ -109,8 +116,51 @@ def _beside(krr: KRR, one: Coordinate, one_moves: bool) -> Atoms:
     return Atoms(mixed, share * lean * gap[larger], even, lost)
 
 
-def delta_near(krr: KRR, law: NoiseLaw, epsilon: float) -> tuple[float, float]:
-    """Return ends of the δ of `dominating_atoms` of two coordinates, in a thousandth of the time; not for one.
+@dataclass(frozen=True, eq=False)
+class RatioOrder:
+    """The atoms of a coordinate by falling ratio p / q, without those that have no p, and sums from the first on."""
+
+    p: Array
+    q: Array
+    ratio: Array
+    sums_p: Array
+    sums_q: Array
+    cut: float
+
+    @classmethod
+    def of(cls, one: Coordinate) -> RatioOrder:
+        """Return the order; an atom without p adds nothing to a positive part, whatever its partner."""
+        kept = one.p > 0
+        p, q = one.p[kept], one.q[kept]
+        ratio = np.divide(p, q, out=np.full(len(p), np.inf), where=q > 0)
+        order = np.argsort(-ratio)
+        p, q = p[order], q[order]
+        sums_p, sums_q = (np.append(0.0, np.cumsum(side)) for side in (p, q))
+        return cls(p, q, ratio[order], sums_p, sums_q, one.cut)
+
+
+@lru_cache(maxsize=32)
+def order_above(law: NoiseLaw) -> RatioOrder:
+    """Return the order of the coordinate of `dominating_atoms`."""
+    return RatioOrder.of(coordinate(law))
+
+
+@lru_cache(maxsize=32)
+def order_below(law: NoiseLaw) -> RatioOrder:
+    """Return the order of the coordinate of `dominated_atoms`, of two coordinates."""
+    return RatioOrder.of(_coordinate_below(law, MOST_ATOMS))
+
+
+@lru_cache(maxsize=32)
+def order_attacking(law: NoiseLaw) -> RatioOrder:
+    """Return the order of the counts that `attacking_atoms` tells apart, of two coordinates."""
+    stay, rise = _blocks(law, MOST_VALUES)
+    # Mirror images, as in `_coordinate_below`; nothing is lost.
+    return RatioOrder.of(Coordinate(stay[::-1], stay, rise, 0.0))
+
+
+def delta_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]:
+    """Return ends of the δ of a pair of two such coordinates, in a thousandth of the time of a sum over its atoms.
 
     The ends are wide if ε or δ is tiny. They also contain what a sum over all atoms gives, with its error.
 
@@ -119,26 +169,46 @@ def delta_near(krr: KRR, law: NoiseLaw, epsilon: float) -> tuple[float, float]:
     ratio down have them all. A sum of n terms, of sums of n terms, has a relative error of 2n roundings. The limit of
     ratios is lowered by `_NEAR`: then atoms near it are all in the sums that the error is relative to.
     """
-    one = coordinate(law)
     inside = krr.truthful + krr.other
     mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
     lean, share, rate = float((krr.truthful - krr.other) / inside), float(inside), float(np.expm1(epsilon))
     alpha, beta = lean - rate * other, lean + rate * mine
     if alpha <= 0:
         return 0.0, 2 * one.cut + _NEAR
-    # An atom with p = 0 adds nothing, whatever its partner.
-    kept = one.p > 0
-    p, q = one.p[kept], one.q[kept]
-    ratio = np.divide(p, q, out=np.full(len(p), np.inf), where=q > 0)
-    order = np.argsort(-ratio)
-    p, q, ratio = p[order], q[order], ratio[order]
     limit = beta / alpha * (1 - _NEAR)
-    above = np.searchsorted(-ratio, -limit / ratio, side="right")
-    sums_p, sums_q = (np.append(0.0, np.cumsum(side)) for side in (p, q))
-    mass_p, mass_q = float(p @ sums_p[above]), float(q @ sums_q[above])
+    above = np.searchsorted(-one.ratio, -limit / one.ratio, side="right")
+    mass_p, mass_q = float(one.p @ one.sums_p[above]), float(one.q @ one.sums_q[above])
     found = share * (alpha * mass_p - beta * mass_q)
-    doubt = share * ((lean + rate * other) * mass_p + beta * mass_q) * (2 * _NEAR + (2 * len(p) + 40) * 2.0**-53)
+    doubt = share * ((lean + rate * other) * mass_p + beta * mass_q) * _doubt(one)
     return found - doubt + 2 * one.cut, found + doubt + 2 * one.cut
+
+
+def attack_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]:
+    """Return ends of the δ of `attacking_atoms` of two coordinates, as `delta_near` does, for `order_attacking`.
+
+    The counts of the two answers are i and the mirror image of j. P − e^ε·Q is α·p_i·p_j − β·q_i·q_j − γ·q_i·p_j, with
+    α = lean − r·other, β = lean + r·own, γ = r·neither and r = e^ε − 1. So each i takes the j whose ratio is above
+    β / (α·ratio_i − γ).
+    """
+    own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
+    lean, rate = float(krr.truthful - krr.other), float(np.expm1(epsilon))
+    alpha, beta, gamma = lean - rate * other, lean + rate * own, rate * neither
+    if alpha <= 0:
+        return 0.0, _NEAR
+    # Raised a little: digits that are lost in this difference leave no j out.
+    over = alpha * one.ratio * (1 + _NEAR) - gamma * (1 - _NEAR)
+    limit = np.divide(beta * (1 - _NEAR), over, out=np.full(len(over), np.inf), where=over > 0)
+    above = np.where(over > 0, np.searchsorted(-one.ratio, -limit, side="right"), 0)
+    sums_p, sums_q = one.sums_p[above], one.sums_q[above]
+    both, neither_p, crossed = float(one.p @ sums_p), float(one.q @ sums_q), float(one.q @ sums_p)
+    found = alpha * both - beta * neither_p - gamma * crossed
+    doubt = ((lean + rate * other) * both + beta * neither_p + gamma * crossed) * _doubt(one)
+    return found - doubt, found + doubt
+
+
+def _doubt(one: RatioOrder) -> float:
+    """Return the relative error of a sum over all pairs of the atoms of a coordinate, in prefix sums."""
+    return 2 * _NEAR + (2 * len(one.p) + 40) * 2.0**-53
 
 
 @lru_cache(maxsize=32)

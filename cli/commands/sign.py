@@ -30,12 +30,13 @@ def command(
     A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
     ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
 
-    Signing warns of a delta above 0.1 / minimum_reports, and prints the task's reason for it.
+    Signing warns of a delta above 0.1 / minimum_reports, and prints the task's reason for it. If the shuffler's noise
+    by itself does not keep the task's epsilon, it says so, and who else must be honest.
 
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
-        from hubbub.cli.tables.signed_task import every_member, print_task
+        from hubbub.cli.tables.signed_task import every_member, noise_by_itself, print_task
         from hubbub.deploy.files import save, signed_task_in, succession_in
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
@@ -64,7 +65,8 @@ def command(
         pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))
         missing = [role for role, signature in pairs if signature is None]
         if as_json:
-            print_json({"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing})
+            members = {"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing}
+            print_json({**members, "weak_noise": noise_by_itself(signed.task)[1]})
             return
         console().print(f"signed task {signed.task.name} ({signed.task.id.hex()})", markup=False, soft_wrap=True)
         console().print(_still(missing), markup=False, soft_wrap=True)

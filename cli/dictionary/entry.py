@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub import __version__
-from hubbub.cli.tables.signed_task import promise_sentence, question_in_words
+from hubbub.cli.tables.signed_task import noise_by_itself, promise_sentence, question_in_words
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.asked import Asked
@@ -78,7 +78,7 @@ class Entry:
     @property
     def promise(self) -> str:
         """What everyone keeps in a round, in one sentence."""
-        return promise_sentence(self.task, self.task.queries)
+        return promise_sentence(self.task, self.task.queries, noise_by_itself(self.task)[0])
 
     @property
     def questions(self) -> tuple[AskedQuestion, ...]:

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.accountant.certificate.alone import keeps_alone
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.flooding import NoiseInstead, Shield, floods_of, noise_instead, shield_of
@@ -31,8 +33,9 @@ def flood_document(plan: Plan) -> dict[str, Any]:
 
 
 def hides_everyone(plan: Plan) -> bool:
-    """Return whether noise of the shuffler hides each person, whatever the others send."""
-    return all(each.query.noise is not None for each in plan.queries)
+    """Return whether noise of the shuffler keeps the promise for each person, whatever the others send."""
+    noisy = all(each.query.noise is not None for each in plan.queries)
+    return noisy and keeps_alone(Terms.of(plan.draft), plan.mechanisms)
 
 
 def flood_texts(plan: Plan) -> list[str]:
@@ -73,7 +76,7 @@ def _against(plan: Plan) -> Iterator[str]:
     if instead is not None:
         yield _noise_text(plan, instead)
     if any(each.query.noise is not None for each in plan.queries):
-        yield "where the shuffler adds noise, it keeps the promise even then"
+        yield "answers to which the shuffler adds noise keep their part of the promise even then"
         return
     shield = shield_of(plan)
     if shield is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hubbub.accountant.certificate.ladder import Ladder, Rung, ladders
+from hubbub.accountant.certificate.ladder import Ladder, ladders
 
 
 def ladder_lines(
@@ -22,11 +22,7 @@ def ladder_lines(
     for each in shown:
         if only is None or each.covers == only:
             yield f"privacy of each person whose device is honest, {over(each, content)}, at δ = {content['delta']:g}:"
-            yield from (f"  {_marked(rung, marks.get((each.covers, rung.member), ''))}" for rung in each.rungs)
-
-
-def _marked(rung: Rung, mark: str) -> str:
-    return f"ε ≤ {rung.epsilon:.6g} ({mark}) {rung.words}" if mark else rung.sentence
+            yield from (f"  {rung.marked(marks.get((each.covers, rung.member), ''))}" for rung in each.rungs)
 
 
 def over(shown: Ladder, content: Mapping[str, Any]) -> str:

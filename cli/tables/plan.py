@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.accountant.calibration.noise import NOISE_WORTH
+from hubbub.accountant.certificate.alone import weak_noise
 from hubbub.accountant.certificate.ladder import ALONE, ladder_words
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.mechanisms import WithNoise
@@ -68,9 +69,13 @@ class Compared:
 def print_plan(printer: Console, planned: Plan, budget: BudgetForecast, more: Compared, explain: bool = False) -> None:
     """Print what everyone keeps, then the tables to decide by, and what limits them; with `explain` all the rest."""
     draft, privacy = planned.draft, planned.draft.privacy
-    _say(printer, promise_sentence(planned.draft, [each.query for each in planned.queries]))
+    everyone, mechanisms = hides_everyone(planned), {each.name: each.query.mechanism for each in planned.queries}
+    _say(printer, promise_sentence(draft, [each.query for each in planned.queries], everyone))
+    # Where only some queries have noise, what a flood leaves says the same.
+    if all(each.query.noise is not None for each in planned.queries):
+        _say(printer, weak_noise(Terms.of(draft), mechanisms))
     _print_queries(printer, planned)
-    costs = _COSTS_BY_NOISE if hides_everyone(planned) else _COSTS
+    costs = _COSTS_BY_NOISE if everyone else _COSTS
     _say(printer, _ERRORS, costs, stated_text(planned), unstated_text(planned))
     if more.by_epsilon:
         print_errors_by_epsilon(printer, planned, more.by_epsilon)
@@ -83,7 +88,7 @@ def print_plan(printer: Console, planned: Plan, budget: BudgetForecast, more: Co
         printer,
         *_chosen_texts(planned),
         *digits_words(planned),
-        _budget_text(planned, budget),
+        _budget_text(planned, budget, everyone),
         *_noise_left_out(planned),
     )
     if not explain:
@@ -139,11 +144,11 @@ def _noise_left_out(planned: Plan) -> list[str]:
     return [f"noise = auto: {name} has none: {why}" for name, why in noise_kept_out(planned).items()]
 
 
-def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
+def _budget_text(planned: Plan, budget: BudgetForecast, everyone: bool) -> str:
     total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
     one, every = budget.alone_of_one, budget.alone_of_all
-    # Beside noise the first line promises what holds whatever others do, and so must these numbers.
-    if one is None or every is None:
+    # If the first line promises what holds whatever others do (to `everyone`), these numbers must hold so too.
+    if one is None or every is None or not everyone:
         one, every = budget.epsilon_of_one, budget.epsilon_of_all
     cost = f"on the first line's condition, one round costs ε ≤ {round_up_significant(one):.6g} at the minimum"
     if budget.rounds > 1:

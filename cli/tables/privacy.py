@@ -29,13 +29,10 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     total, rounds = certificate["round_total"], certificate["all_rounds"]
     table.add_row("all queries", "", *_epsilons(total), total["bound"])
     if len(rounds["history"]) > 1:
-        upper, local = f"{rounds['epsilon_upper']:.6g}", f"{rounds['epsilon_local']:.6g}"
-        table.add_row(f"{len(rounds['history'])} rounds", "", upper, "", local, rounds["bound"])
+        table.add_row(f"{len(rounds['history'])} rounds", "", *_epsilons(rounds), rounds["bound"])
     if "horizon" in certificate:
         whole = certificate["horizon"]
-        upper = "unknown" if whole["epsilon_upper"] is None else f"{whole['epsilon_upper']:.6g}"
-        label = f"all {whole['rounds']} of the task"
-        table.add_row(label, "", upper, "", f"{whole['epsilon_local']:.6g}", whole["bound"])
+        table.add_row(f"all {whole['rounds']} of the task", "", *_epsilons(whole), whole["bound"])
     print_table(console, table)
     console.print(
         f"at δ = {certificate['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the "
@@ -81,9 +78,5 @@ def _up(value: float) -> str:
 
 
 def _epsilons(numbers: Mapping[str, Any]) -> Sequence[str]:
-    lower = numbers["epsilon_lower"]
-    return (
-        f"{numbers['epsilon_upper']:.6g}",
-        f"{lower:.6g}" if lower is not None else "unknown",
-        f"{numbers['epsilon_local']:.6g}",
-    )
+    names = ("epsilon_upper", "epsilon_lower", "epsilon_local")
+    return ["unknown" if numbers[name] is None else f"{numbers[name]:.6g}" for name in names]

@@ -1,6 +1,6 @@
 """Shows a task to whoever is about to sign it: the promise, rounds, devices, questions and parties, each once.
 
-`every_member` has all that is signed. The summary leaves out what signing and every service check by themselves: the
+`every_member` has all that is signed. The summary leaves out what every service checks by itself: the
 exact numbers of the randomizers and of the noise, which must keep the promise.
 """
 
@@ -14,6 +14,8 @@ from rich.console import Console
 
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.errors import needs_extra
+from hubbub.cli.registry import ACCOUNTANT
 from hubbub.cli.tables.printing import print_columns
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.asked import Asked
@@ -27,22 +29,44 @@ SHOWN_NAMES = 100
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
-def promise_sentence(task: Task | Draft, queries: Sequence[Query]) -> str:
-    """Return in one sentence what everyone keeps in a round, and who must be honest for it."""
+def promise_sentence(task: Task | Draft, queries: Sequence[Query], alone: bool) -> str:
+    """Return in one sentence what everyone keeps in a round, and who must be honest for it.
+
+    `alone` is whether the promise was shown to hold for a person whose report is the only valid one (`keeps_alone`).
+    """
     privacy = task.privacy
     words = ladder_words(Terms.of(task), {each.name: each.mechanism for each in queries}, 1)
     # The shuffler's noise is explained elsewhere: here only who must be honest.
-    everyone = all(each.noise is not None for each in queries)
-    who = words[ALONE].partition(": ")[0] if everyone else words[IF_MINIMUM_VALID]
+    who = words[ALONE].partition(": ")[0] if alone else words[IF_MINIMUM_VALID]
     return (
         f"task {task.name}: everyone keeps ε ≤ {privacy.epsilon:g} at δ = {privacy.delta:g}, for all that they send "
         f"in a round of at least {task.minimum_reports:,} reports, {who}"
     )
 
 
+def noise_by_itself(task: Task) -> tuple[bool, str | None]:
+    """Return whether the shuffler's noise keeps the promise whatever others send, and a sentence if it was not shown.
+
+    The accountant computes it, which the command line alone does not bring: without it nothing is claimed for noise.
+    """
+    if all(query.noise is None for query in task.queries):
+        return False, None
+    if not ACCOUNTANT.installed:
+        what = "to say what the shuffler's noise keeps by itself, this command"
+        return False, needs_extra(what, ACCOUNTANT.title, ACCOUNTANT.name)
+    # Imported late: it loads numerical libraries, and most signers need none.
+    from hubbub.accountant.certificate.alone import keeps_alone, weak_noise
+
+    terms, mechanisms = Terms.of(task), {query.name: query.mechanism for query in task.queries}
+    return keeps_alone(terms, list(mechanisms.values())), weak_noise(terms, mechanisms)
+
+
 def print_task(printer: Console, task: Task) -> None:
     """Print what a task promises, then a line for each thing that the parties agree on."""
-    printer.print(promise_sentence(task, task.queries), markup=False, soft_wrap=True)
+    alone, weak = noise_by_itself(task)
+    printer.print(promise_sentence(task, task.queries, alone), markup=False, soft_wrap=True)
+    if weak is not None:
+        printer.print(weak, markup=False, soft_wrap=True)
     print_columns(printer, list(_lines(task)), "  ")
 
 

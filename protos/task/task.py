@@ -232,13 +232,17 @@ class Task:
         object.__setattr__(self, "queries", tuple(replace(each, shufflers=self.shufflers) for each in self.queries))
         for query in self.queries:
             if query.expected_noise > MAXIMUM_DUMMIES:
-                raise TaskError(
-                    f"{query.name}: its noise is {query.expected_noise:,} reports on average, by {self.shufflers} "
-                    f"shufflers, and at most {MAXIMUM_DUMMIES:,} are added to a batch; plan the task with fewer hops "
-                    "or fewer answers, or leave the noise out"
-                )
+                raise TaskError(self._too_much_noise(query))
         # Computed at once, so that no task is without its digits.
         self.asked  # noqa: B018
+
+    def _too_much_noise(self, query: Query) -> str:
+        several = self.shufflers > 1
+        who, fewer = (f"{self.shufflers} shufflers", "fewer hops or ") if several else ("the shuffler", "")
+        return (
+            f"{query.name}: its noise is {query.expected_noise:,} reports on average, by {who}, and at most "
+            f"{MAXIMUM_DUMMIES:,} are added to a batch; plan the task with {fewer}fewer answers, or leave the noise out"
+        )
 
     @cached_property
     def asked(self) -> tuple[Asked, ...]:

@@ -63,6 +63,9 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "Plan the next task with a smaller `delta`.",
         "the database has no checksums of its pages": "At the start: PostgreSQL would not notice that a disk changed a "
         "page. `remedy` has the command.",
+        "noise alone does not keep a task's promise": "At the start: a person whose report is the only honest one has "
+        "a larger ε than the task's. `why` says which, and who must be honest for the task's. The law of the noise is "
+        "not one that `hubbub plan` chose for this ε; if nobody else should be trusted, plan the task again.",
         "disk full: new submissions are refused": "No more than `disk_reserve` bytes are free, or than a round needs "
         "to be mixed.",
         # Batches

@@ -180,6 +180,32 @@ ACCOUNTING = {
     ),
 }
 
+NOISE = {
+    "noise_part_k16": most(1.005, "the error by noise alone, of a count of 16 at (1, 10⁻⁶)", "2.8 reports"),
+    "noise_part_k16_half": most(1.005, "the same at (½, 10⁻⁸)", "5.64 reports"),
+    "noise_part_two_symbols": most(1.005, "the same of two symbols at (1, 10⁻⁶)", "1.36 reports"),
+    "noise_count_k16_1e4_cap8_at_0": most(1, "the error of a count of 16 at 0, n = 10⁴, ε_local ≤ 8", "3.4 reports"),
+    "noise_count_k16_1e4_cap8_at_quarter": most(1, "the same at n/4", "4.8 reports"),
+    "noise_count_k16_1e5_cap10_at_0": most(1, "the same at 0, n = 10⁵, ε_local ≤ 10", "3.5 reports"),
+    "noise_count_k16_1e5_cap10_at_quarter": most(1, "the same at n/4", "5.4 reports"),
+    "noise_count_k16_1e6_cap12_at_0": most(1, "the same at 0, n = 10⁶, ε_local ≤ 12", "3.8 reports"),
+    "noise_count_k16_1e6_cap12_at_quarter": most(1, "the same at n/4", "6.0 reports"),
+    "noise_count_k1000_1e5_cap12_at_0": most(1, "the same of 1000 at 0, n = 10⁵, ε_local ≤ 12", "3.0 reports"),
+    "noise_count_k1000_1e5_cap12_at_quarter": most(1, "the same at n/4", "12.8 reports"),
+    "noise_sum_1e4_cap8": most(1, "the error of a sum in one message, n = 10⁴, ε_local ≤ 8", "6.4 ranges"),
+    "noise_sum_1e4_cap12": most(1, "the same, ε_local ≤ 12", "4.7 ranges"),
+    "noise_sum_1e6_cap14": most(1, "the same, n = 10⁶, ε_local ≤ 14", "10.9 ranges"),
+    "noise_digits": most(1, "the error by noise alone of a sum by 8 digits", "3.02 ranges"),
+    "noise_direct": most(1, "the mean error of `direct` over 64 rounds, n = 10⁶", "34.1 reports"),
+    "noise_planning_time": most(1, "planning the demo's two questions, in seconds of the processor", "2 s"),
+    **{
+        f"noise_bracket_{law}_{reports}": most(1, f"ε beside noise {words}, n = {reports:,}, in a new process", "10 ms")
+        for law, words in (("one_round", "of one round"), ("many_rounds", "for many rounds"))
+        for reports in (1, 1_000, 10_000)
+    },
+    "noise_rounds_time": most(1, "ε of 10⁴ rounds beside noise, in seconds of the processor", "1 s"),
+}
+
 SUBJECTS: Mapping[str, Mapping[str, RowGoal]] = {
     "Starting": STARTING,
     "A device": DEVICE,
@@ -188,6 +214,7 @@ SUBJECTS: Mapping[str, Mapping[str, RowGoal]] = {
     "Opening and counting": COUNTING,
     "The whole demo": WHOLE,
     "Accounting": ACCOUNTING,
+    "Noise of the shuffler": NOISE,
 }
 """Every row, by the title of its table."""
 

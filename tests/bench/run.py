@@ -38,6 +38,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 MODULES = (
     "accountant",
     "commanding",
+    "noise",
     "starting",
     "preparing",
     "sealing",

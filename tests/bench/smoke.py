@@ -9,10 +9,18 @@ from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.pairs import Part
 
 FEW_ROUNDS = (("generic", Part(Generic(0.5), 500, 3), 1.0),)
+FEW_COUNTS = (("k16_1e4_cap8", 4, 10**4, 8.0, 9.0, 9.0),)
 
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
     "commanding": {"RUNS": 1},
+    "noise": {
+        "PROCESSES": 1,
+        "ROUNDS": 3,
+        "COUNTS": (("k16_1e4_cap8", 4, 10**4, 8.0, 9.0, 9.0),),
+        "SUMS": (),
+        "DIGITS": 2,
+    },
     "starting": {"RUNS": 1, "HELD": 3000, "LARGE": 5000},
     "sealing": {"LAYERS": 2, "RUNS": 3},
     "preparing": {"DEVICES": 2, "RUNS": 2},

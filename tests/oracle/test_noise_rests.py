@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, lower_of
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose_upper
@@ -26,6 +26,7 @@ from hubbub.accountant.spending.budget import forecast, round_entries
 from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
 from support.noise_pairs import pair_of, product_divergence
+from support.noise_views import constant, divergence, released
 from support.thoroughness import spread
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -217,3 +218,24 @@ def test_exported_losses_are_never_below_the_exact_divergence(mechanism: WithNoi
             found = exported.get_delta_for_epsilon(epsilon)
             # The ends of the law may be exported as an infinite loss.
             assert truth * (1 - 1e-9) <= found <= 1.1 * truth + 0.1
+
+
+@pytest.mark.parametrize("delta", [0.003, 0.05])
+@pytest.mark.parametrize(
+    ("categories", "numerator", "law"), [(2, 2**25, HALF), (2, 2**31, BELL), (3, 2**26, HALF), (3, 2**31, BELL)]
+)
+def test_both_ends_that_are_stated_of_one_person_alone_are_true_of_what_is_released(
+    categories: int, numerator: int, law: NoiseLaw, delta: float
+) -> None:
+    """Everybody else is known, and so are the draws of all shufflers of a chain but one: none, or any number."""
+    mechanism = WithNoise(KRR.from_numerator(categories, numerator), law)
+    stated = certificate(replace(TERMS, delta=delta, honest_share=1.0), [("asked", mechanism)])["queries"][0]
+    known = [constant(symbol, categories) for symbol in (0, 0, 1)]
+    answers = [mechanism.krr.law(x) for x in (0, 1)]
+    for beside in ([], known):
+        first, second = (released(mechanism, [*beside, law_of_report]) for law_of_report in answers)
+        for view in ((first, second), (second, first)):
+            assert divergence(*view, stated[ALONE]) <= Fraction(delta)
+        if stated[lower_of(ALONE)] is not None:
+            assert divergence(first, second, stated[lower_of(ALONE)]) >= Fraction(delta)
+    assert stated[lower_of(ALONE)] is not None or stated[ALONE] == 0

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hubbub.accountant.certificate import members
-from hubbub.accountant.certificate.ladder import ALONE
 from hubbub.accountant.certificate.meanings import BODY, MECHANISMS, NUMBERS
 from hubbub.accountant.mechanisms.registry import KINDS
 from hubbub.verification import certificate as verification
@@ -30,7 +29,7 @@ OBJECTS: Mapping[str, Mapping[str, members.Kind]] = {
     "all_rounds": {**members._ALL_ROUNDS, **_BESIDE},
     "Each of all_rounds.history": {"queries": members._list, "round": members._count},
     "Each of the history's queries": members._BATCH,
-    "horizon": {**members._HORIZON, ALONE: members._number},
+    "horizon": members._HORIZON,
 }
 """The objects of a certificate that have numbers, with the kind of each member."""
 

@@ -16,9 +16,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, epsilon_upper
-from hubbub.accountant.bounds.noise import NOISE
+from hubbub.accountant.bounds.blanket import BlanketBound
+from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK, NoiseBound
 from hubbub.accountant.calibration.noise import least_noise
-from hubbub.accountant.divergence.noise_atoms import delta_near
+from hubbub.accountant.divergence.noise_atoms import attack_near, delta_near, order_above, order_attacking
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, WithNoise, read_mechanism
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -53,9 +54,52 @@ deltas = st.floats(-12, -0.5).map(lambda power: 10.0**power)
 def test_a_quick_sum_contains_the_whole_one_with_its_error(law: NoiseLaw, krr: KRR, share: float) -> None:
     epsilon = share * krr.epsilon_local
     assume(krr.categories > 2)
-    low, high = delta_near(krr, law, epsilon)
+    low, high = delta_near(krr, order_above(law), epsilon)
     assert low <= NOISE.delta(WithNoise(krr, law), 1, epsilon)[1] <= high
     assert high - low <= 1e-11
+
+
+@pytest.mark.parametrize("bound", [NOISE, NOISE_ATTACK], ids=lambda bound: bound.name)
+@settings(max_examples=20)
+@given(law=drawn_laws(300), krr=krrs, delta=st.one_of(deltas, st.just(1e-40)))
+def test_a_quick_search_ends_where_sums_over_all_atoms_do(
+    bound: NoiseBound, law: NoiseLaw, krr: KRR, delta: float
+) -> None:
+    mechanism = WithNoise(krr, law)
+    ends = bound.epsilon(mechanism, 1, delta)
+    if ends.upper < krr.epsilon_local:
+        assert bound.delta(mechanism, 1, ends.upper)[1] <= delta
+    if ends.lower > 0:
+        assert bound.delta(mechanism, 1, ends.lower)[0] > delta * (1 - 1e-9) - 1e-300
+    # Nothing is given away that a sum would keep.
+    closer = ends.upper * (1 - 1e-7)
+    assert ends.upper == 0 or bound.delta(mechanism, 1, closer)[1] > delta
+    farther = ends.lower * (1 + 1e-7)
+    assert farther >= krr.epsilon_local or bound.delta(mechanism, 1, farther)[0] <= delta
+
+
+@given(drawn_laws(200), krrs, st.floats(1e-3, 1.0))
+def test_a_quick_sum_contains_the_whole_one_of_the_attack(law: NoiseLaw, krr: KRR, share: float) -> None:
+    assume(krr.categories > 2)
+    epsilon = share * krr.epsilon_local
+    low, high = attack_near(krr, order_attacking(law), epsilon)
+    lower, upper = NOISE_ATTACK.delta(WithNoise(krr, law), 1, epsilon)
+    assert low <= upper
+    assert lower <= high
+    assert high - low <= 1e-11
+
+
+@given(krrs, people, st.floats(1e-3, 1.0), deltas)
+def test_a_coarse_look_at_the_people_says_what_a_precise_one_says(
+    krr: KRR, reports: int, share: float, delta: float
+) -> None:
+    bound = BOUNDS["blanket"]
+    assert isinstance(bound, BlanketBound)
+    epsilon = share * krr.epsilon_local
+    precise = bound.delta(krr, reports, epsilon)
+    found = bound.is_above(krr, reports, epsilon, delta)
+    assert found or precise[0] <= delta
+    assert not found or precise[1] > delta
 
 
 @given(mechanisms, st.floats(1e-3, 1.3), st.sampled_from([0.0, 1e-15, 1e-9, 0.5, 1.0]), st.booleans())

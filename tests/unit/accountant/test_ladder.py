@@ -22,11 +22,12 @@ from hubbub.accountant.certificate.ladder import (
     ladder,
     ladder_words,
     ladders,
+    lower_of,
 )
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import CertificateError
-from hubbub.accountant.mechanisms import KRR, LocalMechanism, Sequence, TreeNodes, WithNoise
+from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism, Sequence, TreeNodes, WithNoise
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from support.source_tree import ROOT
 
@@ -164,14 +165,19 @@ def test_the_noise_of_any_shuffler_of_a_chain_is_enough() -> None:
 
 
 def test_a_rung_that_needs_more_honest_parties_for_no_smaller_epsilon_is_left_out() -> None:
-    stated = {"epsilon_upper": 0.5, IF_MINIMUM_VALID: 0.7, ALONE: 8.0, "epsilon_local": 8.0}
+    attacks: dict[str, float | None] = {lower_of(member): None for member in RUNGS[:-1]}
+    stated = {"epsilon_upper": 0.5, IF_MINIMUM_VALID: 0.7, ALONE: 8.0, "epsilon_local": 8.0, **attacks}
     assert [(rung.member, rung.epsilon) for rung in ladder(stated, words())] == [
         ("epsilon_upper", 0.5),
         (IF_MINIMUM_VALID, 0.7),
         ("epsilon_local", 8.0),
     ]
-    noise = {"epsilon_upper": 1.0, IF_MINIMUM_VALID: 1.0, ALONE: 1.0, "epsilon_local": 8.0}
-    assert [rung.sentence for rung in ladder(noise, words())] == [f"ε ≤ 1 {LIARS}", f"ε ≤ 8 {NOBODY}"]
+    noise = {"epsilon_upper": 1.0, IF_MINIMUM_VALID: 1.0, ALONE: 1.0, "epsilon_local": 8.0, **attacks}
+    unknown = f"ε ≤ 1 {LIARS} (no attack on it is known)"
+    assert [rung.sentence for rung in ladder(noise, words())] == [unknown, f"ε ≤ 8 {NOBODY}"]
+    attacked, _ = ladder({**noise, lower_of(ALONE): 0.99}, words())
+    assert attacked.sentence == f"ε ≤ 1 {LIARS} (an attack reaches 0.99)"
+    assert attacked.marked("checked, not proven").startswith("ε ≤ 1 (checked, not proven) if the shuffler is honest;")
     # A batch of fewer valid reports than the minimum has no number for it.
     assert [rung.member for rung in ladder({**stated, IF_MINIMUM_VALID: None}, words())] == [
         "epsilon_upper",
@@ -221,6 +227,68 @@ def test_every_number_of_a_ladder_is_a_member_that_is_recomputed(
             place_of(lie, each.covers, each.query)[rung.member] = rung.epsilon * 0.99
             with pytest.raises(CertificateError):
                 check_statement(terms, asked, lie)
+
+
+# In a usual run of noise alone; both kinds together take half a minute.
+@pytest.mark.sampled("queries0")
+@pytest.mark.parametrize(
+    ("queries", "valid"),
+    [({"a": NOISY}, (1100, 1200)), ({"a": PLAIN}, (1100, 1200)), ({"a": PLAIN, "b": NOISY}, (1100,))],
+)
+def test_no_larger_attack_is_stated_than_is_known(
+    queries: Mapping[str, LocalMechanism], valid: tuple[int, ...]
+) -> None:
+    asked, content = certificate(TERMS, queries, *valid)
+    check_statement(TERMS, asked, content)
+    tried = 0
+    for each in ladders(content):
+        stated = place_of(content, each.covers, each.query)
+        for member in RUNGS[:-1]:
+            if stated.get(member) is None:
+                continue
+            lower, upper = stated[lower_of(member)], stated[member]
+            assert lower is None or 0 < lower <= upper
+            for larger in (upper, upper / 2 if lower is None else lower * 1.001, 0.0):
+                lie = copy.deepcopy(content)
+                place_of(lie, each.covers, each.query)[lower_of(member)] = larger
+                if lower is not None and 0 < larger <= lower:
+                    continue
+                with pytest.raises(CertificateError, match=r"no attack known here|epsilon_lower is"):
+                    check_statement(TERMS, asked, lie)
+                tried += 1
+            # Who states no attack claims nothing.
+            place_of(lie, each.covers, each.query)[lower_of(member)] = None
+            check_statement(TERMS, asked, lie)
+    assert tried > 10
+
+
+TWO = WithNoise(KRR.from_numerator(2, 2**30), NoiseLaw.of("geometric", Fraction(1, 3), 8))
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_of_two_symbols_everybody_else_known_both_ends_meet(rounds: int) -> None:
+    """The attack is the pair itself: of a yes or no, and of the digits of a number together."""
+    digits = {"bit 1": TWO, "bit 2": replace(TWO, noise=NoiseLaw.of("geometric", Fraction(1, 2), 12))}
+    content = certificate(TERMS, digits, *[1100] * rounds)[1]
+    for each in (*content["queries"], content["round_total"], content["all_rounds"]):
+        assert each[ALONE] * (1 - 1e-3) < each[lower_of(ALONE)] <= each[ALONE] < each["epsilon_local"]
+
+
+def test_of_more_symbols_the_ends_are_near_if_reports_are_nearly_plain() -> None:
+    plain = WithNoise(KRR.from_numerator(16, 2**24), NoiseLaw.of("geometric", Fraction(3, 5), 27))
+    content = certificate(replace(TERMS, delta=1e-6), {"a": plain}, 1100)[1]["queries"][0]
+    assert 0.98 * content[ALONE] < content[lower_of(ALONE)] <= content[ALONE]
+    # Honest people hide the victim as well, and no attack on both is known.
+    assert content["epsilon_lower"] is None
+
+
+def test_no_attack_is_stated_on_a_tree_or_hashes_beside_noise() -> None:
+    nodes = replace(NOISY, randomizer=TreeNodes(8, 2, 2**29, 2**28))
+    hashed = replace(NOISY, randomizer=Hashed.from_numerator(16, 4, 2**28))
+    for mechanism in (nodes, hashed):
+        (query,) = certificate(TERMS, {"a": mechanism}, 1100)[1]["queries"]
+        assert query[ALONE] < query["epsilon_local"]
+        assert query[lower_of(ALONE)] is None
 
 
 def test_words_of_other_terms_are_refused() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from hubbub.accountant import composition
-from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, epsilon_upper
+from hubbub.accountant.bounds import BOUNDS, blanket, delta_bracket, epsilon_bracket, epsilon_upper
 from hubbub.accountant.bounds.catalogue import assess
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.noise import NOISE_WORTH, least_noise
 from hubbub.accountant.composition import NOISE, compose, compose_delta, compose_upper
+from hubbub.accountant.divergence import noise_atoms
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import (
     KRR,
@@ -425,3 +426,32 @@ def test_a_bound_that_is_not_searched_would_not_have_been_the_smallest(categorie
             found = epsilon_bracket(beside, reports, delta)
             # A gain below 0.01 % of the local epsilon is not stated.
             assert found.epsilon_upper == (least if least < found.epsilon_local * (1 - 1e-4) else found.epsilon_local)
+
+
+def refused(*_: Any, **__: Any) -> Any:
+    raise AssertionError("this takes long, and is not needed")
+
+
+@pytest.mark.parametrize("reports", [30, 1_000, 30_000])
+def test_people_who_hide_less_than_noise_are_not_looked_at_precisely(
+    monkeypatch: pytest.MonkeyPatch, reports: int
+) -> None:
+    """A precise δ of a few blankets takes fifty milliseconds, which was nearly all of what one question took."""
+    monkeypatch.setattr(blanket, "narrowed", refused)
+    assert epsilon_bracket(NOISY, reports, 1.2e-6).bound == "noise"
+
+
+@pytest.mark.parametrize("law", [("gaussian", "13010", 786), ("geometric", "0.99", 1500)])
+def test_one_question_beside_a_wide_law_is_no_sum_over_all_pairs_of_counts(
+    monkeypatch: pytest.MonkeyPatch, law: tuple[str, str, int]
+) -> None:
+    """A million pairs take a second, sorted counts some milliseconds."""
+    family, parameter, reach = law
+    monkeypatch.setattr(noise_atoms, "_joined", refused)
+    # A geometric law has few ratios, so its pairs are few.
+    if family == "gaussian":
+        monkeypatch.setattr(noise_atoms, "_beside", refused)
+    wide = WithNoise(PLAIN, NoiseLaw.of(family, Fraction(parameter), reach))
+    found = epsilon_bracket(wide, 1, 1.2e-6)
+    assert found.epsilon_lower is not None
+    assert 0.99 * found.epsilon_upper < found.epsilon_lower <= found.epsilon_upper < 0.1

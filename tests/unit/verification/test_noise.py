@@ -119,7 +119,7 @@ def test_people_read_once_who_must_be_honest() -> None:
     alone = f"if the shuffler is honest; {liars}: the shuffler's noise hides each person"
     together = "everybody else may work together, the shuffler and the analyzer too"
     assert lines == [
-        f"  ε ≤ {epsilon:.6g} {alone}",
+        f"  ε ≤ {epsilon:.6g} {alone} (an attack reaches {content['round_total']['epsilon_lower_alone']:.6g})",
         f"  ε ≤ {local:.6g} if only the person's own device is honest; {together}",
     ]
 

@@ -228,3 +228,10 @@ def test_a_task_whose_shufflers_add_too_much_noise_is_refused_with_the_remedy() 
     sample_task(Parties.generate(1), queries=(many,))
     with pytest.raises(TaskError, match=r"c: its noise is 14,850,000 reports on average, by 3 shufflers, .*fewer hops"):
         sample_task(PARTIES, queries=(many,))
+
+
+def test_one_shuffler_that_adds_too_much_noise_is_not_told_of_hops() -> None:
+    wide = NoiseLaw("gaussian", 10**9 * 2**32, 99_000)
+    many = replace(krr_query(Histogram("c", tuple(f"c{n}" for n in range(150))), 2**30), noise=wide)
+    with pytest.raises(TaskError, match=r"14,850,000 reports on average, by the shuffler, .* with fewer answers, or"):
+        sample_task(Parties.generate(), queries=(many,))
