@@ -138,7 +138,7 @@ def _renewed(signer: Identity, shuffler_key: Path | None, old: Path, expires: in
 
     shuffler = None if shuffler_key is None else load_public(shuffler_key)
     found = enrolled_in(old)
-    made = {name: [renewed(each, signer, shuffler, expires) for each in devices] for name, devices in found.items()}
+    made = renewed(found, signer, shuffler, expires)
     twice = sum(each.ticket is not None and len(each.ticket.signatures) > 1 for each in chain(*found.values()))
     if twice:
         text = (
