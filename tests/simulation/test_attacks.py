@@ -124,6 +124,9 @@ REDEEMING = {
     "a ticket is signed by a stranger": Reason.BAD_TICKET,
     "a ticket is for another shuffler": Reason.BAD_TICKET,
     "a ticket is changed": Reason.BAD_TICKET,
+    "a ticket is made of another one of its list": Reason.BAD_TICKET,
+    "a ticket is moved in its list": Reason.BAD_TICKET,
+    "a ticket is shown in a smaller list": Reason.BAD_TICKET,
 }
 AT_PORTS = {
     "a device closes the round": None,
