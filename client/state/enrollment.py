@@ -32,7 +32,11 @@ CREATE TABLE enrollment (
     CHECK ((credential IS NULL) = (key IS NULL))
 );
 """
-"""Part of the script of the state file's layout."""
+"""Part of the script of the state file's layout.
+
+The table has row ids: without them SQLite keeps a quarter of a page at most with a row, and gives a page of its own to
+the rest. A ticket of a long list is longer than that.
+"""
 
 Tickets = Callable[[str], bytes | None]
 """Returns the ticket of a device; None if it has none."""
