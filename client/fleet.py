@@ -34,7 +34,7 @@ from hubbub.protos.sealing.envelope import Sealer
 from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
-from hubbub.queries.randomizers.sampling import Random
+from hubbub.queries.randomizers.sampling import Random, drawn_ahead
 
 BAD_ANSWER = "bad_answer"
 """The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""
@@ -319,12 +319,13 @@ class Fleet:
         fresh: dict[str, Submission] = {}
         steps: dict[str, MemoryUpdate] = {}
         kept = self._state.memories(session.task.id, asked) if session.remembers else {}
+        random = drawn_ahead(session.random)
         for device, answers in first.items():
             if device in refused:
                 continue
             try:
                 if device not in entries:
-                    drawn, step = session.draw(answers, of.number, kept.get(device))
+                    drawn, step = session.draw(answers, of.number, kept.get(device), random)
                     fresh[device] = session.sealed(sealer, drawn)
                     steps |= {device: step} if step is not None else {}
             except AnswerError as error:

@@ -76,7 +76,7 @@ def preview(session: Session, name: str, answers: Mapping[str, Value], wanted: i
     now = session.clock()
     of, cost = session.choose(wanted, now), session.answer_cost(now)
     seen = session.state.look(of, name, now, cost, memory=session.remembers)
-    encoded, reports = session.randomized(answers, of.number, seen.memory)
+    encoded, reports = session.randomized(answers, of.number, seen.memory, session.random)
     answered = sum(account.rounds for account in session.state.accounts(name) if account.task_id == of.task_id)
     prices = [Fraction(query.local_cost(answered)) for query in session.task.queries]
     parts = zip(session.task.queries, encoded, prices, reports, strict=True)

@@ -135,14 +135,16 @@ class Session:
         """
         return RoundRef(self.task.id, choose_round(self.task, wanted, now))
 
-    def draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, MemoryUpdate | None]:
+    def draw(
+        self, answers: Mapping[str, Value], number: int, kept: str | None, random: Random
+    ) -> tuple[Drawn, MemoryUpdate | None]:
         """Encode and randomize answers; return the reports under an id, and the memory to store with them, if any.
 
         `kept` is the memory that the device stored after its last round. Nothing has left the device yet.
         """
-        encoded, reports = self.randomized(answers, number, kept)
+        encoded, reports = self.randomized(answers, number, kept, random)
         # The id lets the shuffler recognize a retry. It is fresh and random, so it reveals nothing about the device.
-        drawn = Drawn(self.random(SUBMISSION_ID_BYTES), b"".join(reports))
+        drawn = Drawn(random(SUBMISSION_ID_BYTES), b"".join(reports))
         if not self.remembers:
             return drawn, None
         pairs = zip(self.task.queries, encoded, strict=True)
@@ -152,12 +154,12 @@ class Session:
         return drawn, MemoryUpdate(kept, after, forgotten_after(self.task.schedule, last)) if after else None
 
     def randomized(
-        self, answers: Mapping[str, Value], number: int, kept: str | None
+        self, answers: Mapping[str, Value], number: int, kept: str | None, random: Random
     ) -> tuple[tuple[Encoded, ...], tuple[bytes, ...]]:
         """Return the answers' symbols and a fresh report of each, by query; `kept` as for `draw`."""
         memories = {} if kept is None else read_memories(kept)
-        encoded = encode_all(self.task, answers, self.random, number, memories)
-        return encoded, randomize_all(self.task, [each.symbol for each in encoded], self.random)
+        encoded = encode_all(self.task, answers, random, number, memories)
+        return encoded, randomize_all(self.task, [each.symbol for each in encoded], random)
 
     def sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
         """Return the submission of stored reports, each query's report sealed separately.

@@ -76,7 +76,7 @@ class DeviceWork:
                 raise seen.refusal
             if spread and send_time is None:
                 send_time = draw_send_time(session.task.schedule, of.number, now, session.random)
-            drawn, step = session.draw(answers, of.number, seen.memory)
+            drawn, step = session.draw(answers, of.number, seen.memory, session.random)
             over_at = forgotten_after(session.task.schedule, of.number)
             # If another call stored first, these reports are dropped unsent. If the memory changed, draw again.
             try:

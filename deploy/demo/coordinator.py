@@ -8,6 +8,7 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,19 +66,18 @@ class DemoWorkers:
         """
         pipeline = self._pipeline
         answers = pipeline.folder.of("client") / f"answers-{round_number}.parquet"
-        admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
         written = pa.BufferOutputStream()
         parquet.write_table(dataset.answers, written)
         # The true answers, which only their owner may read, under any umask.
         write_private(answers, written.getvalue().to_pybytes())
-        counts, of = SubmissionCounts(), len(self._workers)
+        counts, of, turn = SubmissionCounts(), len(self._workers), asyncio.Lock()
         # It contains the true answers, so it is removed whether the workers succeeded or not.
         with tidied(answers.unlink):
             try:
                 async with asyncio.TaskGroup() as group:
                     for index, worker in enumerate(self._workers):
-                        each = _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, of)
-                        group.create_task(_run(worker, each, counts, progress))
+                        make = partial(_assignment, pipeline, answers, dataset.devices, round_number, index, of)
+                        group.create_task(_run(worker, make, turn, counts, progress))
             except BaseExceptionGroup as failures:
                 # One message is enough: workers that fail together mostly fail for the same reason.
                 raise failures.exceptions[0] from None
@@ -92,22 +92,25 @@ class _DeviceFiles:
     certificates: str = ""
 
 
-def _admitted(pipeline: LocalPipeline, devices: int) -> _DeviceFiles:
-    """Return the places of the devices' tickets or certificates; they are made once, since devices enroll once."""
+def _admitted(pipeline: LocalPipeline, first: int, last: int, index: int) -> _DeviceFiles:
+    """Return the places of a worker's tickets or certificates; they are made once, since devices enroll once."""
     if pipeline.issuer is not None:
-        files = [pipeline.issuer.files(str(number)) for number in range(devices)]
+        files = [pipeline.issuer.files(str(number)) for number in range(first, last)]
         return _DeviceFiles(certificates=str(files[0][0].parent))
     if pipeline.mode is not Mode.ENROLLED:
         return _DeviceFiles()
-    path = pipeline.folder.of("client") / "tickets.jsonl"
+    path = pipeline.folder.of("client") / f"tickets-{index}.jsonl"
     if not path.exists():
-        write_private(path, b"\n".join(pipeline.tickets(devices)))
+        write_private(path, b"\n".join(pipeline.tickets(last - first)))
     return _DeviceFiles(tickets=str(path))
 
 
 def _assignment(
-    pipeline: LocalPipeline, answers: Path, admitted: _DeviceFiles, devices: int, round_number: int, index: int, of: int
+    pipeline: LocalPipeline, answers: Path, devices: int, round_number: int, index: int, of: int
 ) -> DemoAssignment:
+    # With this division the shares cover every row once, and differ in length by at most one.
+    first, last = devices * index // of, devices * (index + 1) // of
+    admitted = _admitted(pipeline, first, last, index)
     return DemoAssignment(
         task=str(pipeline.directory / "task.json"),
         operator_key=pipeline.operator_key.hex(),
@@ -118,18 +121,24 @@ def _assignment(
         answers=str(answers),
         tickets=admitted.tickets,
         certificates=admitted.certificates,
-        # With this division the shares cover every row once, and differ in length by at most one.
-        first=devices * index // of,
-        last=devices * (index + 1) // of,
+        first=first,
+        last=last,
         round=round_number,
     )
 
 
 async def _run(
-    worker: ClientProcess, assignment: DemoAssignment, counts: SubmissionCounts, progress: Callable[[int], None]
+    worker: ClientProcess,
+    make: Callable[[], DemoAssignment],
+    turn: asyncio.Lock,
+    counts: SubmissionCounts,
+    progress: Callable[[int], None],
 ) -> None:
-    """Have a worker run an assignment, and add the outcomes to `counts`."""
+    """Have a worker run the assignment that `make` prepares in its turn, and add the outcomes to `counts`."""
     await worker.start()
+    # A worker's tickets are made while those before it are at work already.
+    async with turn:
+        assignment = await asyncio.to_thread(make)
     worker.write(assignment.encode())
     while "accepted" not in (said := await worker.read()):
         progress(said["dealt_with"])

@@ -231,12 +231,15 @@ async def run(
         async with contextlib.AsyncExitStack() as stack:
             with stages.stage("start", _starting(options)):
                 planned = await asyncio.to_thread(plan, draft_for(dataset, options))
-                noise = await asyncio.to_thread(noise_of, planned)
-                looser_cap = await asyncio.to_thread(looser_cap_of, planned)
+                # While the services start, which leaves this process nothing to do.
+                compared = asyncio.gather(
+                    asyncio.to_thread(noise_of, planned), asyncio.to_thread(looser_cap_of, planned)
+                )
                 pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
                 # Registered before the pipeline is entered, so that it runs after the services have stopped.
                 stack.callback(_keep_logs, pipeline, out)
                 await stack.enter_async_context(pipeline)
+                noise, looser_cap = await compared
                 workers = DemoWorkers(pipeline, dataset.devices, options.clients)
                 stack.push_async_callback(workers.stop)
             rounds = [

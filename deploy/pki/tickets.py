@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from hubbub.deploy.files import naming, save, writing
 from hubbub.deploy.new_folder import new_folder
-from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket
+from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket, TreeHead, countersigned, signed
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
 from hubbub.protos.identity.keys import Identity, write_private
@@ -32,10 +34,9 @@ def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
         HubbubError: if the file exists already.
         NotWritten: if it cannot be written.
     """
-    content = b"\n".join(ticket.encode() for ticket in tickets) + b"\n"
     with writing(path):
         try:
-            write_private(path, content)
+            write_private(path, _written(tickets))
         except FileExistsError as error:
             raise HubbubError(f"{path} exists, and a ticket is never overwritten; name a new file") from error
 
@@ -86,15 +87,28 @@ def _check_name(name: str, where: str) -> None:
 
 
 def countersign(path: Path, signer: Identity) -> int:
-    """Add a signature to every ticket in a file; return how many there are.
+    """Add a signature to every ticket in a file, or in the files of a folder; return how many there are.
 
     Raises:
-        HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already.
+        HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already; or if
+            tickets that were made together are missing.
     """
-    tickets = [ticket.countersigned_by(signer) for ticket in read_tickets(path)]
-    # An earlier file keeps its mode, so tickets that only their owner could read stay so.
-    save(path, b"\n".join(ticket.encode() for ticket in tickets) + b"\n")
-    return len(tickets)
+    found = {each: read_tickets(each) for each in _files(path)}
+    with naming(path):
+        made = iter(countersigned(list(chain(*found.values())), signer))
+    for each, tickets in found.items():
+        # An earlier file keeps its mode, so tickets that only their owner could read stay so.
+        save(each, _written(list(islice(made, len(tickets)))))
+    return sum(map(len, found.values()))
+
+
+def _written(tickets: Sequence[Ticket]) -> bytes:
+    return b"\n".join(ticket.encode() for ticket in tickets) + b"\n"
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of tickets in a folder, or the path itself if it is no folder."""
+    return sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]
 
 
 @dataclass(frozen=True)
@@ -131,7 +145,7 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
 def _by_file(path: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the devices of a file, or of the tickets in a folder, by the name of the file."""
     found: dict[str, list[EnrolledDevices]] = {}
-    for each in sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]:
+    for each in _files(path):
         with naming(each):
             found |= _devices_in(each)
     return found
@@ -187,30 +201,43 @@ def _device(text: str) -> bytes:
     return from_hex(text.lower(), DEVICE_BYTES, "a device")
 
 
-def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
-    """Return a new ticket, valid until `expires`, for an enrolled device; the device keeps its pseudonyms.
+def renewed(
+    found: Mapping[str, Sequence[EnrolledDevices]], signer: Identity, shuffler: bytes | None, expires: int
+) -> dict[str, list[Ticket]]:
+    """Return new tickets, valid until `expires`, for enrolled devices by file; the devices keep their pseudonyms.
 
-    `shuffler` (32 bytes) is the shuffler that the ticket is for; None for that of the old ticket.
+    `shuffler` (32 bytes) is the shuffler that the tickets are for; None for those of the old tickets.
 
     Raises:
-        UsageError: if the shuffler is not known, or the old ticket is valid for as long.
-        HubbubError: if `signer` did not make the old ticket, but countersigned it at most.
+        UsageError: if the shuffler is not known, or an old ticket is valid for as long.
+        HubbubError: if `signer` did not make an old ticket, but countersigned it at most.
     """
-    before = device.ticket
-    if before is None:
-        if shuffler is None:
-            raise UsageError("an id of a device does not name the shuffler; give --shuffler-key too")
-        return Ticket(device.device, shuffler, expires).signed_by(signer)
-    try:
+
+    @cache
+    def check(head: TreeHead) -> None:
         # Without this check, anybody could be enrolled by a ticket that they made themselves.
-        before.check(signer.public)
-    except SignatureError as error:
-        remedy = "sign with the key that made it, or give the device's id in its place, if it is one of yours"
-        raise HubbubError(f"device {before.device.hex()} is not renewed: {error}; {remedy}") from error
-    if before.expires >= expires:
-        last = f"the ticket of device {before.device.hex()} is valid until {at(before.expires)}"
-        raise UsageError(f"{last}, and the new one would end {at(expires)}; give more --days, or leave the device out")
-    return Ticket(before.device, shuffler or before.shuffler, expires).signed_by(signer)
+        head.check(signer.public)
+
+    def following(device: EnrolledDevices) -> Ticket:
+        before = device.ticket
+        if before is None:
+            if shuffler is None:
+                raise UsageError("an id of a device does not name the shuffler; give --shuffler-key too")
+            return Ticket(device.device, shuffler, expires)
+        try:
+            check(before.head)
+        except SignatureError as error:
+            remedy = "sign with the key that made it, or give the device's id in its place, if it is one of yours"
+            raise HubbubError(f"device {before.device.hex()} is not renewed: {error}; {remedy}") from error
+        if before.expires >= expires:
+            last = f"the ticket of device {before.device.hex()} is valid until {at(before.expires)}"
+            raise UsageError(
+                f"{last}, and the new one would end {at(expires)}; give more --days, or leave the device out"
+            )
+        return Ticket(before.device, shuffler or before.shuffler, expires)
+
+    made = iter(signed([following(each) for each in chain(*found.values())], [signer]))
+    return {name: list(islice(made, len(devices))) for name, devices in found.items()}
 
 
 def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:

@@ -12,6 +12,30 @@ DRAW_BYTES = 4
 """Width of a draw: γ is a whole number over 2³², so 32 bits decide it exactly."""
 
 
+AHEAD_BYTES = 4096
+"""How many bytes `drawn_ahead` draws at a time."""
+
+
+def drawn_ahead(random: Random) -> Random:
+    """Return a source that draws many bytes of `random` at a time, and returns each of them once.
+
+    A call of the system takes a microsecond for any few bytes, and other threads get the interpreter meanwhile. Such a
+    source is for one thread, and for one piece of work: a process that is forked would draw the same bytes again.
+    """
+    held, used = b"", 0
+
+    def drawn(count: int) -> bytes:
+        nonlocal held, used
+        if count > len(held) - used:
+            if count > AHEAD_BYTES:
+                return random(count)
+            held, used = random(AHEAD_BYTES), 0
+        used += count
+        return held[used - count : used]
+
+    return drawn
+
+
 def draw(random: Random, width: int = DRAW_BYTES) -> int:
     """Return a uniform number below 256 ** `width`."""
     return int.from_bytes(random(width), "big")

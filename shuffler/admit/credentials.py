@@ -13,7 +13,6 @@ from hubbub.protos.enrollment.credentials import (
     CredentialId,
     Keyed,
     bound_to,
-    credential_key,
     credential_keys,
     is_proven,
 )
@@ -70,4 +69,4 @@ class Credentials:
         if self._active is None:
             return None
         credential = CredentialId(self._active.generation, expires, authority, number).encode()
-        return credential, credential_key(self._active.secret, credential)
+        return credential, self._keys[credential[_GENERATION]].of(credential)

@@ -33,7 +33,8 @@ from hubbub.deploy.pki.tickets import EnrolledDevices
 from hubbub.protos.cluster import FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.protos.enrollment.admitted import RoundSecrets
 from hubbub.protos.enrollment.credentials import Credential, CredentialId
-from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.enrollment.merkle import InclusionProof
+from hubbub.protos.enrollment.tickets import Ticket, TreeHead
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeySet
 from hubbub.protos.messages import Envelopes, KeyState, Receipt, Redemption, Submission
@@ -133,7 +134,9 @@ HOLDERS: tuple[Any, ...] = (
     MemoryUpdate(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
     StoredKey(SECRET, SIGNED, None),
     Submission(SECRET, SECRET, SECRET, SECRET),
-    Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),)),
+    InclusionProof(0, 2, SECRET),
+    Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),), SECRET, InclusionProof(0, 2, SECRET)),
+    TreeHead(SECRET, 1, ((bytes(32), SECRET),)),
     KEY,
     Found({}, {"device": SECRET}, {"device": SECRET}, {}),
     Seen(StoredSubmission(SECRET, SECRET, None, SECRET), None, opted_out=False, refusal=None, memory=SECRET.hex()),

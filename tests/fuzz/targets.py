@@ -56,7 +56,7 @@ from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos import cluster, codec
 from hubbub.protos.enrollment import admitted
 from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, Credential
-from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import (
     EnvelopeError,
     HubbubError,
@@ -204,7 +204,7 @@ DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
-TICKET = Ticket(ID, PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
+TICKETS = new_tickets(3, PARTIES.shuffler.public, 1_800_000_000, [PARTIES.operator, PARTIES.analyzer])
 SEALED = SealedSubmission(DESTINATION, Submission(ID, b"sealed", b"credential", b"proof"))
 OUTCOMES = (
     Outcome(DESTINATION, ID, Ending.ACKNOWLEDGED),
@@ -273,7 +273,7 @@ def _documents() -> dict[str, Any]:
             (QueryStatus("carrier", 20, 23, 5, None, {}), QueryStatus("delay", 20, 23, 23, 22, {"unopenable": 1})),
             "5 of 23 envelopes of carrier",
         ),
-        "redemptions": [Redemption(TICKET.encode(), bytes(32))],
+        "redemptions": [Redemption(TICKETS[0].encode(), bytes(32))],
         "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_REDEEMED, "by another device")],
         "credential_action": (CredentialAction.REVOKE, [ID]),
         "credential_status": CredentialStatus(
@@ -357,7 +357,7 @@ def _requests() -> dict[str, Message]:
         "GetIncidents": incidents_pb2.GetIncidentsRequest(),
         "Enroll": submission.EnrollRequest(
             redemptions=[
-                submission.Redemption(ticket=TICKET.encode(), device_key=bytes([each]) * 32) for each in (0, 1)
+                submission.Redemption(ticket=TICKETS[each].encode(), device_key=bytes([each]) * 32) for each in (0, 1)
             ]
         ),
         "Follow": write_replication_request(_documents()["replication_request"]),
@@ -837,9 +837,7 @@ def _targets() -> list[Target]:
         ),
         Target("sealed submission", read_sealed_submission, (SEALED.encode(),), (MessageError,), of_json),
         Target("outcome", read_outcome, tuple(one.encode() for one in OUTCOMES), (MessageError,), of_json),
-        Target(
-            "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
-        ),
+        Target("ticket", read_ticket, tuple(ticket.encode() for ticket in TICKETS), signatures, of_json),
         Target("succession", read_succession, (SUCCESSION.encode(),), signatures, of_json),
         Target(
             "trusted task", trust_task, (TASK.canonical, UNARY_TASK.canonical, NOISY_TASK.canonical), tasks, of_json

@@ -27,6 +27,7 @@ from hubbub.client.encode import seal
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.credentials import Credential
+from hubbub.protos.enrollment.merkle import NODE_BYTES, InclusionProof, leaf_hash
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import EnvelopeError, Unreachable
 from hubbub.protos.identity.keys import Identity, KeySet, Role
@@ -123,6 +124,9 @@ REDEEMING = {
     "a ticket is signed by a stranger": Reason.BAD_TICKET,
     "a ticket is for another shuffler": Reason.BAD_TICKET,
     "a ticket is changed": Reason.BAD_TICKET,
+    "a ticket is made of another one of its list": Reason.BAD_TICKET,
+    "a ticket is moved in its list": Reason.BAD_TICKET,
+    "a ticket is shown in a smaller list": Reason.BAD_TICKET,
 }
 AT_PORTS = {
     "a device closes the round": None,
@@ -181,11 +185,20 @@ async def enrolled(attack: Attack) -> list[Credential]:
     expires = int(time.time()) + HOUR
     (forged,) = new_tickets(1, attack.pipeline.shuffler_key, expires, [stranger])
     (elsewhere,) = new_tickets(1, stranger.public, expires, [operator])
-    changed = replace(Ticket.decode(tickets[0]), device=os.urandom(16)).encode()
+    first, second = (Ticket.decode(each) for each in tickets[:2])
+    changed = replace(first, device=os.urandom(16)).encode()
+    beside, last = new_tickets(2, attack.pipeline.shuffler_key, expires, [operator])
+    # All that a device of the same list knows of another one whose number it has: its own ticket has the other's hash.
+    place = InclusionProof(1 - beside.inclusion.index, 2, leaf_hash(beside.body))
+    guessed = replace(beside, device=last.device, inclusion=place)
+    node = replace(first, inclusion=InclusionProof(0, 2, first.inclusion.path[:NODE_BYTES]))
     await attack.redeem("a ticket is copied", tickets[0], os.urandom(32))
     await attack.redeem("a ticket is signed by a stranger", forged.encode(), os.urandom(32))
     await attack.redeem("a ticket is for another shuffler", elsewhere.encode(), os.urandom(32))
     await attack.redeem("a ticket is changed", changed, os.urandom(32))
+    await attack.redeem("a ticket is made of another one of its list", guessed.encode(), os.urandom(32))
+    await attack.redeem("a ticket is moved in its list", replace(first, inclusion=second.inclusion).encode(), bytes(32))
+    await attack.redeem("a ticket is shown in a smaller list", node.encode(), os.urandom(32))
     return [each for each in people if each is not None]
 
 

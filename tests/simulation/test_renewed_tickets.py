@@ -71,7 +71,9 @@ class World:
 
     def renewed(self, ticket: Ticket, days: int) -> Ticket:
         operator = self.deployment.parties.operator
-        return renewed(EnrolledDevices(ticket.device, ticket), operator, None, int(self.clock()) + days * DAY)
+        old = {"ticket": [EnrolledDevices(ticket.device, ticket)]}
+        ((made,),) = renewed(old, operator, None, int(self.clock()) + days * DAY).values()
+        return made
 
     def device(self) -> Device:
         parties, authority = self.deployment.parties, self.deployment.tls["shuffler"].authority

@@ -18,6 +18,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from hubbub.protos.enrollment.tickets import Ticket  # noqa: E402
+from hubbub.protos.enrollment.tickets import signed as signed_tickets  # noqa: E402
 from hubbub.protos.identity.documents import SignedDocument, canonical  # noqa: E402
 from hubbub.protos.identity.formats import (  # noqa: E402
     BATCH_RECORD,
@@ -72,8 +73,10 @@ def vector_key() -> SignedDocument:
 
 
 def vector_ticket() -> Ticket:
-    """A ticket that the operator signed."""
-    return Ticket(bytes(range(16)), PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
+    """A ticket that the operator signed, a list of its own."""
+    bare = Ticket(bytes(range(16)), PARTIES.shuffler.public, 1_800_000_000, salt=bytes(range(16, 32)))
+    (made,) = signed_tickets([bare], [PARTIES.operator])
+    return made
 
 
 def vector_succession() -> Succession:

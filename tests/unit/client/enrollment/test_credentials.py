@@ -19,6 +19,7 @@ from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
 from support.samples import START, Parties, sample_task, signed
 from support.store_contents import within
+from support.tickets import alone
 
 ANSWERS = {"carrier": "AA", "delay": 12.0}
 Make = Callable[..., Device]
@@ -124,7 +125,7 @@ async def test_a_later_ticket_of_the_same_device_is_redeemed_by_the_same_secret(
 ) -> None:
     (first,) = tickets(parties)
     await device(ticket=first.encode()).submit(ANSWERS)
-    longer = Ticket(first.device, first.shuffler, first.expires + 5).signed_by(parties.operator)
+    longer = alone(Ticket(first.device, first.shuffler, first.expires + 5), parties.operator)
     clock.now += 3600
     await device(ticket=longer.encode()).submit(ANSWERS)
     assert len({each.device_key for each in shuffler.redeemed}) == 1
@@ -135,7 +136,7 @@ async def test_a_ticket_that_was_put_back_takes_nothing_from_the_one_that_follow
     device: Make, shuffler: FakeShuffler, parties: Parties, clock: Any, tmp_path: Path
 ) -> None:
     place, (first,) = tmp_path / "ticket.json", tickets(parties)
-    longer = Ticket(first.device, first.shuffler, first.expires + 5).signed_by(parties.operator)
+    longer = alone(Ticket(first.device, first.shuffler, first.expires + 5), parties.operator)
     one = device(ticket=place)
     for given in (first, longer, first):
         place.write_bytes(given.encode())
@@ -150,8 +151,7 @@ async def test_a_ticket_that_somebody_else_has_signed_too_is_taken_whatever_its_
 ) -> None:
     (first,) = tickets(parties)
     await device(ticket=first.encode()).submit(ANSWERS)
-    both = Ticket(first.device, first.shuffler, first.expires - 5).signed_by(parties.operator)
-    both = both.signed_by(Identity.generate())
+    both = alone(Ticket(first.device, first.shuffler, first.expires - 5), parties.operator, Identity.generate())
     clock.now += 3600
     await device(ticket=both.encode()).submit(ANSWERS)
     assert [each.ticket for each in shuffler.redeemed] == [first.encode(), both.encode()]

@@ -28,6 +28,7 @@ from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
 from support.store_contents import within
+from support.tickets import alone, also_by
 
 ANSWERS = {"carrier": "AA", "delay": 12.0}
 ROUND = 3600
@@ -63,10 +64,7 @@ def first(parties: Parties) -> Ticket:
 
 
 def longer(ticket: Ticket, *signers: Identity, shuffler: bytes | None = None, seconds: int = 10_000_000) -> Ticket:
-    made = Ticket(ticket.device, shuffler or ticket.shuffler, ticket.expires + seconds)
-    for signer in signers:
-        made = made.signed_by(signer)
-    return made
+    return alone(Ticket(ticket.device, shuffler or ticket.shuffler, ticket.expires + seconds), *signers)
 
 
 class Held:
@@ -177,7 +175,7 @@ async def test_another_shufflers_ticket_is_not_shown_to_this_one(
     (warning,) = held.warnings()
     assert "bad_ticket (1): the ticket is for another shuffler" in warning
     # The next wrong one is told of too.
-    await held.given(replace(wrong, device=os.urandom(16)).signed_by(parties.operator).encode())
+    await held.given(alone(replace(wrong, device=os.urandom(16)), parties.operator).encode())
     assert len(held.warnings()) == 2
     assert len(shuffler.held) == 4
 
@@ -233,7 +231,7 @@ def test_what_a_countersignature_is_worth(
     needed: bool,
     objects: bool,
 ) -> None:
-    before = first.signed_by(AUTHORITY) if signed_before else first
+    before = also_by(first, AUTHORITY) if signed_before else first
     new = longer(first, *([parties.operator, AUTHORITY] if signed_now else [parties.operator]))
     new = new if same_device else replace(new, device=os.urandom(16))
     found = Credential(

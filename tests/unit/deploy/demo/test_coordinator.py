@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from stat import S_IMODE
 from types import SimpleNamespace
@@ -44,6 +44,10 @@ def content(folder: Path) -> list[Path]:
     return list(folder.iterdir())
 
 
+def lines_in(path: str) -> int:
+    return len(Path(path).read_bytes().splitlines())
+
+
 def mode(path: str) -> int:
     return S_IMODE(Path(path).stat().st_mode)
 
@@ -54,7 +58,8 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
 ) -> None:
     modes = []
 
-    async def play(_worker: ClientProcess, assignment: DemoAssignment, *rest: Any) -> None:
+    async def play(_worker: ClientProcess, make: Callable[[], DemoAssignment], *rest: Any) -> None:
+        assignment = make()
         assert parquet.read_table(assignment.answers) == ROWS
         modes.extend(map(mode, (assignment.answers, assignment.tickets)))
         if fails:
@@ -70,7 +75,7 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
         await playing
     assert modes
     assert set(modes) == {0o600}
-    assert [path.name for path in content(tmp_path)] == ["tickets.jsonl"]
+    assert [path.name for path in content(tmp_path)] == ["tickets-0.jsonl"]
 
 
 class Kept:
@@ -105,6 +110,9 @@ async def test_devices_are_shared_by_as_many_workers_as_pay_which_stay_for_all_r
     shares = [[(each.round, each.first, each.last) for each in worker.told] for worker in Kept.made]
     parts = ((0, 833), (833, 1666), (1666, 2500))
     assert shares == [[(number, first, last) for number in (0, 1)] for first, last in parts]
+    # Each worker has its devices' tickets for itself, the same in each round.
+    files = [{each.tickets for each in worker.told} for worker in Kept.made]
+    assert [lines_in(file) for (file,) in files] == [833, 833, 834]
     Kept.made.clear()
     coordinator.DemoWorkers(pipeline(tmp_path), 2500, 2)
     assert len(Kept.made) == 2

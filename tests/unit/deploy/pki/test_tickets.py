@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hubbub.deploy.pki.tickets import EnrolledDevices, devices_given, enrolled_i
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import Identity
+from support.tickets import alone
 
 OPERATOR, SHUFFLER, SECOND = Identity.generate(), Identity.generate(), Identity.generate()
 ENDS = 1_800_000_000
@@ -22,23 +24,29 @@ def lines(path: Path, *content: bytes) -> Path:
     return path
 
 
+def anew(devices: Sequence[EnrolledDevices], shuffler: bytes | None, expires: int) -> list[Ticket]:
+    """The operator's new tickets for devices of one file."""
+    (made,) = renewed({"old": devices}, OPERATOR, shuffler, expires).values()
+    return made
+
+
 def test_a_renewed_ticket_is_for_the_same_device_and_shuffler_and_signed_anew(tmp_path: Path) -> None:
     old = lines(tmp_path / "tickets", *(each.encode() for each in TICKETS))
     (found,) = enrolled_in(old).values()
-    for before, each in zip(TICKETS, found, strict=True):
-        made = renewed(each, OPERATOR, None, ENDS + 1)
-        made.check(OPERATOR.public)
-        assert (made.device, made.shuffler, made.expires) == (before.device, SHUFFLER.public, ENDS + 1)
-        assert renewed(each, OPERATOR, SECOND.public, ENDS + 1).shuffler == SECOND.public
+    for before, each in zip(TICKETS, anew(found, None, ENDS + 1), strict=True):
+        each.check(OPERATOR.public)
+        assert (each.device, each.shuffler, each.expires) == (before.device, SHUFFLER.public, ENDS + 1)
+        assert each.salt != before.salt
+    assert {each.shuffler for each in anew(found, SECOND.public, ENDS + 1)} == {SECOND.public}
 
 
 def test_devices_are_named_by_ids_too(tmp_path: Path) -> None:
     ids = lines(tmp_path / "ids", *(each.device.hex().encode() for each in TICKETS))
     (found,) = enrolled_in(ids).values()
     assert [each.device for each in found] == [each.device for each in TICKETS]
-    assert renewed(found[0], OPERATOR, SHUFFLER.public, 5).device == TICKETS[0].device
+    assert [each.device for each in anew(found, SHUFFLER.public, 5)] == [each.device for each in TICKETS]
     with pytest.raises(UsageError, match="does not name the shuffler; give --shuffler-key"):
-        renewed(found[0], OPERATOR, None, 5)
+        anew(found, None, 5)
 
 
 def test_devices_are_named_by_the_document_that_enroll_prints(tmp_path: Path) -> None:
@@ -98,14 +106,14 @@ def test_a_ticket_that_this_operator_did_not_sign_is_not_renewed() -> None:
     body = Ticket(TICKETS[0].device, SHUFFLER.public, ENDS)
     forged = Ticket(body.device, body.shuffler, ENDS, ((OPERATOR.public, bytes(64)),))
     # The last one countersigned it only.
-    for ticket in (body, body.signed_by(SECOND), forged, body.signed_by(SECOND).countersigned_by(OPERATOR)):
+    for ticket in (body, alone(body, SECOND), forged, alone(body, SECOND, OPERATOR)):
         with pytest.raises(HubbubError, match=r"is not renewed: .*; sign with the key that made it"):
-            renewed(EnrolledDevices(ticket.device, ticket), OPERATOR, None, ENDS + 1)
+            anew([EnrolledDevices(ticket.device, ticket)], None, ENDS + 1)
 
 
 def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
     with pytest.raises(UsageError, match=r"is valid until 2027-01-15T08:00:00Z, and the new one would end 2027-01-15"):
-        renewed(EnrolledDevices(TICKETS[0].device, TICKETS[0]), OPERATOR, None, ENDS)
+        anew([EnrolledDevices(TICKETS[0].device, TICKETS[0])], None, ENDS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from hubbub.queries.randomizers.sampling import happens, uniform
+from hubbub.queries.randomizers.sampling import AHEAD_BYTES, drawn_ahead, happens, uniform
 
 
 def replay(*values: int, width: int) -> Callable[[int], bytes]:
@@ -71,3 +71,23 @@ def test_coin_compares_at_four_bytes_and_goes_on_where_they_are_equal() -> None:
     assert not happens(Fraction(1, 3), replay(third + 1, width=4))
     assert happens(Fraction(1, 3), replay(third, third - 1, width=4))
     assert not happens(Fraction(1, 2), replay(2**31, width=4))
+
+
+def test_bytes_that_are_drawn_ahead_are_given_once_each() -> None:
+    """No byte of the source twice, whatever lengths are asked for: two coins from one byte would not be independent."""
+    given: list[bytes] = []
+
+    def source(count: int) -> bytes:
+        # Every four bytes are a number of their own.
+        first = sum(map(len, given)) // 4
+        given.append(b"".join((first + place).to_bytes(4, "big") for place in range(-(-count // 4)))[:count])
+        return given[-1]
+
+    random = drawn_ahead(source)
+    lengths = [4, 16, 8, 4, 0, AHEAD_BYTES, 4, AHEAD_BYTES + 4, 12, *[16] * 600, AHEAD_BYTES - 4, 8]
+    drawn = [random(count) for count in lengths]
+    assert [len(each) for each in drawn] == lengths
+    joined = b"".join(drawn)
+    numbers = [joined[start : start + 4] for start in range(0, len(joined), 4)]
+    assert len(set(numbers)) == len(numbers)
+    assert set(numbers) <= {each[start : start + 4] for each in given for start in range(0, len(each), 4)}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from unit.shuffler.world import MINIMUM, World, reason
 
 from hubbub.protos.enrollment.credentials import Credential
-from hubbub.protos.enrollment.tickets import Ticket, new_tickets
+from hubbub.protos.enrollment.tickets import LONGEST_LIST, Ticket, TreeHead, new_tickets
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession
@@ -22,11 +24,12 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signers import followed
-from hubbub.shuffler.admit.enrollment import IN_THREAD, EnrollmentControl, Rate
+from hubbub.shuffler.admit.enrollment import IN_THREAD, KNOWN_LISTS, EnrollmentControl, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS
 from support.samples import START, Parties
 from support.store_contents import known_in
+from support.tickets import alone, also_by, also_made_by
 
 LATER = START + 10_000_000
 SECOND = Identity.generate()
@@ -273,8 +276,8 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
         (signer, bytes(64) if signer == SECOND.public else by) for signer, by in bad_second.ticket.signatures
     )
     # A second authority countersigns; it does not make tickets, nor does the operator countersign.
-    made = good.ticket.signed_by(SECOND)
-    countersigned = replace(good.ticket, signatures=()).countersigned_by(world.parties.operator)
+    made = also_made_by(good.ticket, SECOND)
+    countersigned = also_by(replace(good.ticket, signatures=()), world.parties.operator)
     bad = (stranger.ticket, elsewhere, forged, replace(bad_second.ticket, signatures=signatures), made, countersigned)
     for ticket in bad:
         assert await replace(good, ticket=ticket).refused() is Reason.BAD_TICKET
@@ -283,6 +286,77 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
     assert garbage.reason is Reason.BAD_TICKET
     assert await kiosk(world, expires=int(world.clock.now)).refused() is Reason.TICKET_EXPIRED
     assert await world.store.redeemed() == 0
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
+    """How often the signatures of each list are checked, by its root."""
+    counted: Counter[bytes] = Counter()
+    check = TreeHead.check
+
+    def counting(head: TreeHead, signer: bytes) -> None:
+        counted[head.root] += 1
+        check(head, signer)
+
+    monkeypatch.setattr(TreeHead, "check", counting)
+    return counted
+
+
+def listed(world: World, count: int, *others: Identity) -> list[Kiosk]:
+    """Devices whose tickets were made together."""
+    made = new_tickets(count, world.parties.shuffler.public, LATER, [world.parties.operator, *others])
+    return [Kiosk(world, ticket, os.urandom(32)) for ticket in made]
+
+
+async def test_the_signatures_of_a_list_are_checked_once(world: World, checks: Counter[bytes]) -> None:
+    world.enrollment._rate._left = 2.0 * LONGEST_LIST
+    devices = listed(world, LONGEST_LIST + 1)
+    answers = await world.enrollment.enroll([each.redemption for each in devices[:-1]])
+    assert all(isinstance(answer, Credential) for answer in answers)
+    await devices[-1].enroll()
+    assert checks == {each.ticket.head.root: 1 for each in devices}
+    # A list of one is not remembered: nobody else comes with it.
+    (single,) = (each for each in devices if each.ticket.inclusion.size == 1)
+    await single.enroll()
+    assert checks[single.ticket.head.root] == 2
+
+
+async def test_a_list_that_is_known_admits_none_but_its_own_tickets(world: World, checks: Counter[bytes]) -> None:
+    """And what was refused is checked again, since nothing of it is remembered."""
+    one, other, third = listed(world, 3, SECOND)
+    await one.enroll()
+    ticket = other.ticket
+    wrong = tuple((signer, bytes(64)) for signer, _signature in ticket.signatures)
+    half = tuple((signer, bytes(64) if signer == SECOND.public else by) for signer, by in ticket.signatures)
+    for forged in (
+        replace(ticket, device=os.urandom(16)),
+        replace(ticket, expires=LATER + 1),
+        replace(ticket, salt=os.urandom(16)),
+        replace(ticket, inclusion=third.ticket.inclusion),
+        replace(ticket, signatures=wrong),
+        replace(ticket, signatures=half),
+        replace(ticket, signatures=()),
+        replace(ticket, signatures=tuple(each for each in ticket.signatures if each[0] == SECOND.public)),
+    ):
+        for _ in range(2):
+            assert await replace(other, ticket=forged).refused() is Reason.BAD_TICKET
+    assert await world.store.redeemed() == 1
+    # Without the countersignature it is a valid ticket of the operator, and gives another credential.
+    plain = tuple(each for each in ticket.signatures if each[0] != SECOND.public)
+    credential = await replace(other, ticket=replace(ticket, signatures=plain)).enroll()
+    assert await other.enroll() != credential
+
+
+async def test_only_so_many_lists_are_remembered(
+    world: World, checks: Counter[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert world.enrollment._check_known.cache_info().maxsize == KNOWN_LISTS
+    monkeypatch.setattr(world.enrollment, "_check_known", lru_cache(2)(world.enrollment._check_head))
+    lists = [listed(world, 2) for _ in range(3)]
+    for place in range(2):
+        for devices in lists:
+            await devices[place].enroll()
+    assert set(checks.values()) == {2}
 
 
 async def test_more_tickets_than_the_rate_allows_come_again_later(world: World) -> None:
@@ -311,7 +385,7 @@ async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_pse
     unsent = await other.seal()
     world.clock.now += 5.0
     assert reason((await world.send([unsent]))[0]) is Reason.CREDENTIAL_EXPIRED
-    longer = replace(device.ticket, expires=LATER, signatures=()).signed_by(world.parties.operator)
+    longer = alone(replace(device.ticket, expires=LATER), world.parties.operator)
     renewed = replace(device, ticket=longer)
     await renewed.enroll()
     assert reason(await renewed.send()) is Reason.ID_CONFLICT
@@ -334,14 +408,14 @@ async def test_a_revoked_device_is_refused_from_then_on(world: World) -> None:
 async def test_a_second_authority_must_have_signed_where_the_task_names_one(tmp_path: Path) -> None:
     async with running(tmp_path, AdmissionPolicy(Mode.ENROLLED, SECOND.public)) as world:
         operator = world.parties.operator
-        alone, other = kiosk(world), kiosk(world, signers=[operator, Identity.generate()])
+        single, other = kiosk(world), kiosk(world, signers=[operator, Identity.generate()])
         both = kiosk(world, signers=[operator, SECOND])
-        for each in (alone, other, both):
+        for each in (single, other, both):
             await each.enroll()
-        assert [reason(await each.send()) for each in (alone, other)] == [Reason.NOT_COUNTERSIGNED] * 2
+        assert [reason(await each.send()) for each in (single, other)] == [Reason.NOT_COUNTERSIGNED] * 2
         assert isinstance(await both.send(), Receipt)
         # Countersigned later, it is the same device.
-        signed = replace(alone, ticket=alone.ticket.countersigned_by(SECOND))
+        signed = replace(single, ticket=also_by(single.ticket, SECOND))
         await signed.enroll()
         assert isinstance(await signed.send(), Receipt)
 
