@@ -91,7 +91,7 @@ def command(
         written = notation(decimal, thousands, missing, data is not None)
         count, answers = _answers(task, devices, answer or [], data, column or [], written)
         enrolled, certified = _tickets(task, tickets, count), _certificates(task, certificates, count)
-        with progress_bars() as bars:
+        with progress_bars(as_json) as bars:
             bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
             advance = functools.partial(bars.advance, bar)
             summary = asyncio.run(send(files, answers, round_number, advance, enrolled, certified))

@@ -449,3 +449,14 @@ async def test_a_refused_ticket_is_named_with_its_file(client: Client) -> None:
     assert str(naming_ticket(refusal, client.settings)) == f"{client.folder / 'ticket.json'}: the ticket is not valid"
     other = Refusal(Reason.TOO_LATE, "the round is over")
     assert naming_ticket(other, client.settings) is other
+
+
+async def test_a_number_outside_of_its_range_is_said_to_be_clipped_and_not_repeated(client: Client) -> None:
+    (delay,) = (each.question for each in client.task.asked if each.name == "delay")
+    beyond = f"{delay.upper + 12345:g}"
+    ran = await client.run("submit", "--json", stdin=f"carrier=UA\ndelay={beyond}\n".encode())
+    assert (ran.status, ran.json["clipped"]) == (0, ["delay"])
+    says = f"delay: the answer is outside of {delay.lower:g} to {delay.upper:g}, and is clipped to that range"
+    assert (ran.err, beyond in ran.err) == (f"{says}\n", False)
+    inside = await client.run("submit", "--json", stdin=b"carrier=UA\ndelay=12.5\n")
+    assert inside.json["clipped"] == []
