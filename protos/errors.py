@@ -47,7 +47,7 @@ class UsageError(HubbubError):
 
 
 _REMEDIES: Mapping[int | None, str] = MappingProxyType({
-    errno.ENOENT: "name a file that is there",
+    errno.ENOENT: "put it there, or name another file",
     errno.EACCES: "let this account use it, with chown or chmod, or name another",
     errno.EPERM: "let this account use it, with chown or chmod, or name another",
     errno.EISDIR: "name a file, not a folder",

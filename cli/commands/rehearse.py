@@ -137,13 +137,17 @@ def _answers(
     task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str], written: Notation
 ) -> tuple[int, Iterable[Answers]]:
     """Return the number of devices and their answers: the first rows of a file, or the answers given."""
+    from hubbub.cli.commands.submit import read_answers
+    from hubbub.cli.device import say_clipped
     from hubbub.deploy.load.rehearse import answers_in_turn
     from hubbub.protos.errors import UsageError
 
     if data is None:
         if devices is None or columns:
             raise UsageError("give --devices and an --answer for each query, or --data with one row per device")
-        return devices, answers_in_turn(task, words, devices)
+        answers = answers_in_turn(task, words, devices)
+        say_clipped(task, [read_answers(task, [word]) for word in words])
+        return devices, answers
     if words:
         raise UsageError("--answer and --data exclude each other; give one of them")
     from hubbub.planning.simulate.dataset import first_rows, read_answers

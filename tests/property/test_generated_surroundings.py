@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.deploy.init.folders import initialise
+from support.cli import hubbub_here
 from support.patience import PATIENCE
 
 HUBBUB = (sys.executable, "-m", "hubbub.cli.main")
@@ -95,10 +96,10 @@ SHELL = (
     "mkdir gone && cd gone && rmdir ../gone",
     "exec <&-",
     "exec </dev/full",
-    "exec </",
     "exec 3>&- 4</dev/null",
 )
-"""What a shell, a container or another program does before it runs a command."""
+"""What a shell, a container or another program does before it runs a command. Python does not start with a folder as
+its stdin."""
 
 PLACES = ("plain", "with space", "new\nline", os.fsdecode(b"l\xe4tin"), "it's \"$x`", "-dash", "ünï 東", "a[b]{c}%s")
 """Names of the folder that a command's files are in."""
@@ -116,8 +117,21 @@ COMMANDS: Mapping[tuple[str, ...], int] = {
     ("simulate", "--data", "@data.csv", "--column", "città"): 0,
     ("keys", "list", "@deployment/shuffler/shuffler.toml"): 0,
     ("status", "@deployment/operator/operator.toml"): 1,
-    ("submit", "@deployment/client/client.toml", "--answer", "theme=light", "--timeout", "1"): 1,
-    ("device", "status", "@deployment/client/client.toml"): 1,
+    ("submit", "@deployment/client/client.toml", "--answer", "theme=light", "--answer", "session=1e9", "--timeout",
+     "1"): 1,
+    ("submit", "@deployment/client/client.toml", "--timeout", "1"): 2,
+    ("device", "status", "@deployment/client/client.toml"): 0,
+    ("device", "budget", "@deployment/client/client.toml"): 0,
+    ("results", "@deployment/operator/operator.toml"): 1,
+    ("health", "shuffler", "@deployment/shuffler/shuffler.toml"): 1,
+    ("close", "@deployment/operator/operator.toml", "@deployment/client/task.json"): 1,
+    ("sign", "@deployment/client/task.json", "--key", "@deployment/operator/identity.pem"): 0,
+    ("simulate", "--data", "@data.csv", "--column", "città", "--compare", "krr", "--reports", "60", "--repeat", "2"): 0,
+    ("account", "plot", "--mechanism", "krr", "--categories", "4", "--gamma", "1/4", "--delta", "1e-6", "--over",
+     "reports", "--from", "10", "--to", "20", "--points", "2", "--bound", "local", "--out", "@plot.svg"): 0,
+    ("draft", "@data.csv", "--out", "@data.csv"): 2,
+    ("init", "@deployment"): 1,
+    ("demo", "--list"): 0,
     ("verify", "@missing.json"): 1,
     ("verify", "@data.csv"): 1,
     ("account", "epsilon", "--reports", "many"): 2,
@@ -129,9 +143,17 @@ COMMANDS: Mapping[tuple[str, ...], int] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("made")
+    initialise(made / "first" / "deployment")
+    (made / "first" / "data.csv").write_text("città,n\n" + "é,1\nß,2\n" * 60, "utf-8")
+    parties = made / "first" / "deployment"
+    task = parties / "client" / "task.json"
+    ran = hubbub_here("plan", parties / "operator" / "task.toml", "--out", task)
+    assert ran.status == 0, ran.err
+    for role in ("operator", "shuffler"):
+        ran = hubbub_here("sign", task, "--key", parties / role / "identity.pem")
+        assert ran.status == 0, ran.err
     for place in PLACES:
-        initialise(made / place / "deployment")
-        (made / place / "data.csv").write_text("città,n\n" + "é,1\nß,2\n" * 60, "utf-8")
+        shutil.copytree(made / "first", made / place)
     return made
 
 
