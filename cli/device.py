@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +131,8 @@ def _is_outside(part: Question, answer: Value) -> bool:
     lower, upper = getattr(part, "lower", None), getattr(part, "upper", None)
     if lower is None or upper is None or not isinstance(number, int | float):
         return False
-    return not lower <= number <= upper
+    # What is not finite is refused.
+    return bool(-math.inf < number < lower or upper < number < math.inf)
 
 
 def naming_ticket(refusal: Refusal, settings: Path) -> Refusal:

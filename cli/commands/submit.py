@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -136,7 +137,8 @@ def lines_in(path: Path) -> list[str]:
 
     try:
         content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        return [line for line in content.decode().splitlines() if line.strip()]
+        # Texts may have other characters that end lines of a page; editors of Windows begin with a byte order mark.
+        return [line for line in re.split(r"\r\n?|\n", content.decode("utf-8-sig")) if line.strip()]
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; name a file of lines NAME=VALUE") from error
     except UnicodeDecodeError:
@@ -158,6 +160,7 @@ def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
     answers: dict[str, Value] = {}
     for number, word in enumerate(words, 1):
         name, found, value = word.partition("=")
+        name = name.strip()
         # Neither message has the text: it may be an answer.
         if not found:
             raise UsageError(f"answer {number} of {len(words)} has no =; give it as NAME=VALUE")

@@ -26,7 +26,7 @@ def parsed(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         # Python's own message would repeat it.
-        raise AnswerError(f"the answer to {name} cannot be read; it must be a number") from None
+        raise AnswerError(f"the answer to {name} cannot be read; it must be a number, such as 3.5") from None
 
 
 def finite(name: str, answer: object) -> int | float:
