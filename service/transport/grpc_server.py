@@ -11,7 +11,7 @@ import grpc
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.addresses import HostError, checked_address, parted
-from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES, check_polling
 
 _REASONS = {
     errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that process, or name another port",
@@ -85,7 +85,12 @@ def _milliseconds(seconds: float) -> int:
 def new_server(
     connections: Connections | None = None, largest: int = MAXIMUM_MESSAGE_BYTES, *, shared: bool = False
 ) -> grpc.aio.Server:
-    """Make a server without ports that receives no request above `largest` bytes; `shared` as in `listen`."""
+    """Make a server without ports that receives no request above `largest` bytes; `shared` as in `listen`.
+
+    Raises:
+        Unreachable: as `check_polling`.
+    """
+    check_polling()
     return grpc.aio.server(options=(connections or Connections()).options(largest, shared=shared))
 
 

@@ -68,7 +68,7 @@ VARIABLES: Mapping[str, list[str | None]] = {
     "SQLITE_TMPDIR": ["/missing"],
     "ARROW_DEFAULT_MEMORY_POOL": ["nonsense"],
     "ARROW_IO_THREADS": ["x"],
-    "GRPC_POLL_STRATEGY": ["nonsense"],
+    "GRPC_POLL_STRATEGY": ["nonsense", "", "poll", "x,epoll1"],
     "GRPC_DNS_RESOLVER": ["nonsense"],
     "PYTHONDONTWRITEBYTECODE": ["1"],
     "PYTHONASYNCIODEBUG": ["1"],
