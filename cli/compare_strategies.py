@@ -37,7 +37,13 @@ def columns_of(
 
 
 def compare_over_time(
-    streams: Streams, privacy: Privacy, compare: str, sizes: Sequence[int], repeat: int, steady_share: float | None
+    streams: Streams,
+    privacy: Privacy,
+    compare: str,
+    sizes: Sequence[int],
+    repeat: int,
+    steady_share: float | None,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Return the comparison of the named strategies as JSON.
 
@@ -50,7 +56,7 @@ def compare_over_time(
     from hubbub.planning.simulate.longitudinal import planned, run
 
     kinds = _kinds(compare)
-    with progress_bars() as bars:
+    with progress_bars(as_json) as bars:
         planning = bars.add_task("strategies: planning", total=len(kinds) * len(sizes))
         found = []
         for kind in kinds:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from hubbub.client import Device, PrivacyLimits, Retry
     from hubbub.deploy.settings import PrivacyLimitSettings
     from hubbub.protos.refusals import Refusal
+    from hubbub.protos.task.task import Task
+    from hubbub.queries.questions.question import Question, Value
 
 Timeout = Annotated[
     float | None,
@@ -105,6 +108,31 @@ def _public_key(path: Path) -> bytes:
 
     load_public(path)
     return path.read_bytes()
+
+
+def say_clipped(task: Task, answers: Sequence[Mapping[str, Value]]) -> list[str]:
+    """Say on stderr which numbers are outside of their ranges, without repeating one; return the queries' names."""
+    found = []
+    for asked in task.asked:
+        given = [each[asked.name] for each in answers if each.get(asked.name) is not None]
+        for part in asked.question.parts:
+            outside = sum(_is_outside(part, each) for each in given)
+            if outside:
+                which = "the answer is" if len(given) == 1 else f"{outside:,} of {len(given):,} answers are"
+                ends = f"{getattr(part, 'lower', 0):.12g} to {getattr(part, 'upper', 0):.12g}"
+                _say(f"{part.name}: {which} outside of {ends}, and {which.split()[-1]} clipped to that range")
+                found.append(part.name)
+    return found
+
+
+def _is_outside(part: Question, answer: Value) -> bool:
+    """Return whether the part of an answer that a question of a range is given is outside of the range."""
+    number = answer.get(part.name) if isinstance(answer, Mapping) else answer
+    lower, upper = getattr(part, "lower", None), getattr(part, "upper", None)
+    if lower is None or upper is None or not isinstance(number, int | float):
+        return False
+    # What is not finite is refused.
+    return bool(-math.inf < number < lower or upper < number < math.inf)
 
 
 def naming_ticket(refusal: Refusal, settings: Path) -> Refusal:

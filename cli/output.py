@@ -27,7 +27,7 @@ from rich.text import Text
 from hubbub.accountant.errors import AccountingError
 from hubbub.cli.hints import on_missing
 from hubbub.deploy.errors import OutputLost
-from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.errors import HubbubError, UsageError, remedy_of
 from hubbub.protos.escaping import readable_lines
 from hubbub.service.errors import damaged, is_damage
 
@@ -76,13 +76,13 @@ def console() -> Console:
     return _console(stderr=False)
 
 
-def progress_console() -> Console:
-    """Return the console for progress, on stderr."""
-    return _console(stderr=True)
+def progress_console(quiet: bool = False) -> Console:
+    """Return the console for progress, on stderr; a quiet one prints nothing."""
+    return _console(stderr=True, quiet=quiet)
 
 
-def _console(stderr: bool) -> Console:
-    made = Printer(stderr=stderr)
+def _console(stderr: bool, quiet: bool = False) -> Console:
+    made = Printer(stderr=stderr, quiet=quiet)
     if made.width < 1:
         # COLUMNS=0 means that the width is unknown; with a width of 0 rich would print nothing at all.
         made.width = USUAL_WIDTH
@@ -131,7 +131,7 @@ def failures(as_json: bool, status: int = EXIT_FAILURE) -> Iterator[None]:
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         missing = on_missing(error) if isinstance(error, FileNotFoundError) else ""
-        _fail(f"{where}{error.strerror or error}{missing}", as_json, status)
+        _fail(f"{where}{error.strerror or error}{missing or f'; {remedy_of(error)}'}", as_json, status)
     except sqlite3.Error as error:
         if is_damage(error):
             _fail(str(damaged(error)), as_json, status)

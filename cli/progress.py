@@ -22,21 +22,21 @@ from hubbub.cli.output import progress_console
 from hubbub.protos.escaping import readable
 
 
-def progress_bars(*columns: ProgressColumn, console: Console | None = None, disable: bool = False) -> Progress:
+def progress_bars(as_json: bool, *columns: ProgressColumn, console: Console | None = None) -> Progress:
     """Return progress bars with these columns after their texts: a bar, a percentage and the time left, by default.
 
-    Nothing is shown if `disable`, or if stderr is no terminal: a log has no use for the last state of a bar.
+    Nothing is shown with --json, or if stderr is no terminal: a log has no use for the last state of a bar.
 
     Texts are shown as they are. Rich takes the texts of its own bars for markup, even on a console without markup, and
     a question named [/b] would end in a traceback.
     """
     shown = columns or (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     where = console or progress_console()
-    return Progress(_Described(), *shown, console=where, disable=disable or not where.is_terminal)
+    return Progress(_Described(), *shown, console=where, disable=as_json or not where.is_terminal)
 
 
 @contextlib.contextmanager
-def working(text: str, as_json: bool = False) -> Iterator[Callable[[str], None]]:
+def working(text: str, as_json: bool) -> Iterator[Callable[[str], None]]:
     """Show that work whose length nobody knows goes on, and for how long; yield what changes the text.
 
     Nothing is shown with --json, or if stderr is no terminal. What was shown is erased in the end.

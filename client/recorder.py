@@ -14,12 +14,13 @@ import contextlib
 import logging
 import math
 import re
+import sys
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from hubbub.client.blocking import run_sync
 from hubbub.client.device import Device
@@ -73,7 +74,7 @@ class Recorder:
     block.
 
     In a forked process the recorder starts again with an empty queue: answers queued before the fork belong to the
-    parent. Processes of `multiprocessing` end without exit handlers, so call `close` in them.
+    parent. A process of `multiprocessing` runs no exit handlers, but it closes the recorders used in it.
 
     Make it after it is decided whether gevent or eventlet patch the process. If they do so later, as in a server's
     worker after its fork, each call is counted as `failed`, and one error says why: a thread would stop the process.
@@ -137,6 +138,7 @@ class Recorder:
         self._tried = 0
         self._waits = False
         self._hindered = False
+        self._finalizer: Any = None
 
     # What an application calls
 
@@ -156,7 +158,7 @@ class Recorder:
         if self._closed:
             return self._count("dropped")
         try:
-            taken, number = dict(answers), self._device.task.schedule.round_at(self._device._session.clock())
+            taken, number = _copied(answers), self._device.task.schedule.round_at(self._device._session.clock())
         except Exception:  # a malformed argument must not stop the application
             return self._count("bad_answer")
         if number is None or number in self._over:
@@ -215,6 +217,8 @@ class Recorder:
             self._closed = True
             idle = self._is_idle() and not self._waits
         atexit.unregister(self.close)
+        if self._finalizer is not None:
+            self._finalizer.cancel()
         until = time.monotonic() + timeout + FILE_SECONDS
         done = idle or self.flush(timeout)
         # The thread, or another program, may have the file locked for longer than the program's end may take.
@@ -403,8 +407,19 @@ class Recorder:
                 except RuntimeError:
                     return False
                 self._worker = worker
+                self._close_at_end()
             self._worker.wake()
             return True
+
+    def _close_at_end(self) -> None:
+        """Have a process that `multiprocessing` started close this when it ends: exit handlers do not run there.
+
+        The library drops what was registered before such a process was forked, so this is registered with its thread.
+        """
+        util, process = (sys.modules.get(f"multiprocessing.{name}") for name in ("util", "process"))
+        if util is None or process is None or process.parent_process() is None or self._finalizer is not None:
+            return
+        self._finalizer = util.Finalize(None, self.close, exitpriority=0)
 
     def _tell(self, error: Exception) -> None:
         # Nothing that `on_error` raises may end the recorder's thread, not even sys.exit(). `close` may call it in the
@@ -412,6 +427,12 @@ class Recorder:
         in_main = threading.current_thread() is threading.main_thread()
         with contextlib.suppress(Exception if in_main else BaseException):
             self._on_error(error)
+
+
+def _copied(answers: Mapping[str, Value]) -> dict[str, Value]:
+    """Return a copy of answers, also of those of several parts: a program may use one mapping for all its calls."""
+    given = dict(answers)
+    return {name: dict(answer) if isinstance(answer, Mapping) else answer for name, answer in given.items()}
 
 
 class ErrorLog:

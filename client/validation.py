@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from hubbub.protos.errors import UsageError
@@ -60,9 +61,9 @@ def checked_whole(value: Any, name: str) -> int:
     Raises:
         UsageError: if it is of another type.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise UsageError(f"{name} is {value!r:.80}; give a whole number, 1 or more")
-    return value
+    return int(value)
 
 
 def checked_many(value: Any, name: str, give: str) -> None:
@@ -85,8 +86,8 @@ def checked_choice(value: Any, name: str) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is an int or a float; a bool does not count."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Return whether a value is a number, of numpy or of fractions too; a bool does not count."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,9 @@
 """Defines the errors that every part of hubbub raises. Each message names the fault, the limit and the remedy."""
 
+import errno
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from hubbub.queries.errors import HubbubError as HubbubError
 from hubbub.queries.errors import TakesNoNoiseTask as TakesNoNoiseTask
 from hubbub.queries.errors import TaskError as TaskError
@@ -40,3 +44,25 @@ class Distrusted(Unreachable):
 
 class UsageError(HubbubError):
     """A call, an option or an argument is wrong; a command exits with status 2."""
+
+
+_REMEDIES: Mapping[int | None, str] = MappingProxyType({
+    errno.ENOENT: "put it there, or name another file",
+    errno.EACCES: "let this account use it, with chown or chmod, or name another",
+    errno.EPERM: "let this account use it, with chown or chmod, or name another",
+    errno.EISDIR: "name a file, not a folder",
+    errno.ENOTDIR: "name a folder in place of the file in its path",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room within this account's quota",
+    errno.EROFS: "name a place on a disk that can be written",
+    errno.EMFILE: "raise the limit of open files, with ulimit -n",
+    errno.ENFILE: "end programs that have many files open",
+    errno.ENAMETOOLONG: "give it a shorter name",
+    errno.ELOOP: "remove the link that leads to itself",
+    errno.ENOMEM: "end programs that take memory",
+})  # fmt: skip
+
+
+def remedy_of(error: OSError) -> str:
+    """Return what to do about a file that the operating system refuses."""
+    return _REMEDIES.get(error.errno, "check that the file and its disk can be used")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hubbub.protos.errors import remedy_of
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.release_chain import Release
 from hubbub.verification.certificate import (
@@ -22,7 +23,7 @@ from hubbub.verification.certificate import (
     other_document,
     verify,
 )
-from hubbub.verification.results import RecomputedResults, ResultsFile, read_results, recompute
+from hubbub.verification.results import RecomputedResults, ResultsFile, read_every, recompute
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,9 @@ def read_histories(
         progress(str(path))
         with _noted(path, alone):
             document = path.read_bytes()
-            results = read_results(path, document)
-            if results is not None:
-                files.append(results)
+            results = read_every(path, document)
+            if results:
+                files.extend(results)
             elif not named and other_document(document):
                 skipped.append(path)
             else:
@@ -130,8 +131,8 @@ def read_histories(
     for file in files:
         # Results contain their round's certificate, which is part of the history even if no file has it alone.
         if file.certificate not in {each.document for each in held}:
-            progress(str(file.path))
-            with _noted(file.path, alone):
+            progress(file.name)
+            with _noted(Path(file.name), alone):
                 held.append(
                     VerifiedCertificate(file.path, file.certificate, verify(file.certificate, pins, successions))
                 )
@@ -189,7 +190,7 @@ def _noted(path: Path, problems: list[Problem]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        problems.append(Problem(path, None, error.strerror or str(error)))
+        problems.append(Problem(path, None, f"it cannot be read: {error.strerror or error}; {remedy_of(error)}"))
     except VerificationError as error:
         problems.append(Problem(path, None, str(error)))
 

@@ -1,10 +1,10 @@
 """Checks saved results of a round against its certificate.
 
-A file of results (`hubbub results --json`) has the counts of each published query and the round's certificate. The
-counts are compared with the certificate's digest. The estimates follow from the counts and the task alone, so they are
-recomputed. So are the sums of numbers that are asked by digits, from the counts of all their digits. Estimates of a
-longitudinal query also follow from the counts of earlier rounds. They are recomputed if the results of those rounds are
-given; otherwise a problem names the missing rounds.
+A file of results (`hubbub results --json`) has the counts of each published query and the round's certificate; one of
+all rounds (`--all`) has such a file for each of them. The counts are compared with the certificate's digest. The
+estimates follow from the counts and the task alone, so they are recomputed. So are the sums of numbers that are asked
+by digits, from the counts of all their digits. Estimates of a longitudinal query also follow from the counts of earlier
+rounds. They are recomputed if the results of those rounds are given; otherwise a problem names the missing rounds.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import base64
 import binascii
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hubbub.protos.errors import FormatError, HubbubError, SignatureError
 from hubbub.protos.identity.documents import canonical
-from hubbub.protos.identity.formats import CERTIFICATE, RESULTS
+from hubbub.protos.identity.formats import CERTIFICATE, RESULTS, SERIES, Kind
 from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import (
@@ -53,18 +53,33 @@ _MEMBERS = {"certificate", "format", "queries", "round", "task"}
 _TIMES = {"round_begins", "round_ends"}
 """Members of each round of `hubbub results --all --json`, which is a file of results but for them."""
 
-_NAMED = RESULTS.format.partition("/")[0]
+_SERIES_MEMBERS = {"format", "rounds", "task"}
+
 _BEGINNING = 200
 """Bytes at the beginning of a file in which results name their format."""
 
 
+def _named(kind: Kind) -> str:
+    """Return the beginning of every format of a kind."""
+    return f"{kind.format.partition('/')[0]}/"
+
+
 @dataclass(frozen=True)
 class ResultsFile:
-    """A file of results as it was read: its document, and the bytes of the certificate in it."""
+    """A file of results as it was read: its document, and the bytes of the certificate in it.
+
+    Of a file of all rounds it is one member of `rounds`, at `place`.
+    """
 
     path: Path
     document: Mapping[str, Any] = field(repr=False)
     certificate: bytes
+    place: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The file, and the place in it, for messages."""
+        return str(self.path) if self.place is None else f"{self.path}, rounds[{self.place}]"
 
 
 @dataclass(frozen=True)
@@ -101,20 +116,69 @@ class RecomputedResults:
 
 
 def read_results(path: Path, content: bytes) -> ResultsFile | None:
-    """Return the content of a file of results; None if the file is something else.
+    """Return the content of a file of one round's results; None if the file is something else.
 
     Raises:
         VerificationError: if its format has another version, or it has no certificate.
     """
+    document = _read(content)
+    return _results(path, document) if _is_of(RESULTS, document) else None
+
+
+def read_every(path: Path, content: bytes) -> tuple[ResultsFile, ...]:
+    """Return the results of each round in a file of results, of one round or of all; none if it is something else.
+
+    Raises:
+        VerificationError: as `read_results`, or if the rounds are not all of the task that the file names.
+    """
+    document = _read(content)
+    if _is_of(RESULTS, document):
+        return (_results(path, document),)
+    return _series(path, document) if _is_of(SERIES, document) else ()
+
+
+def _read(content: bytes) -> Any:
+    """Return a JSON document; None if it is not JSON, and names no format of results."""
     try:
-        document = read_json(content, largest=LARGEST_RESULTS)
+        return read_json(content, largest=LARGEST_RESULTS)
     except JsonError as error:
-        if isinstance(error, NotJson) and f'"{_NAMED}/'.encode() not in content[:_BEGINNING]:
+        begins = content[:_BEGINNING]
+        if isinstance(error, NotJson) and not any(f'"{_named(kind)}'.encode() in begins for kind in (RESULTS, SERIES)):
             return None
         # What readers take differently is not looked at further: another reader may see another format in it.
         raise VerificationError(f"it cannot be read as JSON: {error}") from error
-    if not isinstance(document, dict) or not str(document.get("format")).startswith(f"{_NAMED}/"):
-        return None
+
+
+def _is_of(kind: Kind, document: Any) -> bool:
+    return isinstance(document, dict) and str(document.get("format")).startswith(_named(kind))
+
+
+def _series(path: Path, document: Mapping[str, Any]) -> tuple[ResultsFile, ...]:
+    """Return each round of a file of all rounds' results."""
+    try:
+        SERIES.check_named(document)
+    except FormatError as error:
+        raise VerificationError(str(error)) from error
+    wrong = odd_members(document, _SERIES_MEMBERS)
+    rounds = document.get("rounds")
+    if wrong is None and not (isinstance(rounds, list) and rounds and all(_is_of(RESULTS, each) for each in rounds)):
+        wrong = "rounds must be a list of files of results"
+    if wrong is not None:
+        raise VerificationError(f"these results do not have the members of {SERIES.format}: {wrong}; save them again")
+    found = []
+    for place, each in enumerate(document["rounds"]):
+        try:
+            found.append(replace(_results(path, each), place=place))
+        except VerificationError as error:
+            raise VerificationError(f"rounds[{place}]: {error}") from error
+        other = difference(document["task"], each["task"])
+        if other is not None:
+            raise VerificationError(f"rounds[{place}] is of another task than the file: {other}; save them again")
+    return tuple(found)
+
+
+def _results(path: Path, document: Mapping[str, Any]) -> ResultsFile:
+    """Return a document that names a format of results as it was read, with the certificate in it."""
     try:
         RESULTS.check_named(document)
         wrong = odd_members(document, _MEMBERS, {SUMS, *_TIMES})
@@ -152,7 +216,7 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
     """
     try:
         found = [] if any(path.is_dir() for path in paths) else [(path, path.read_bytes()) for path in paths]
-        files = {path: read_results(path, content) for path, content in found}
+        files = {path: read_every(path, content) for path, content in found}
     except OSError:
         if len(paths) == 1:
             raise
@@ -161,8 +225,8 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
         if len(paths) == 1:
             raise VerificationError(f"{paths[0]}: {error}") from error
         return None
-    results = [file for file in files.values() if file is not None]
-    alone = [(path, content) for path, content in found if files[path] is None]
+    results = [each for file in files.values() for each in file]
+    alone = [(path, content) for path, content in found if not files[path]]
     held = [*alone, *((file.path, file.certificate) for file in results)]
     if len({certificate for _, certificate in held}) != 1:
         return None
@@ -207,7 +271,7 @@ def recompute(
 def _problem(file: ResultsFile, error: Exception) -> VerificationError:
     text = str(error) if isinstance(error, HubbubError) else f"they cannot be read: {error!r:.200}"
     return VerificationError(
-        f"{file.path}: the results do not agree with their certificate: {text}. Save them again; if they still "
+        f"{file.name}: the results do not agree with their certificate: {text}. Save them again; if they still "
         "differ, ask the analyzer's party whether its store was changed"
     )
 

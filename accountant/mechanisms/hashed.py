@@ -106,4 +106,4 @@ class Hashed:
 
 def _check_count(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise AccountingError(f"{name} is {shown(value)}; give a whole number of at least {least}")
+        raise AccountingError(f"{name} is {shown(value)}; give a whole number of at least {least}, as an int")

@@ -25,7 +25,7 @@ CATEGORIES_LIMIT = 2**31
 def check_categories(categories: int) -> None:
     """Return only if `categories` is a whole number from 2 to 2**31."""
     if isinstance(categories, bool) or not isinstance(categories, int):
-        raise AccountingError(f"categories is {shown(categories)}; give a whole number of at least 2")
+        raise AccountingError(f"categories is {shown(categories)}; give a whole number of at least 2, as an int")
     if not 2 <= categories <= CATEGORIES_LIMIT:
         raise AccountingError(
             f"categories is {shown(categories)}; give from 2 to {CATEGORIES_LIMIT}, by joining or splitting some"

@@ -82,7 +82,7 @@ def command(
 
             check_drawable(plot, "--plot")
         options = AuditOptions(rounds, participants, delta, confidence, under_minimum)
-        audit, document = _audited(_task(task, options), options, out)
+        audit, document = _audited(_task(task, options), options, out, as_json)
         if plot is not None:
             _draw(audit, plot)
         if as_json:
@@ -113,7 +113,7 @@ def _task(path: Path, options: AuditOptions) -> Task:
     return played
 
 
-def _audited(task: Task, options: AuditOptions, out: Path | None) -> tuple[Audit, dict[str, Any]]:
+def _audited(task: Task, options: AuditOptions, out: Path | None, as_json: bool) -> tuple[Audit, dict[str, Any]]:
     import asyncio
     import signal
     import time
@@ -125,7 +125,7 @@ def _audited(task: Task, options: AuditOptions, out: Path | None) -> tuple[Audit
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     started = time.perf_counter()
-    with progress_bars() as bars:
+    with progress_bars(as_json) as bars:
         bar = bars.add_task("rounds played and attacked", total=options.rounds)
         audit = asyncio.run(run_and_keep(task, options, out, lambda: bars.advance(bar)))
     return audit, audit_document(audit, time.perf_counter() - started)

@@ -210,7 +210,7 @@ def command(
             *privacy, cluster, _server(cluster, postgres, mode), noise=None if noise is None else noise.value
         )
         check_options(dataset, options)
-        document = _run(dataset, options, out)
+        document = _run(dataset, options, out, as_json)
         document["plot"] = None if plot is None else _drawn(shown, document, plot)
         if as_json:
             print_json(document)
@@ -285,8 +285,9 @@ def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> D
     return sample(dataset, default if wanted is None else wanted, seed)
 
 
-def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, Any]:
+def _run(dataset: Dataset, options: DemoOptions, out: Path | None, as_json: bool) -> dict[str, Any]:
     import asyncio
+    import functools
     import signal
 
     from hubbub.cli.progress import progress_bars
@@ -298,7 +299,8 @@ def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, 
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
         directory = out if out is not None else Path(scratch) / "demo"
-        document = asyncio.run(run(dataset, options, directory, progress_console(), progress_bars))
+        bars = functools.partial(progress_bars, as_json)
+        document = asyncio.run(run(dataset, options, directory, progress_console(quiet=as_json), bars))
         if out is None:
             _forget_paths(document)
     return document

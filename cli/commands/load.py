@@ -112,10 +112,10 @@ def command(
             raise UsageError("--workers needs services that are started here; set a deployment's in its shuffler.toml")
         count = processes or (1 if max(step.rate for step in schedule.steps) <= 1000 * per_call else 2)
         if settings is None:
-            loaded = load_locally(schedule, count, connections, progress_bars(), workers)
+            loaded = load_locally(schedule, count, connections, progress_bars(as_json), workers)
         else:
             deployment = _deployment(settings, schedule, count, connections, tickets, round_number, pollute)
-            loaded = load(deployment, schedule, count, progress_bars())
+            loaded = load(deployment, schedule, count, progress_bars(as_json))
         document = _document(loaded, schedule, count)
         if plot is not None and form is not None and loaded.steps:
             from hubbub.cli.plots.draw import drawn

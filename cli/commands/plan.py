@@ -243,7 +243,7 @@ def _compared(planned: Plan, compare: bool | None, picture: Path | None, as_json
     if not shown and not over_epsilon:
         return Compared({}, ())
     with_dummies, points = compare is True, len(USUAL_EPSILONS) + 1 if over_epsilon else 0
-    with progress_bars(disable=as_json) as bars:
+    with progress_bars(as_json) as bars:
         steps = alternatives.alternative_steps(draft, with_dummies) if shown else 0
         bar = bars.add_task("comparing", total=steps + points)
         found = alternatives.alternatives_of(draft, with_dummies, lambda: bars.advance(bar)) if shown else {}

@@ -91,7 +91,7 @@ def command(
         written = notation(decimal, thousands, missing, data is not None)
         count, answers = _answers(task, devices, answer or [], data, column or [], written)
         enrolled, certified = _tickets(task, tickets, count), _certificates(task, certificates, count)
-        with progress_bars() as bars:
+        with progress_bars(as_json) as bars:
             bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
             advance = functools.partial(bars.advance, bar)
             summary = asyncio.run(send(files, answers, round_number, advance, enrolled, certified))
@@ -137,13 +137,12 @@ def _answers(
     task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str], written: Notation
 ) -> tuple[int, Iterable[Answers]]:
     """Return the number of devices and their answers: the first rows of a file, or the answers given."""
-    from hubbub.deploy.load.rehearse import answers_in_turn
     from hubbub.protos.errors import UsageError
 
     if data is None:
         if devices is None or columns:
             raise UsageError("give --devices and an --answer for each query, or --data with one row per device")
-        return devices, answers_in_turn(task, words, devices)
+        return devices, _in_turn(task, words, devices)
     if words:
         raise UsageError("--answer and --data exclude each other; give one of them")
     from hubbub.planning.simulate.dataset import first_rows, read_answers
@@ -152,6 +151,17 @@ def _answers(
     print_notes(dataset)
     chosen = first_rows(dataset, devices)
     return chosen.devices, chosen.rows()
+
+
+def _in_turn(task: Task, words: list[str], devices: int) -> Iterable[Answers]:
+    """Return the answers that are stated, and say which of them devices will clip."""
+    from hubbub.cli.commands.submit import read_answers
+    from hubbub.cli.device import say_clipped
+    from hubbub.deploy.load.rehearse import answers_in_turn
+
+    answers = answers_in_turn(task, words, devices)
+    say_clipped(task, [read_answers(task, [word]) for word in words])
+    return answers
 
 
 def _print(summary: Summary, task: Task, as_json: bool) -> None:

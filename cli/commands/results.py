@@ -80,7 +80,8 @@ def command(
     continued in the next. A text that ends in … is the beginning of longer ones. Looking up texts costs no privacy.
 
     With --all, every certified round of the task is in one table, and in one CSV or Parquet file; each row has when its
-    round began and ended. With --json each round is a file of results in the list `rounds`.
+    round began and ended. With --json each round is a file of results in the list `rounds`, and hubbub verify takes the
+    whole.
 
     Below the estimates stands who must be honest for which epsilon, as the round's certificate states it.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hubbub.cli.compare_randomizers import compare_randomizers, give, kinds_of, sizes_of
 from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.output import Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from hubbub.planning.simulate.drafting import DraftedTask
     from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.task.task import Draft, Privacy
-    from hubbub.queries.questions.question import Question
-
-SIZES = (1000, 10_000, 100_000)
-"""Numbers of reports to compare at by default, as far as the data has rows."""
 
 
 def command(
@@ -139,16 +136,17 @@ def command(
             raise UsageError("--steady-share needs --changes; add --changes, or leave --steady-share out")
         if changes is None:
             dataset, privacy = _asked(task, data, words, written, total or [], (epsilon, delta, epsilon_local))
-            documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
+            sizes = sizes_of(reports, dataset.devices)
+            documents = compare_randomizers(dataset, privacy, kinds_of(compare), sizes, repeat or 20, as_json)
         else:
             from hubbub.cli.compare_strategies import columns_of, compare_over_time
 
             _refuse_over_time(task, total)
             streams = columns_of(data, words, written, device, period, changes)
             privacy = _privacy(epsilon, delta, epsilon_local)
-            sizes = _sizes(reports, len(streams.states))
-            documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20, steady_share)]
-        _give(documents, plot, as_json)
+            sizes = sizes_of(reports, len(streams.states))
+            documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20, steady_share, as_json)]
+        give(documents, plot, as_json)
 
 
 def _refuse_given(options: dict[str, object]) -> None:
@@ -194,7 +192,7 @@ def _simulate(
     print_notes(dataset, noted)
     planned = plan(draft)
     reports = reports_drawn(planned, dataset.devices)
-    with progress_bars() as bars:
+    with progress_bars(as_json) as bars:
         bar = bars.add_task("devices encode and randomize", total=reports)
         document = simulate(planned, dataset, lambda devices: bars.advance(bar, devices))
         bars.update(bar, completed=reports)
@@ -261,111 +259,3 @@ def _check_plot(plot: Path | None) -> None:
         from hubbub.cli.plots.draw import check_drawable
 
         check_drawable(plot)
-
-
-def _kinds(compare: str) -> list[str]:
-    """Return the kinds of randomizers in a list of them, each once."""
-    from hubbub.protos.errors import UsageError
-    from hubbub.queries.registry import RANDOMIZERS
-
-    named = list(RANDOMIZERS) if compare == "all" else [word.strip() for word in compare.split(",")]
-    for kind in named:
-        if kind not in RANDOMIZERS:
-            raise UsageError(f"--compare {kind!r}: the randomizers are {', '.join(RANDOMIZERS)}, or all")
-    return list(dict.fromkeys(named))
-
-
-def _sizes(text: str | None, devices: int) -> list[int]:
-    """Return the numbers of reports to compare at, in order."""
-    from hubbub.accountant.written_numbers import whole
-
-    if text is None:
-        return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
-    try:
-        sizes = sorted({whole(word.strip()) for word in text.split(",")})
-    except ValueError as error:
-        raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000 or 1e3,1e4") from error
-    if sizes[0] < 2 or sizes[-1] > devices:
-        raise UsageError(f"--reports {text!r}: give numbers from 2 to {devices}, the number of rows in the data")
-    return sizes
-
-
-def _compare(
-    dataset: Dataset, privacy: Privacy, kinds: Sequence[str], sizes: Sequence[int], repeat: int
-) -> list[dict[str, Any]]:
-    print_notes(dataset)
-    return [_compared(dataset, place, privacy, kinds, sizes, repeat) for place in range(len(dataset.questions))]
-
-
-def _compared(
-    dataset: Dataset, place: int, privacy: Privacy, kinds: Sequence[str], sizes: Sequence[int], repeat: int
-) -> dict[str, Any]:
-    from hubbub.cli.tables.comparison import comparison_document
-    from hubbub.planning.simulate.compare import contenders, run
-
-    # Randomizers are compared by one message of each person, which digits are not: these are among the alternatives.
-    stated = dataset.questions[place]
-    question = _in_one_message(stated)
-    values = dataset.answers[question.name].to_pylist()
-    with progress_bars() as bars:
-        planning = bars.add_task(f"{question.name}: planning", total=None)
-        planned = contenders(question, kinds, sizes, privacy)
-        bars.update(planning, total=1, completed=1)
-        asked = sum(each.reports for each in planned if each.query is not None) * repeat
-        bar = bars.add_task(f"{question.name}: devices encode and randomize", total=asked)
-        found = [
-            run(each, values, repeat, privacy.dummies, lambda devices: bars.advance(bar, devices)) for each in planned
-        ]
-    return comparison_document(question.name, question.kind, privacy, repeat, found) | _alternatives(
-        stated, privacy, sizes[-1], kinds
-    )
-
-
-def _in_one_message(question: Question) -> Question:
-    from hubbub.queries.questions.number import Number
-
-    return replace(question, digits=None) if isinstance(question, Number) else question
-
-
-def _alternatives(question: Question, privacy: Privacy, reports: int, kinds: Sequence[str]) -> dict[str, Any]:
-    """Return what else might be added to the first of the randomizers, for the largest number of reports."""
-    from hubbub.planning.alternatives import compare
-    from hubbub.planning.comparison import PrivacyTarget
-
-    asked: Any = question
-    aim = PrivacyTarget(privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share)
-    (rows,) = compare([replace(asked, randomizer=kinds[0])], aim, by_digits=True)
-    return {"alternatives": {"randomizer": kinds[0], "reports": reports, "rows": [each.as_json() for each in rows]}}
-
-
-def _give(documents: Sequence[dict[str, Any]], plot: Path | None, as_json: bool) -> None:
-    """Write the plot, and print the comparisons."""
-    from hubbub.cli.tables.comparison import comparison_plot, print_comparison
-
-    if plot is not None:
-        from hubbub.cli.plots.draw import check_drawable, drawn
-        from hubbub.deploy.files import save
-
-        if len(documents) != 1:
-            raise UsageError(f"--plot draws one question, and {len(documents)} are compared; name one column")
-        save(plot, drawn(comparison_plot(documents[0]), check_drawable(plot)))
-    if as_json:
-        print_json({"questions": list(documents)})
-        return
-    for document in documents:
-        print_comparison(console(), document)
-        _print_alternatives(document)
-    if plot is not None:
-        console().print(f"wrote {plot}", markup=False, soft_wrap=True)
-
-
-def _print_alternatives(document: dict[str, Any]) -> None:
-    """Print what else might be added; strategies over time have no alternatives."""
-    from hubbub.cli.tables.planned_errors import print_alternatives
-    from hubbub.planning.alternatives import Alternative
-
-    if "alternatives" not in document:
-        return
-    found = document["alternatives"]
-    title = f"{document['name']}, {found['randomizer']}, {found['reports']:,} reports"
-    print_alternatives(console(), {title: [Alternative.read(row) for row in found["rows"]]}, None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.device import LimitOption, Timeout
+from hubbub.cli.device import LimitOption, Timeout, say_clipped
 from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def command(
     The answers are randomized and stored on this machine, then sealed and sent until they are acknowledged. Give them
     on stdin or in a file, as lines NAME=VALUE. A query that you leave out is answered with "no answer", if the task
     allows that. If the shuffler cannot be reached, the stored answers are sent by the next `hubbub submit` or `hubbub
-    device resend`. Answers that exceed a limit of the settings, or of --limit, are refused.
+    device resend`. Answers that exceed a limit of the settings, or of --limit, are refused. A number outside of its
+    query's range is clipped to it, and the command says so.
 
     A device answers a round once. If it has answered before, the first answers stay, and the new ones are not used; the
     output reports it. If the first answers were already acknowledged, there is nothing to send, and the exit status
@@ -86,6 +88,7 @@ def command(
         seconds = checked_timeout(timeout)
         device = load_device(settings, limit or [])
         given = given_answers(device.task, answer or [], answers)
+        clipped = say_clipped(device.task, [given])
         if spread:
             waits = "waiting for a send time drawn from the rest of the round; `hubbub device status` shows it"
             progress_console().print(waits, soft_wrap=True)
@@ -94,16 +97,16 @@ def command(
                 receipt = device.submit_blocking(given, round_number, timeout=seconds, spread=spread)
         except Refusal as refusal:
             raise naming_ticket(refusal, settings) from refusal
-        _show(device.task, receipt, as_json)
+        _show(device.task, receipt, clipped, as_json)
 
 
-def _show(task: Task, receipt: DeviceReceipt, as_json: bool) -> None:
+def _show(task: Task, receipt: DeviceReceipt, clipped: list[str], as_json: bool) -> None:
     """Print the outcome of the answers; exit with 1 if nothing was sent."""
     stand = "the first answers stay, the new ones were not used"
     error = None if receipt.sent else f"round {receipt.round} of task {task.name} was answered before: {stand}"
     if as_json:
         document = {"task": task.name, "task_id": task.id.hex(), "round": receipt.round, "answers_used": receipt.used}
-        print_json(document | ({} if error is None else {"error": error}))
+        print_json(document | {"clipped": clipped} | ({} if error is None else {"error": error}))
     if error is not None:
         fail(error)
     if not as_json:
@@ -134,7 +137,8 @@ def lines_in(path: Path) -> list[str]:
 
     try:
         content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        return [line for line in content.decode().splitlines() if line.strip()]
+        # Texts may have other characters that end lines of a page; editors of Windows begin with a byte order mark.
+        return [line for line in re.split(r"\r\n?|\n", content.decode("utf-8-sig")) if line.strip()]
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; name a file of lines NAME=VALUE") from error
     except UnicodeDecodeError:
@@ -156,6 +160,7 @@ def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
     answers: dict[str, Value] = {}
     for number, word in enumerate(words, 1):
         name, found, value = word.partition("=")
+        name = name.strip()
         # Neither message has the text: it may be an answer.
         if not found:
             raise UsageError(f"answer {number} of {len(words)} has no =; give it as NAME=VALUE")

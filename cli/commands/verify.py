@@ -89,7 +89,7 @@ def command(
     Also give the round's results, as hubbub results --json prints them. The command then compares their counts with the
     digest in the certificate, and recomputes the estimates from the counts. A file of results contains its
     certificate, so it is enough by itself. Results of a longitudinal question need those of
-    the earlier rounds too.
+    the earlier rounds too. The file of hubbub results --all --json has all rounds, and each of them is checked.
 
     A certificate states several epsilons for the same people. The command prints who must be honest for each, one
     sentence each; for a history, it prints this for all rounds together. With --json these are the rows of ladder,
@@ -112,7 +112,7 @@ def command(
         one = one_round(certificates)
         whole = one is None
         if whole and rigorous:
-            raise UsageError("--rigorous proves one certificate at a time; name one file")
+            raise UsageError("--rigorous proves one certificate at a time; name one file, of one round")
         problems = _verify_histories(certificates, pins, successions, as_json) if whole else []
     if problems:
         raise typer.Exit(EXIT_FAILURE)

@@ -24,17 +24,17 @@ _LEAST = 24
 def print_table(console: Console, table: Table, spare: Sequence[str] = ()) -> None:
     """Print a table whose cells are texts; if the terminal is too narrow, print each row as lines of name and value.
 
-    Cells that are longer than their column are wrapped at words; a number never is. `spare` are headers of columns
-    that are left out, the last first, if the table then fits.
+    `spare` are headers of columns that are left out, the last first, if the table then fits as it is. If it does not,
+    all of them are left out, and cells that are longer than their column are wrapped at words; a number never is.
     """
     _prepare(table)
     every = list(table.columns)
-    for count in range(len(spare) + 1):
-        left_out = spare[len(spare) - count :]
+    choices = [(spare[len(spare) - count :], _whole) for count in range(len(spare) + 1)]
+    for left_out, needed in [*choices, (spare, _least)]:
         table.columns = [replace(each) for each in every if each.header not in left_out]
         for place, column in enumerate(table.columns):
             column._index = place
-        if _least(console, table) <= console.width:
+        if needed(console, table) <= console.width:
             _fit(console, table)
             console.print(table)
             return
@@ -76,7 +76,7 @@ def _fit(console: Console, table: Table) -> None:
 
     rich narrows the widest columns first, also below their longest word, and then cuts times and addresses.
     """
-    wanted = [_widest(console, True, [column.header, *column.cells]) for column in table.columns]
+    wanted = _wanted(console, table)
     left = console.width - _borders(table)
     if sum(wanted) <= left:
         return
@@ -97,6 +97,15 @@ def _borders(table: Table) -> int:
 
 def _narrowest(console: Console, table: Table) -> list[int]:
     return [_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns]
+
+
+def _wanted(console: Console, table: Table) -> list[int]:
+    return [_widest(console, True, [column.header, *column.cells]) for column in table.columns]
+
+
+def _whole(console: Console, table: Table) -> int:
+    """Return the width of a table in which no cell is wrapped."""
+    return _borders(table) + sum(_wanted(console, table))
 
 
 def _least(console: Console, table: Table) -> int:

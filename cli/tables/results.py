@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.cli.tables.groups import with_headings
 from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
@@ -123,9 +124,13 @@ def _table(result: QueryResult | SumResult, simultaneous: bool) -> Table:
         table.add_column(column, justify="right")
     if untold:
         table.add_column("")
-    for line in lines:
-        cells = _cells(line.estimate, simultaneous)
-        table.add_row(line.label, *cells, *([NOT_TOLD if line.row.significant is False else ""] if untold else []))
+    for before, line in with_headings((line.row.group, line) for line in lines):
+        if line is None:
+            table.add_row(before)
+            continue
+        row, cells = line.row, _cells(line.estimate, simultaneous)
+        label = before + row_label((), row.category, row.statistic, row.at, row.unit)
+        table.add_row(label, *cells, *([NOT_TOLD if row.significant is False else ""] if untold else []))
     return table
 
 

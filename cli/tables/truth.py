@@ -8,12 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.cli.tables.groups import with_headings
 from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.results import fineness
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.records.results_document import row_label
-from hubbub.queries.estimation.estimates import BEGINNING
+from hubbub.queries.estimation.estimates import BEGINNING, Group
 
 BAR_WIDTH = 12
 """Characters of the longest bar."""
@@ -37,16 +38,20 @@ def print_query(console: Console, document: Mapping[str, Any], every: bool = Fal
     # has nothing to be compared with.
     bars = sum(row["statistic"] == "count" for row in document["estimates"]) > 1
     unit = f" in {document['unit']}" if document.get("unit") else ""
+    rows = document["estimates"] if every else _largest(document)
     table = Table(title=f"{document['name']}{unit}", title_justify="left")
     for column in ("", "truth", "estimate", "standard error", "95 % interval"):
         table.add_column(column, justify="left" if column == "" else "right")
     if bars:
         table.add_column(BARS)
     longest = max((row["estimate"] for row in document["estimates"] if row["statistic"] in _PEOPLE), default=0.0)
-    for row in document["estimates"] if every else _largest(document):
-        cells = _cells(row)
-        bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
-        table.add_row(*cells, *bar)
+    for before, shown in with_headings((_group(row), row) for row in rows):
+        if shown is None:
+            table.add_row(before)
+            continue
+        label, *cells = _cells({**shown, "group": {}})
+        bar = [_bar(shown["estimate"], longest) if shown["statistic"] in _PEOPLE else ""] if bars else []
+        table.add_row(before + label, *cells, *bar)
     print_table(console, table, spare=[BARS])
     for note in (*_about_many(document, every), *document.get("notes", ())):
         console.print(note, markup=False, soft_wrap=True)
@@ -118,6 +123,10 @@ HIDDEN_SHARE = 0.9
 """If noise hides this share of the counts, there are too many categories."""
 
 
+def _group(row: Mapping[str, Any]) -> Group:
+    return tuple(row.get("group", {}).items())
+
+
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     error = row["standard_error"]
     scale = fineness((row["lower"], row["upper"])) if error is None else error
@@ -126,8 +135,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     if row["statistic"] in _PEOPLE:
         truth = f"{row['truth']:,.0f}"  # people, counted: a whole number, known exactly
     shown = "" if error is None else significant([*ends, error], error)[4]
-    group = tuple(row.get("group", {}).items())
-    label = row_label(group, row["category"], row["statistic"], row.get("at"))
+    label = row_label(_group(row), row["category"], row["statistic"], row.get("at"))
     return (label, truth, estimate, shown, f"{lower} … {upper}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from numbers import Integral
 
 from hubbub.client.errors import NoRound
 from hubbub.protos.errors import UsageError
@@ -30,16 +31,19 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
         if number is None:
             raise NoRound(f"task {task.name} has no round now; {_next_round(schedule, now)}")
         return number
-    if isinstance(wanted, bool) or not isinstance(wanted, int):
+    # numpy's whole numbers are of another type than those that are promised.
+    given: object = wanted
+    if isinstance(given, bool) or not isinstance(given, Integral):
         raise UsageError(
             f"round is of type {type(wanted).__name__}; give a whole number from 0 to {schedule.rounds - 1}"
         )
-    if not 0 <= wanted < schedule.rounds:
-        raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
+    number = int(given)
+    if not 0 <= number < schedule.rounds:
+        raise NoRound(f"task {task.name} has no round {number}; its rounds are 0 to {schedule.rounds - 1}")
     # Not refused right after its end or cut: the shuffler decides that, and this clock may be ahead of its clock.
-    if now > forgotten_after(schedule, wanted):
-        raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
-    return wanted
+    if now > forgotten_after(schedule, number):
+        raise NoRound(f"round {number} of task {task.name} is over; {_next_round(schedule, now)}")
+    return number
 
 
 def check_taken(task: Task, number: int, now: float) -> None:

@@ -100,13 +100,13 @@ class DemoOptions:
 
 
 class DemoProgress:
-    """Times each stage and shows a progress bar for it; if stderr is not a terminal, it prints a line instead."""
+    """Times each stage and shows a progress bar for it; if the console is no terminal, it prints a line instead."""
 
     def __init__(self, console: Console, progress_bars: Callable[..., Progress]) -> None:
         self.seconds: dict[str, float] = {}
         columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._console = console
-        self._progress = progress_bars(*columns, console=console, disable=not console.is_terminal)
+        self._progress = progress_bars(*columns, console=console)
 
     def __enter__(self) -> DemoProgress:
         """Show the bars."""

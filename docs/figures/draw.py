@@ -40,7 +40,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 def draw(name: str, folder: Path) -> None:
     """Write one comparison's picture and its points into a folder."""
     plan = FIGURES[name].plan()
-    with progress_bars() as bars:
+    with progress_bars(False) as bars:
         bar = bars.add_task(name, total=plan.points)
         picture = evaluate(plan, lambda: bars.advance(bar))
     (folder / f"{name}.svg").write_bytes(drawn(picture, "svg"))

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from hubbub.planning.simulate.dataset import SumSpec, check_categories, is_category, query_name, task_name
 from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
-from hubbub.planning.simulate.notes import clipped_notes, header_notes, text_notes
+from hubbub.planning.simulate.notes import FEW_NUMBERS, beside_notes, clipped_notes, header_notes, text_notes
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.draft import MAXIMUM_QUERIES, read_draft
 from hubbub.protos.task.schedule import at
 from hubbub.queries.errors import shown
 from hubbub.queries.longitudinal.question import state_of
@@ -31,9 +31,6 @@ Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 MOST_LISTED = 100
 """A column of more texts is asked about as `text`, which lists none."""
-
-FEW_NUMBERS = 10
-"""A column of at most so many different whole numbers is asked about as categories."""
 
 LEAST_REPORTS = 20
 """The least minimum that is drafted: noise of the shuffler hides so few people."""
@@ -108,6 +105,11 @@ def drafted(path: Path, columns: AskedColumns, now: float, notation: Notation = 
         queries = [each for name in table.column_names if name != columns.by if (each := reader.chosen(name))]
     if not queries:
         raise HubbubError(f"{path} has no column to ask about; {'; '.join(reader.notes)}")
+    if len(queries) > MAXIMUM_QUERIES:
+        raise HubbubError(
+            f"{path} has {len(queries)} columns to ask about, and a task asks {MAXIMUM_QUERIES} queries at most; name "
+            "some with --histogram, --sum, --text or --over-time"
+        )
     if columns.by is not None:
         queries = [reader.grouped(each, columns.by) for each in queries]
     rounds = _USUAL_ROUNDS if columns.over_time else 1
@@ -170,6 +172,7 @@ class _Reader:
         if nearly is not None and _usual_kind(texts, nearly.numbers) != kind:
             as_it_is = "to ask about it as it is, name each column, and this one with --histogram or --text"
             raise HubbubError(f"{nearly.problem}; {as_it_is}")
+        self.notes += beside_notes(column, texts) if kind != "sum" else []
         if kind in _UNIQUE:
             self._note_unique(column, _UNIQUE[kind])
             return None

@@ -138,11 +138,12 @@ class Notation:
     def measured(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray | None:
         """Return a column's numbers, with null for each that is missing, infinite or NaN; None if other values occur.
 
-        Whole numbers that floats do not tell apart are no numbers: they are identifiers.
+        Whole numbers that floats do not tell apart are no numbers: they are identifiers. So are those with a zero
+        before other digits, such as a postal code.
         """
         values = _plain_values(values)
         if not _are_texts(values):
-            numeric = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+            numeric = any(of(values.type) for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
             try:
                 found = values.cast(pa.float64()) if numeric else None
             except pa.ArrowInvalid:  # beyond 2^53
@@ -153,8 +154,8 @@ class Notation:
         return None if found is None else pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64()))
 
     def _measures(self, texts: pa.ChunkedArray) -> bool:
-        """Return whether texts are numbers, and no identifiers of many digits."""
-        whole = pc.match_substring_regex(texts, f"^[-+]?[0-9]{{{_MOST_DIGITS + 1},}}$")
+        """Return whether texts are numbers, and no identifiers of many digits, or with zeros before their digits."""
+        whole = pc.match_substring_regex(texts, f"^[-+]?(?:[0-9]{{{_MOST_DIGITS + 1},}}|0[0-9]+)$")
         return bool(pc.all(self._are_numbers(texts)).as_py()) and not pc.any(whole).as_py()
 
     def nearly_numbers(self, values: pa.ChunkedArray, column: str, where: Path) -> NearlyNumbers | None:
@@ -183,19 +184,24 @@ class Notation:
         return NearlyNumbers(numbers, f"{share}{', in another notation: ' if marked >= 0 else ', but '}{problem}")
 
     def doubts(self, values: pa.ChunkedArray, column: str) -> list[str]:
-        """Return a sentence if every number has one point and three digits after it: then it may mean thousands."""
+        """Return a sentence if the point may be between thousands.
+
+        It may if three digits follow every point, and no whole number has more than three digits.
+        """
         values = _plain_values(values)
         if self.thousands or not _are_texts(values):
             return []
         texts = pc.utf8_trim_whitespace(self.texts(values, column)).drop_null()
         other = {".": ",", ",": "."}[self.decimal]
-        grouped = rf"^[-+]?[1-9][0-9]{{0,2}}{re.escape(self.decimal)}[0-9]{{3}}$"
-        if not len(texts) or not pc.all(pc.match_substring_regex(texts, grouped)).as_py():
+        grouped = pc.match_substring_regex(texts, rf"^[-+]?[1-9][0-9]{{0,2}}{re.escape(self.decimal)}[0-9]{{3}}$")
+        small = pc.match_substring_regex(texts, "^[-+]?(?:0|[1-9][0-9]{0,2})$")
+        if not pc.any(grouped).as_py() or not pc.all(pc.or_(grouped, small)).as_py():
             return []
-        first, mark = texts[0].as_py(), "point" if self.decimal == "." else "comma"
+        first, mark = texts.filter(grouped)[0].as_py(), "point" if self.decimal == "." else "comma"
+        every = "every number" if pc.all(grouped).as_py() else f"every number with a {mark}"
         read = f"such as {first}, which is read as {float(first.replace(',', '.')):g}"
         remedy = f"if the {mark} is between thousands, add --thousands {self.decimal} --decimal {other}"
-        return [f"column {column!r}: every number has three digits after its {mark}, {read}; {remedy}"]
+        return [f"column {column!r}: {every} has three digits after its {mark}, {read}; {remedy}"]
 
     def _read(self, values: pa.ChunkedArray, column: str, where: Path | None) -> pa.ChunkedArray:
         values = _plain_values(values)
@@ -241,6 +247,8 @@ class Notation:
         if not readings:
             words = self._words_beside(texts, text)
             missing = f"if it means no answer, add --missing {shlex.quote(','.join(words)):.80}" if words else ""
+            if not words and any(map(str.isdigit, text)):
+                missing = "write it as a number alone, such as -3.1 for (3.10) or 0.12 for 12%"
             return "; ".join(filter(None, [what, ", or, ".join(filter(None, [instead, missing]))]))
         if len(readings) == 1:
             ((value, found),) = readings.items()
@@ -249,7 +257,12 @@ class Notation:
         return f"{what}, which is {named}; say which is meant"
 
     def _words_beside(self, texts: pa.ChunkedArray, text: str) -> list[str]:
-        """Return the words to state as missing if `text` is one; none if it is no usual one in a column of texts."""
+        """Return the words to state as missing if `text` is one; none if it is no usual one in a column of texts.
+
+        A text with digits, such as (3.10) or 5 kg, says how many: to leave it out would change the sum.
+        """
+        if text not in USUALLY_MISSING and any(map(str.isdigit, text)):
+            return []
         numbers = pc.sum(self._are_numbers(texts)).as_py() or 0
         if text not in USUALLY_MISSING and 2 * numbers < len(texts) - texts.null_count:
             return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +14,22 @@ import pyarrow.compute as pc
 from hubbub.planning.simulate.notation import Notation, usually_missing
 from hubbub.planning.simulate.table_files import is_text_file
 from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
+from hubbub.protos.escaping import readable
+from hubbub.queries.errors import shown
 from hubbub.queries.questions.question import Question
 
 FEW_ROWS = 20
 """If categories have fewer rows on average, noise is larger than nearly every count, at any usual ε."""
+
+FEW_NUMBERS = 10
+"""A column of at most so many different whole numbers is asked about as categories."""
+
+_LOOKED_AT = 1000
+"""Most different texts of a column that are looked at for a sign beside a number."""
+
+_SIGN = r"[^\W\d_]{0,3}|[^\w\s]?"
+_BESIDE = re.compile(rf"(?P<before>{_SIGN})\s?[-+(]?[0-9][0-9.,' \u00a0\u202f]*\)?\s?(?P<after>{_SIGN})")
+"""A number with a sign of a currency, of percent, or a unit of a few letters."""
 
 _FRACTION = re.compile(r"[-+]?[0-9]*[.,][0-9]+")
 
@@ -44,13 +57,19 @@ def text_notes(column: str, known: Sequence[str], notation: Notation, counted: s
         )
     alike: dict[str, list[str]] = {}
     for text in known:
-        alike.setdefault(text.casefold(), []).append(text)
+        alike.setdefault(_looks(text), []).append(text)
     if counted == "a category" and (same := next((each for each in alike.values() if len(each) > 1), None)):
-        named = " and ".join(map(repr, same))
+        named = " and ".join(f"'{readable(text)}'" for text in same)
         notes.append(
             f"column {column!r} has {named}, which are different categories; if they are one, write them alike"
         )
     return notes
+
+
+def _looks(text: str) -> str:
+    """Return what a text looks like, whatever its case and width, without what cannot be seen."""
+    seen = "".join(mark for mark in unicodedata.normalize("NFKC", text) if unicodedata.category(mark) != "Cf")
+    return " ".join(seen.casefold().split())
 
 
 def clipped_notes(column: str, numbers: pa.ChunkedArray, lower: float, upper: float) -> list[str]:
@@ -61,6 +80,17 @@ def clipped_notes(column: str, numbers: pa.ChunkedArray, lower: float, upper: fl
         return []
     share = f"{beyond:,} of {len(numbers) - numbers.null_count:,} numbers"
     return [f"column {column!r}: {share} are outside of {lower:.12g} to {upper:.12g}, and are clipped to that range"]
+
+
+def beside_notes(column: str, texts: pa.ChunkedArray) -> list[str]:
+    """Return a sentence if all texts are a number and the same sign or unit beside it, such as 12% or € 5."""
+    found = [_BESIDE.fullmatch(text) for text in pc.unique(texts).drop_null().to_pylist()[:_LOOKED_AT]]
+    signs = {(match["before"], match["after"]) for match in found if match}
+    if len(found) < FEW_NUMBERS or not all(found) or len(signs) != 1 or signs == {("", "")}:
+        return []
+    first = shown(next(match[0] for match in found if match))
+    what = f"has numbers with {shown(''.join(signs.pop()))} beside them, such as {first}, which are read as texts"
+    return [f"column {column!r} {what}; to add them up, write them as numbers alone"]
 
 
 def part_notes(part: Question, column: str, read: pa.ChunkedArray, notation: Notation) -> list[str]:

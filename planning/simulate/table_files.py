@@ -47,9 +47,18 @@ BLOCKS = (2**20, 2**24, 2**28, 2**30)
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The first bytes of a text in UTF-16."""
 
+NO_TEXTS = {
+    b"\x1f\x8b": ("compressed by gzip", "give it a name that ends in .csv.gz"),
+    b"PK\x03\x04": ("a workbook or a .zip", "save its sheet as CSV, or unzip it and give the file that was in it"),
+    b"PAR1": ("Parquet", "give it a name that ends in .parquet"),
+}
+"""What files begin with that are no text whatever their names say, what they are, and what to do."""
+
 _QUOTED = re.compile(r'"[^"]*"')
 _EXCEL = re.compile(r'"?sep=(.)"?(?:\r\n?|\n)', re.IGNORECASE)
 _EXPECTED = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
+_SPACED = re.compile(r'"[^"\r\n]*"(?: +"[^"\r\n]*")+ *[\r\n]')
+_BY_SPACES = "spaces separate its columns"
 _TOO_LONG = "straddling object"
 _NO_END = "the last field begins with a quote and does not end with one"
 
@@ -148,11 +157,14 @@ def _remedy(path: Path, error: Exception, said: str) -> str:
         return "save it as UTF-8"
     if (counts := _EXPECTED.search(said)) is not None:
         # Taken for a column, R's names of rows could as well be halves of numbers with a comma.
-        names = "; R leaves out a name for its rows: write with row.names = FALSE"
-        more = names if int(counts[2]) == int(counts[1]) + 1 else ""
+        more = _one_more(said) if int(counts[2]) == int(counts[1]) + 1 else ""
+        if counts[1] == "1":
+            more = "; if its first lines are a title or comments, remove them: the first one has the columns' names"
         return f"give every row as many fields as the first line has names, and fields with separators in quotes{more}"
     if _TOO_LONG in said or _NO_END in said:
         return "end every field that begins with a quote with one too"
+    if said == _BY_SPACES:
+        return "separate them by commas; in R, write with write.csv(…, row.names = FALSE)"
     if "JSON" in said:
         return "write one JSON object a line, and in each column values of one kind"
     if "Empty CSV" in said or "Could not skip initial" in said:
@@ -160,6 +172,13 @@ def _remedy(path: Path, error: Exception, said: str) -> str:
     if path.suffix.lower() in COMPRESSED:
         return f"check that it is complete and compressed as {path.suffix}, or unpack it first"
     return "check that it is complete and that its ending fits its format, or export it again"
+
+
+def _one_more(said: str) -> str:
+    """Return what to do if a row has one field more than there are names."""
+    if said.endswith(tuple(",;\t|")):
+        return "; remove the separator that ends each row"
+    return "; R leaves out a name for its rows: write with row.names = FALSE"
 
 
 def _parquet(path: Path) -> pa.Table:
@@ -306,6 +325,9 @@ def _beginning(path: Path, separators: str) -> _Beginning:
         start = file.read(HEADER_BYTES)
     if start.startswith(UTF_16):
         raise UnicodeError("it is a text in UTF-16")
+    for begins, (what, remedy) in NO_TEXTS.items():
+        if start.startswith(begins):
+            raise HubbubError(f"{path} is no text, but {what}; {remedy}")
     text = start.decode("utf-8-sig", errors="replace")
     excel = _EXCEL.match(text)
     body = text[excel.end() :] if excel else text
@@ -318,6 +340,8 @@ def _beginning(path: Path, separators: str) -> _Beginning:
     names = [name.strip() for name in header]
     if any("\ufffd" in name for name in names):
         raise UnicodeError("a column's name is not UTF-8")
+    if len(header) == 1 and _SPACED.match(body.lstrip("\r\n")):
+        raise pa.ArrowInvalid(_BY_SPACES)
     spaced = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
     return _Beginning(separator, tuple(names), before, spaced)
 

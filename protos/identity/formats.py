@@ -76,8 +76,9 @@ def in_words(label: str) -> str:
 
 
 RESULTS = Kind("file of results", ("hubbub-results/1",))
+SERIES = Kind("series of results", ("hubbub-series/1",))
 SEALED_SUBMISSION = Kind("sealed submission", ("hubbub-submission/1",))
 OUTCOME = Kind("outcome", ("hubbub-outcome/1",))
 
-KINDS = (*SIGNED, RESULTS, SEALED_SUBMISSION, OUTCOME)
+KINDS = (*SIGNED, RESULTS, SERIES, SEALED_SUBMISSION, OUTCOME)
 """All kinds of document. A ledger's charges, which are never sent, name their format in `accountant.spending.entry`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.identity.formats import RESULTS
+from hubbub.protos.identity.formats import RESULTS, SERIES
 from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.strict_json import read_json
@@ -160,6 +160,7 @@ def series_document(rounds: Sequence[RoundResults]) -> dict[str, Any]:
     """Return rounds of one task as one JSON document; each has its times, and is a file of results in itself."""
     first = rounds[0].id
     return {
+        "format": SERIES.format,
         "task": {"id": first.task_id.hex(), "name": first.task_name},
         "rounds": [{**results_document(each), **round_times(each)} for each in rounds],
     }

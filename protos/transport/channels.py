@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,9 +10,12 @@ from pathlib import Path
 
 import grpc
 
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.transport.proxies import proxy_to
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, check_issued, check_pair, key_in
+
+POLLING = "GRPC_POLL_STRATEGY"
+"""The variable of how gRPC waits for the network."""
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
 """Largest message that a service accepts: about 40,000 submissions, far more than one call has."""
@@ -169,6 +173,20 @@ def read_pem(path: Path | bytes | None) -> bytes:
         ) from error
 
 
+def check_polling() -> None:
+    """Check that gRPC can wait for the network as the environment says; otherwise it would end the whole process.
+
+    Raises:
+        Unreachable: naming the variable and what it may be.
+    """
+    stated = os.environ.get(POLLING)
+    if stated is not None and not {"all", "epoll1", "poll", "none"} & set(stated.split(",")):
+        raise Unreachable(
+            f"{POLLING} is {stated!r:.80} in the environment, and gRPC knows none of that; unset it, or set it to "
+            "epoll1 or poll"
+        )
+
+
 def open_channel(
     address: str, tls: TLS, name: str | None = None, *, largest: int = MAXIMUM_MESSAGE_BYTES
 ) -> grpc.aio.Channel:
@@ -176,7 +194,11 @@ def open_channel(
 
     The other side's certificate must be for the host, or for `name` if one is given. Answers above `largest` bytes
     are refused; a reader of results takes up to `MAXIMUM_RESULTS_BYTES`.
+
+    Raises:
+        Unreachable: as `check_polling`.
     """
+    check_polling()
     # Without an option, gRPC takes a proxy from the environment.
     proxy = proxy_to(address, tls.proxy)
     options: tuple[tuple[str, str | int], ...] = (

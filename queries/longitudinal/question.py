@@ -207,6 +207,8 @@ class Longitudinal:
     def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it
         """Return 1 for yes and 0 for no: true and false, or the words."""
         state = state_of(answer) if isinstance(answer, str) else answer
+        if type(state).__module__ == "numpy" and type(state).__name__ in ("bool", "bool_"):
+            state = bool(state)  # what tables of numpy and pandas have
         if not isinstance(state, bool):
             raise AnswerError(f"the answer to {self.name} is not a state; give true or false, or the words yes and no")
         return int(state)

@@ -108,6 +108,10 @@ class Histogram:
         place = places.get(answer) if isinstance(answer, str) else None
         if place is None and isinstance(answer, str):
             place = places.get(unicodedata.normalize("NFC", answer))
+        if not isinstance(answer, str):
+            found = "missing" if answer is None else f"a {type(answer).__name__}"
+            known = f"it must be a text, one of {listed(self.categories)}"
+            raise AnswerError(f"the answer to {self.name} is {found}; {known}")
         if place is None:
             known = f"it must be one of {listed(self.categories)}"
             raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")

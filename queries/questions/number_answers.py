@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ def parsed(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         # Python's own message would repeat it.
-        raise AnswerError(f"the answer to {name} cannot be read; it must be a number") from None
+        raise AnswerError(f"the answer to {name} cannot be read; it must be a number, such as 3.5") from None
 
 
 def finite(name: str, answer: object) -> int | float:
@@ -36,15 +38,31 @@ def finite(name: str, answer: object) -> int | float:
     # The usual type first: whether a value is of an abstract one takes as long to find out as a draw.
     if type(answer) is float:
         number = answer
-    elif isinstance(answer, bool) or not isinstance(answer, Real):
+    elif isinstance(answer, bool) or not isinstance(answer, Real | Decimal):
         raise AnswerError(f"the answer to {name} is a {type(answer).__name__}; it must be a number")
     elif isinstance(answer, Integral):
         return int(answer)
     else:
-        number = float(answer)
+        number = _as_float(answer)
     if not math.isfinite(number):
         raise AnswerError(f"the answer to {name} is not finite; give a finite number, or None if the query is optional")
     return number
+
+
+def _as_float(answer: Real | Decimal) -> float:
+    """Return a number as a float; a finite one that is beyond all floats as the largest or least of them.
+
+    Every range ends far below, so it is clipped all the same.
+    """
+    try:
+        number = float(answer)
+    except OverflowError:  # of a Fraction
+        number = math.inf
+    except ValueError:  # of a NaN that signals
+        return math.nan
+    if not math.isinf(number) or abs(answer) == math.inf:
+        return number
+    return math.copysign(sys.float_info.max, -1 if answer < 0 else 1)
 
 
 def numbers_of(answers: Iterable[Value]) -> list[float]:

@@ -13,7 +13,7 @@ import grpc
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.addresses import HostError, checked_address, parted
-from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES, check_polling
 
 EVERYWHERE = ("0.0.0.0", "[::]")  # noqa: S104 - recognized, not bound
 """Hosts that mean every address of a machine, whether of IPv4 or IPv6."""
@@ -90,7 +90,12 @@ def _milliseconds(seconds: float) -> int:
 def new_server(
     connections: Connections | None = None, largest: int = MAXIMUM_MESSAGE_BYTES, *, shared: bool = False
 ) -> grpc.aio.Server:
-    """Make a server without ports that receives no request above `largest` bytes; `shared` as in `listen`."""
+    """Make a server without ports that receives no request above `largest` bytes; `shared` as in `listen`.
+
+    Raises:
+        Unreachable: as `check_polling`.
+    """
+    check_polling()
     return grpc.aio.server(options=(connections or Connections()).options(largest, shared=shared))
 
 

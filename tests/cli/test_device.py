@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hubbub.cli.app import build
+from hubbub.cli.commands.submit import lines_in
 from hubbub.cli.device import RetryProgress, naming_ticket
 from hubbub.client import Answer, RecorderCounts, Refusal, Retry, Spending, Unreachable
 from hubbub.protos.identity.keys import save_public
@@ -449,3 +450,29 @@ async def test_a_refused_ticket_is_named_with_its_file(client: Client) -> None:
     assert str(naming_ticket(refusal, client.settings)) == f"{client.folder / 'ticket.json'}: the ticket is not valid"
     other = Refusal(Reason.TOO_LATE, "the round is over")
     assert naming_ticket(other, client.settings) is other
+
+
+async def test_a_number_outside_of_its_range_is_said_to_be_clipped_and_not_repeated(client: Client) -> None:
+    (delay,) = (each.question for each in client.task.asked if each.name == "delay")
+    for refused in (b"nan", b"-inf", b"1e999"):
+        ran = await client.run("submit", stdin=b"carrier=UA\ndelay=" + refused)
+        assert ran.err.startswith("error: the answer to delay is not finite")
+    beyond = f"{delay.upper + 12345:g}"
+    ran = await client.run("submit", "--json", stdin=f"carrier=UA\ndelay={beyond}\n".encode())
+    assert (ran.status, ran.json["clipped"]) == (0, ["delay"])
+    says = f"delay: the answer is outside of {delay.lower:g} to {delay.upper:g}, and is clipped to that range"
+    assert (ran.err, beyond in ran.err) == (f"{says}\n", False)
+    inside = await client.run("submit", "--json", stdin=b"carrier=UA\ndelay=12.5\n")
+    assert inside.json["clipped"] == []
+
+
+async def test_answers_of_another_editor_are_the_same_answers(client: Client) -> None:
+    """A byte order mark, other ends of lines and spaces around a name are no part of it."""
+    ran = await client.run("submit", "--json", stdin="\ufeffcarrier=UA\r\n\r\n delay =12.5\r".encode())
+    assert (ran.status, ran.json["answers_used"], ran.err) == (0, True, "")
+
+
+def test_what_ends_a_line_of_a_page_ends_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "answers.txt"
+    path.write_text("drink=green\u2028tea\nother=a\x0bb\x85c\n", encoding="utf-8")
+    assert lines_in(path) == ["drink=green\u2028tea", "other=a\x0bb\x85c"]

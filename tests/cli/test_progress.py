@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hubbub.cli import progress
+from hubbub.cli import output, progress
 from hubbub.cli.output import Printer
+from hubbub.deploy.demo.demo import DemoProgress
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
 from support.samples import LATER_DRAFT
+from support.source_tree import MODULES, ROOT, parsed
 from vectors.make_kinds import DEVICES, task_of
 from vectors.make_signed import PARTIES
 
@@ -39,6 +43,39 @@ CASES = [
     pytest.param(("account", "plot", *KRR[:-2], "--delta", "1e-6", *OVER, "--out", "plot.svg"), ["bounds"], id="plot"),
     pytest.param(("plan", "task.toml", "--compare"), ["planning", "comparing"], id="plan"),
     pytest.param(("plan", "task.toml", "--error", "30"), ["solving for ε"], id="plan by error"),
+    pytest.param(("simulate", "--data", "data.csv", "--column", "a"), ["devices encode and randomize"], id="simulate"),
+    pytest.param(
+        ("simulate", "--data", "data.csv", "--column", "a", "--compare", "krr", "--reports", "40", "--repeat", "2"),
+        ["a: planning", "a: devices encode and randomize"],
+        id="simulate --compare",
+    ),
+    pytest.param(
+        (
+            "simulate",
+            "--data",
+            "weeks.csv",
+            "--column",
+            "on",
+            "--device",
+            "who",
+            "--period",
+            "week",
+            "--changes",
+            "1",
+            "--compare",
+            "direct",
+            "--reports",
+            "40",
+            "--repeat",
+            "2",
+            "--epsilon",
+            "4",
+            "--local-epsilon",
+            "8",
+        ),
+        ["strategies: planning", "devices send"],
+        id="simulate --changes",
+    ),
     pytest.param(
         ("verify", "certificate.json"), ["verifying certificate.json", "computing the estimates again"], id="verify"
     ),
@@ -55,6 +92,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         json.dumps([{"mechanism": "krr", "categories": 4, "local_epsilon": 1, "reports": 100, "rounds": 2}])
     )
     (made / "task.toml").write_text(LATER_DRAFT)
+    (made / "data.csv").write_text("a\n" + "x\ny\n" * 30)
+    weeks = [f"{who},{week},{str(week > who % 3).lower()}\n" for who in range(60) for week in range(2)]
+    (made / "weeks.csv").write_text("who,week,on\n" + "".join(weeks))
     return made
 
 
@@ -85,7 +125,41 @@ def test_without_a_terminal_there_is_none(folder: Path, monkeypatch: pytest.Monk
 def test_a_name_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     err = io.StringIO()
     monkeypatch.setattr(progress, "progress_console", lambda: Printer(file=err, force_terminal=True, color_system=None))
-    with progress.working("[b]\x1b[31m") as now:
+    with progress.working("[b]\x1b[31m", as_json=False) as now:
         now("verifying [/b]\x07.json")
     assert "[b]\\x1b[31m" in err.getvalue()
     assert "verifying [/b]\\x07.json" in err.getvalue()
+
+
+def test_every_bar_knows_whether_json_is_asked_for() -> None:
+    """`load`, `audit`, `rehearse` and `demo` start services, so their calls are read here."""
+    wrong, found = [], 0
+    for path in MODULES:
+        if path.relative_to(ROOT).parts[0] != "cli" or path.name == "progress.py":
+            continue
+        for node in ast.walk(parsed(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            called = [getattr(each, "id", "") for each in (node.func, *node.args)]
+            place = {"working": 2, "progress_bars": 1}.get(called[0])
+            if place is None and "progress_bars" in called:
+                place = called.index("progress_bars") + 1  # a partial call
+            if place is not None:
+                found += 1
+                if called[place : place + 1] != ["as_json"]:
+                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert wrong == []
+    assert found > 15
+
+
+def test_a_demo_with_json_says_nothing_of_its_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for terminal in (True, False):
+        err = io.StringIO()
+        console = Printer(file=err, force_terminal=terminal, width=200, quiet=True)
+        with DemoProgress(console, partial(progress.progress_bars, True)) as stages, stages.stage("start", "start"):
+            stages.advance(1)
+        assert err.getvalue() == ""
+    monkeypatch.setattr("sys.stderr", err := io.StringIO())
+    output.progress_console(quiet=True).print("a stage")
+    output.progress_console().print("a sentence")
+    assert err.getvalue() == "a sentence\n"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.verification.test_results import results_of
 
 from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
-from hubbub.protos.records.results_document import results_document
+from hubbub.protos.records.results_document import results_document, series_document
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
 from support.samples import Parties
@@ -197,3 +198,75 @@ def test_another_task_is_refused(saved: Path, task: str, status: int, problem: s
     ran = hubbub_here("verify", saved / "certificate.json", "--task", task)
     assert ran.status == status
     assert problem in ran.err
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `hubbub results --all --json` prints of a question over time."""
+    path = tmp_path_factory.mktemp("series") / "all.json"
+    path.write_text(json.dumps(series_document(results_of("longitudinal-direct"))))
+    return path
+
+
+def test_the_results_of_all_rounds_are_verified_each(series: Path) -> None:
+    ran = hubbub_here("verify", series)
+    assert ran.status == 0, ran.err
+    count = len(results_of("longitudinal-direct"))
+    assert count > 1
+    assert ran.out.startswith(f"all {count} certificates are valid; ")
+    assert ran.out.count("estimates follow from them: ") == count
+    found = hubbub_here("verify", series, "--json").json
+    assert [each["round"] for each in found["results"]] == list(range(count))
+    proving = hubbub_here("verify", series, "--rigorous")
+    assert (proving.status, "name one file, of one round" in proving.err) == (2, True)
+
+
+def test_one_round_of_all_that_does_not_hold_is_named_by_its_place(series: Path, tmp_path: Path) -> None:
+    document = json.loads(series.read_text())
+    document["rounds"][1]["queries"][0]["count"]["estimate"] += 1
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document))
+    ran = hubbub_here("verify", path)
+    assert ran.status == 1
+    assert f"{path}, rounds[1]: the results do not agree with their certificate: " in ran.err
+    assert ran.out.count("estimates follow from them: ") == len(document["rounds"]) - 1
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda it: it.update(rounds=[]), "rounds must be a list of files of results; save them again"),
+        (lambda it: it.update(rounds={}), "rounds must be a list of files of results"),
+        (lambda it: it.update(rounds=[1]), "rounds must be a list of files of results"),
+        (lambda it: it.update(more=1), "the member 'more' is one too many"),
+        (lambda it: it.pop("task"), "the member 'task' is missing"),
+        (lambda it: it["task"].update(name="x"), "rounds[0] is of another task than the file: name "),
+        (lambda it: it["rounds"][1].pop("certificate"), "rounds[1]: these results do not have the members"),
+        (lambda it: it["rounds"][0].update(round_ends="x"), "rounds[0]: the results do not agree with their certif"),
+        (lambda it: it.update(format="hubbub-series/2"), "this version of hubbub reads hubbub-series/1"),
+    ],
+)
+def test_a_file_of_all_rounds_that_is_another_one_is_refused(
+    series: Path, tmp_path: Path, change: Change, problem: str
+) -> None:
+    document = json.loads(series.read_text())
+    change(document)
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(document))
+    ran = hubbub_here("verify", path)
+    assert ran.status == 1
+    assert str(path) in ran.err
+    assert problem in ran.err
+
+
+def test_a_round_that_is_missing_among_all_is_a_gap(series: Path, tmp_path: Path) -> None:
+    document = json.loads(series.read_text())
+    del document["rounds"][0]
+    path = tmp_path / "gap.json"
+    path.write_text(json.dumps(document))
+    ran = hubbub_here("verify", path)
+    assert ran.status == 1
+    assert "round 0: its certificate is missing" in ran.err

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
 import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,3 +122,55 @@ def test_a_document_that_is_another_one_is_refused_in_words(content: object, com
             "plan": ("plan", path),
         }
         checked(hubbub_here(*words[command], "--json"))
+
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "money": ["$1,234.50", "$12.00", "€ 5", "(12.50)", "-", "7"],
+    "percent": ["12%", "3 %", "100%", "0.5%"],
+    "postcode": ["01234", "02139", "10001", "94110"],
+    "phone": ["+49 170 1", "0170 123", "0171/55", "491701"],
+    "date": ["2024-01-02", "01.02.2024", "1/2/24", "01JAN2020", "20240102"],
+    "time": ["12:30", "1:05:00", "23h", "."],
+    "state": ["yes", "no", "TRUE", "False", "1", "0", "ja", "WAHR"],
+    "number": ["1", "2.5", "-3", "1e3", "0.125", "12345", "+7"],
+    "thousands": ["1.234", "850", "12.500", "0"],
+    "wide": ["\uff11\uff12", "\u0663", "\u22125", "x\u200b", "x", "\ufeffx", "a\u00a0b", "a b"],
+    "missing": ["NA", "N/A", "?", "", " ", "null", "5", "nan"],
+    "code": ["1E5", "00", "0x1F", "1_000", "=1+1", "@x", "-x", "--json", "[b]"],
+}
+"""Columns as people have them, by what is in them."""
+
+
+@settings(max_examples=6)
+@given(
+    st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3, unique=True),
+    st.integers(20, 90),
+    st.randoms(use_true_random=False),
+)
+def test_what_draft_chooses_is_counted_as_it_is_written(names: list[str], rows: int, random: Random) -> None:
+    """Without a named column, each is a histogram of its texts, a sum of its numbers, or left out with a reason."""
+    cells = {name: [random.choice(COLUMNS[name]) for _ in range(rows)] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        path, task = Path(folder) / "data.csv", Path(folder) / "task.toml"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file)
+            lines.writerows([names, *zip(*cells.values(), strict=True)])
+        drafted = checked(hubbub_here("draft", path, "--out", task, "--json"))
+        if drafted.status:
+            return
+        asked = re.findall('(?m)^name = "([a-z]+)"$', task.read_text().partition("[[query]]")[2])
+        for name in names:
+            assert name in asked or f"column '{name}' is left out: " in drafted.err, drafted.err
+        ran = checked(hubbub_here("simulate", task, "--data", path, "--json"))
+        for query in ran.json["queries"] if ran.status == 0 else ():
+            truth = {row["category"] or row["statistic"]: row["truth"] for row in query["estimates"]}
+            written = [unicodedata.normalize("NFC", cell).strip() for cell in cells[query["name"]]]
+            if query["kind"] == "histogram":
+                found = {name: count for name, count in truth.items() if count and name != "answered"}
+                assert found == Counter(cell for cell in written if cell)
+            if query["kind"] == "sum":
+                lower, upper = query["clipped_to"]
+                numbers = [
+                    min(max(float(cell), lower), upper) for cell in written if math.isfinite(float(cell or "nan"))
+                ]
+                assert math.isclose(truth["sum"], math.fsum(numbers), abs_tol=1e-6)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import json
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 LETTERS = [
     "a",
@@ -26,11 +32,15 @@ LETTERS = [
     "a\u00a0b",
     "it's",
 ]
-MARKED = ["a,b", "a;b", "a\tb", 'say "a"', "line\nbreak", "=1+1", "-", "?", "NA", "null", "+a", "#a", "1/2", "a|b", ""]
+MARKED = [
+    *("01234", "0170 123", "+49 170 1", "12 %", "€ 5", "(12)", "5-", "01JAN2020", "２３", "−5", "TRUE", "\u3000東"),
+    *("a,b", "a;b", "a\tb", 'say "a"', "line\nbreak", "=1+1", "-", "?", "NA", "null", "+a", "#a", "1/2", "a|b", ""),
+]
 NAMES = ["city", "my city", "città", "citta\u0300", "city, old", "Größe", "x", "1st", "=a", "a.b", "a-b", "A", "東"]
 
 SINGLE_BYTE = ("latin-1", "cp1252")
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", *SINGLE_BYTE)
+PACKED: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress}
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,40 @@ class DataFile:
         return Counter(text for text in composed if text)
 
 
-@st.composite
-def data_files(draw: st.DrawFn) -> DataFile:
+def data_files() -> st.SearchStrategy[DataFile]:
     """Return a file of a column of texts and one of numbers."""
+    return st.one_of(text_files(), text_files(), typed_files())
+
+
+@st.composite
+def typed_files(draw: st.DrawFn) -> DataFile:
+    """Return a file whose values have types: lines of JSON, or Parquet."""
+    rows = draw(st.integers(40, 120))
+    pool = draw(st.lists(st.sampled_from([*LETTERS, *MARKED]), min_size=2, max_size=6, unique=True))
+    cells = draw(st.lists(st.sampled_from(pool), min_size=rows, max_size=rows))
+    numbers = draw(st.lists(st.sampled_from([0, 1, 2.5, -3, 1234.5, 12345, 0.125]), min_size=rows, max_size=rows))
+    first, second = draw(st.sampled_from(NAMES)), draw(st.sampled_from(["n", "my number", "Zahl", "x,y"]))
+    if draw(st.booleans()):
+        ascii_alone = draw(st.booleans())
+        lines = [
+            json.dumps({first: text or None, second: number}, ensure_ascii=ascii_alone)
+            for text, number in zip(cells, numbers, strict=True)
+        ]
+        name, content = "data.jsonl", "\n".join(lines).encode()
+    else:
+        texts = draw(st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]))
+        numeric = draw(st.sampled_from([pa.float64(), pa.float32(), pa.decimal128(12, 3)]))
+        out, exact = io.BytesIO(), pa.array(numbers, pa.float64()).cast(numeric)
+        parquet.write_table(pa.table({first: pa.array(cells, pa.string()).cast(texts), second: exact}), out)
+        name, content = "data.parquet", out.getvalue()
+    packed = draw(st.sampled_from(["", "", *PACKED]))
+    content = PACKED[packed](content) if packed else content
+    return DataFile(name + packed, content, (), (first, cells), (second, [float(each) for each in numbers]), True)
+
+
+@st.composite
+def text_files(draw: st.DrawFn) -> DataFile:
+    """Return a file of text."""
     encoding = draw(st.sampled_from(ENCODINGS))
     rows = draw(st.integers(40, 120))
     pool = draw(
@@ -83,9 +124,11 @@ def data_files(draw: st.DrawFn) -> DataFile:
     text = end.join(lines) + end * last
     notation = (*(("--decimal", decimal) if decimal != "." else ()), *(("--thousands", thousands) if thousands else ()))
     name = draw(st.sampled_from(["data.csv", "data.CSV", "my data.csv", "data.tsv", "däta.csv"]))
+    packed = draw(st.sampled_from(["", "", *PACKED]))
+    content = text.encode(encoding)
     return DataFile(
-        name,
-        text.encode(encoding),
+        name + packed,
+        PACKED[packed](content) if packed else content,
         notation,
         (first, cells),
         (second, [float(value) for value in numbers]),

@@ -340,7 +340,7 @@ def _alternatives(
     from hubbub.cli.progress import progress_bars
     from hubbub.planning.alternatives import compare, steps_of
 
-    with progress_bars(disable=as_json) as bars:
+    with progress_bars(as_json) as bars:
         bar = bars.add_task("comparing", total=steps_of(aim, dummies))
         (rows,) = compare([design.question], aim, dummies, lambda: bars.advance(bar), by_digits=True)
     return {design.question.name: rows}

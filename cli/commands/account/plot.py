@@ -135,7 +135,7 @@ def _check_output(out: Path | None, as_json: bool) -> None:
 
 
 def _evaluated(plan: PlotPlan, as_json: bool) -> Plot:
-    with progress_bars(disable=as_json) as bars:
+    with progress_bars(as_json) as bars:
         bar = bars.add_task("bounds", total=plan.points)
         return evaluate(plan, lambda: bars.advance(bar))
 

@@ -123,12 +123,12 @@ def test_a_text_with_a_number_takes_every_form(words: tuple[str, ...], plain: st
 def test_lists_limits_and_errors_take_every_form() -> None:
     from hubbub.cli.commands.demo import _dataset
     from hubbub.cli.commands.plan import _error_in
-    from hubbub.cli.commands.simulate import _sizes
+    from hubbub.cli.compare_randomizers import sizes_of
     from hubbub.deploy.demo.scenarios.registry import scenario_named
     from hubbub.deploy.load.run import checked_schedule
     from hubbub.planning.simulate.dataset import SumSpec
 
-    assert _sizes("1e3,2_000", 5000) == [1000, 2000]
+    assert sizes_of("1e3,2_000", 5000) == [1000, 2000]
     schedule = checked_schedule(None, "1e2,5/2,50%", None, None, 1.0, 1, 1.0)
     assert [step.rate for step in schedule.steps] == [100, 2.5, 0.5]
     assert _error_in("carrier=1_000", "1_000") == 1000

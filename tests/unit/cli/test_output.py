@@ -51,7 +51,7 @@ def test_a_name_is_printed_as_it_is_wherever_it_stands(text: str, shown: str) ->
 @pytest.mark.parametrize(("text", "shown"), TEXTS.items())
 def test_a_progress_bar_shows_a_name_as_it_is(text: str, shown: str) -> None:
     out = io.StringIO()
-    with progress_bars(console=Printer(file=out, width=200, force_terminal=True, color_system=None)) as bars:
+    with progress_bars(False, console=Printer(file=out, width=200, force_terminal=True, color_system=None)) as bars:
         bars.add_task(f"{text}: planning", total=1)
     assert f"{shown}: planning" in out.getvalue()
     assert text == shown or text not in out.getvalue()

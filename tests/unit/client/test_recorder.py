@@ -561,3 +561,35 @@ def test_pacing_of_a_device_is_its_own(settings: dict[str, Any]) -> None:
         recorder.record(ANSWERS)
         assert not recorder.flush(30)
     assert told
+
+
+async def test_a_process_of_multiprocessing_stores_what_is_queued_when_it_ends(
+    settings: dict[str, Any], shuffler: FakeShuffler, tmp_path: Path
+) -> None:
+    """Its processes run no exit handlers. Here the thread stores nothing, as if the process ended before it could."""
+    body = """
+import multiprocessing
+from hubbub.client import recorder as module
+
+def work():
+    module._RecorderThread._run = lambda self: None
+    recorder._exit_seconds = 0
+    assert recorder.record({"carrier": "UA"})
+
+assert recorder.flush(30) and recorder._device._work.is_clear()
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+assert process.exitcode == 0
+assert not recorder._device._work.is_clear()
+os._exit(0)
+"""
+    await asyncio.to_thread(program, settings, shuffler.address, tmp_path, body)
+
+
+def test_answers_are_copied_with_their_parts() -> None:
+    """A program may use one mapping for all its calls, which the thread reads later."""
+    part: dict[str, Any] = {"region": "north", "session": 1.0}
+    taken = module._copied({"session": part, "theme": "dark"})
+    part["session"] = 2.0
+    assert taken == {"session": {"region": "north", "session": 1.0}, "theme": "dark"}

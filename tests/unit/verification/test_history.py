@@ -265,8 +265,11 @@ def test_a_file_that_does_not_hold_is_named_and_the_others_are_read(folder: Path
     assert [each.round for each in found.histories[0].certificates] == [2, 1]
     assert not document_of(found)["verified"]
     assert [str(each) for each in read(folder / "missing.json", folder / NAMES[1]).alone] == [
-        f"{folder / 'missing.json'}: No such file or directory"
+        f"{folder / 'missing.json'}: it cannot be read: No such file or directory; put it there, or name another file"
     ]
+    (folder / "one.json").mkdir()
+    (problem,) = (each for each in read(folder).alone if each.file == folder / "one.json")
+    assert problem.text == "it cannot be read: Is a directory; name a file, not a folder"
 
 
 @pytest.mark.parametrize("content", ["[]", '[{"mechanism": "krr"}]', "7", '"text"', "null", "{}"])

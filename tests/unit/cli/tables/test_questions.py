@@ -125,8 +125,9 @@ def test_csv_reads_back_with_truth_values_and_missing_errors(results: RoundResul
 
 def test_people_read_which_counts_are_not_told_from_zero(results: RoundResults) -> None:
     text = shown(results)
-    (line,) = (line for line in text.splitlines() if "may be 0" in line)
-    assert "region=south, device=phone: dark" in line
+    (place,) = (place for place, line in enumerate(text.splitlines()) if "may be 0" in line)
+    assert "│   dark  " in text.splitlines()[place]
+    assert text.splitlines()[place - 2].startswith("│ south, phone "), "the group is named above its first row"
     assert "cdf at 5" in text
     assert "quantile at 0.5, minutes" in text
     assert "2 of 3 categories are significantly different from zero" in text
@@ -167,8 +168,26 @@ def test_the_truth_is_beside_each_group_and_each_quantile() -> None:
     print_query(printer, document)
     print_query(printer, median)
     text = printer.file.getvalue()  # type: ignore[attr-defined]
-    assert "region=north, device=phone: dark" in text
+    assert re.search(r"│ region=north +│.*\n│   light .*\n│   dark +│ +7 │", text)
+    assert re.search(r"│ north, phone +│.*\n│   light .*\n│   dark +│ +7 │", text)
     assert "quantile at 0.5" in text
+
+
+@pytest.mark.parametrize("width", [80, 76])
+def test_labels_of_groups_and_of_categories_are_folded_only_if_nothing_else_helps(width: int) -> None:
+    """A bar is left out before a label is folded, and a group is named once, above its rows."""
+    truth = THEME_BY.truth([{"region": "north", "device": "phone", "theme": "dark"}] * 7)
+    document = query_document(result(THEME_BY, [300, 200, 100, 100, 50, 4, 150, 96]), "grouped", truth, False)
+    names = ("a name of it", "another as long")
+    plain = [{**row, "group": {}, "category": names[place]} for place, row in enumerate(document["estimates"][:2])]
+    for shown in (document, {**document, "kind": "histogram", "estimates": plain}):
+        printer = Console(width=width, file=io.StringIO())
+        print_query(printer, shown)
+        lines = [line for line in printer.file.getvalue().splitlines() if line.startswith("│")]  # type: ignore[attr-defined]
+        numbers = [line for line in lines if re.search("[0-9] │", line)]
+        groups = {tuple(row.get("group", {}).items()) for row in shown["estimates"]} - {()}
+        assert len(numbers) == len(shown["estimates"])
+        assert len(lines) == len(numbers) + len(groups)
 
 
 def test_labels_say_the_group_then_what_is_counted() -> None:

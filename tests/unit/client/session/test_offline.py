@@ -498,7 +498,7 @@ def test_patience_is_in_seconds(total: Any) -> None:
 
 @pytest.mark.parametrize("shuffler", ["host:1", "[::1]:7301", "192.0.2.1:65535", "shuffler.example.org:7301"])
 def test_a_host_and_port_are_taken(settings: dict[str, Any], shuffler: str) -> None:
-    Device(**settings, shuffler=shuffler)
+    assert repr(Device(**settings, shuffler=shuffler)).endswith(f"shuffler={shuffler!r})")
 
 
 @pytest.mark.parametrize("answers", [None, [("carrier", "UA")], "carrier=UA", 7])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hubbub.client import KeyRecordError, NoRound, SignatureError, UsageError
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
+from hubbub.client.validation import checked_count, checked_seconds
 from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Task
@@ -41,6 +44,16 @@ def test_a_round_the_task_does_not_have_is_refused(task: Task, wanted: int) -> N
 def test_a_round_that_is_no_number_is_named_by_its_type(task: Task, wanted: Any) -> None:
     with pytest.raises(UsageError, match=f"round is of type {type(wanted).__name__}; give a whole number from 0 to 2"):
         choose_round(task, wanted, START)
+
+
+def test_numbers_of_numpy_are_numbers(task: Task) -> None:
+    number: Any = np.int64(1)
+    assert type(choose_round(task, number, START)) is int
+    assert checked_count(np.int8(3), "calls") == 3
+    assert checked_seconds(np.float32(1.5), "timeout") == checked_seconds(Fraction(3, 2), "timeout") == 1.5
+    for wrong in (np.bool_(True), np.float64(1), np.array(1)):
+        with pytest.raises(UsageError, match="give a whole number, 1 or more"):
+            checked_count(wrong, "calls")
 
 
 def test_a_named_round_is_answered_until_a_grace_after_its_cut(task: Task) -> None:

@@ -59,6 +59,12 @@ def test_numbers_of_a_file_that_devices_will_clip_are_counted_before_anything_is
     assert "column 'delay': 2 of 3 numbers are outside of -30 to 180, and are clipped" in capsys.readouterr().err
 
 
+def test_stated_answers_that_devices_will_clip_are_counted_too(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["carrier=AA", "delay=500", "delay=1", "delay=-31"]
+    assert _answers(task, 4, words, None, [], PLAIN)[0] == 4
+    assert capsys.readouterr().err == "delay: 2 of 3 answers are outside of -30 to 180, and are clipped to that range\n"
+
+
 async def test_devices_with_certificates_come_one_by_one_and_a_second_run_is_refused(tmp_path: Path) -> None:
     deployment, folder = Certified(tmp_path), tmp_path / "certificates"
     folder.mkdir()

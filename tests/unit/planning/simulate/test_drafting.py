@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from hubbub.planning.simulate.dataset import read_answers
 from hubbub.planning.simulate.drafting import AskedColumns, drafted
@@ -205,3 +208,67 @@ def test_any_column_is_drafted_so_that_its_rows_answer(
     )
     draft, _ = task_of(path)
     assert draft.questions[0].name == "other"
+
+
+def test_whole_numbers_with_zeros_before_them_are_no_numbers(tmp_path: Path) -> None:
+    """A postal code, or a phone number, was added up."""
+    columns: dict[str, Callable[[int], Any]] = {
+        "postcode": lambda row: f"{(row % 15) * 997:05}",
+        "share": lambda row: f"0.{row % 15}",
+        "count": lambda row: str(row % 15),
+    }
+    draft, _ = task_of(written(tmp_path, columns, 60))
+    assert [question.kind for question in draft.questions] == ["histogram", "sum", "sum"]
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "prices.parquet"
+    prices = pa.array([Decimal(row % 15) / 4 for row in range(60)], pa.decimal128(9, 2))
+    parquet.write_table(pa.table({"price": prices}), path)
+    (question,) = task_of(path)[0].questions
+    assert question.kind == "sum"
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (("3%", "12%", "40.5%"), "column 'n' has numbers with '%' beside them, such as '"),
+        (("€ 3", "€ 1.200,50", "€ -4"), "column 'n' has numbers with '€' beside them"),
+        (("3 kg", "4 kg", "5 kg"), "column 'n' has numbers with 'kg' beside them"),
+        (("3 kg", "4 lb", "5 kg"), None),
+        (("3", "4", "5x9"), None),
+        (("a1", "a2", "b3"), None),
+    ],
+)
+def test_numbers_with_a_unit_are_pointed_out(texts: tuple[str, ...], says: str | None, tmp_path: Path) -> None:
+    """Else they are categories without a word, as if nobody could want their sum."""
+    columns: dict[str, Callable[[int], Any]] = {
+        "n": lambda row: texts[row % 3].replace("3", str(row % 20)),
+        "m": lambda row: "ab"[row % 2],
+    }
+    _, notes = task_of(written(tmp_path, columns, 60))
+    assert any("; to add them up, write them as numbers alone" in note for note in notes) is (says is not None)
+    assert says is None or any(note.startswith(says) for note in notes)
+
+
+def test_texts_that_look_alike_are_pointed_out_with_what_cannot_be_seen(tmp_path: Path) -> None:
+    columns: dict[str, Callable[[int], Any]] = {
+        "n": lambda row: ("x", "x\u200b", "y")[row % 3],
+        "m": lambda row: ("a b", "a\u00a0b", "c")[row % 3],
+        "k": lambda row: ("\uff11", "1", "2")[row % 3],
+        "joined": lambda row: ("\u0645\u06cc\u200c\u062e\u0648", "z", "y")[row % 3],
+    }
+    _, notes = task_of(written(tmp_path, columns, 60))
+    ends = "which are different categories; if they are one, write them alike"
+    assert notes == (
+        f"column 'n' has 'x' and 'x\\u200b', {ends}",
+        f"column 'm' has 'a b' and 'a\\xa0b', {ends}",
+        f"column 'k' has '1' and '\uff11', {ends}",
+    )
+
+
+def test_more_columns_than_a_task_can_ask_about_are_refused_by_their_number(tmp_path: Path) -> None:
+    """The error spoke of a line of a draft that nobody had written."""
+    columns = {f"c{place}": (lambda row, place=place: (row * place) % 3) for place in range(1, 100)}
+    with pytest.raises(HubbubError, match=r"columns to ask about, and a task asks 64 queries at most; name some with"):
+        task_of(written(tmp_path, columns, 30))

@@ -58,6 +58,8 @@ def test_numbers_are_read_as_they_are_written(
         (Notation(".", ","), ("1,23",), "which is 1.23 with --decimal ,"),
         (Notation(missing=("NA",)), ("n/a",), "name another column, or, if it means no answer, add --missing NA,n/a"),
         (PLAIN, ("1_0",), "row 1 is '1_0'; name another column"),
+        (PLAIN, ("1", "2", "(3.10)"), "is '(3.10)'; name another column, or, write it as a number alone, such as"),
+        (PLAIN, ("1", "2", "5-", "-"), "row 3 is '5-'; name another column, or, write it as a number alone"),
         (
             PLAIN,
             ("1", "2", "none", "-"),
@@ -97,6 +99,9 @@ def test_words_for_no_answer_are_a_list() -> None:
     [
         (PLAIN, ("8.350", "-12.000", None), "such as 8.350, which is read as 8.35; if the point is between thousands"),
         (Notation(","), ("8,350", "1,000"), "add --thousands , --decimal ."),
+        (PLAIN, ("850", "1.234", "0", "12.500"), "every number with a point has three digits after its point, such as"),
+        (PLAIN, ("8500", "1.234"), ""),
+        (PLAIN, ("0", "850"), ""),
         (PLAIN, ("8.350", "0.125"), ""),
         (PLAIN, ("8.350", "12.25"), ""),
         (PLAIN, ("8.350", "1250.125"), ""),

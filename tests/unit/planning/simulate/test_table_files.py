@@ -90,6 +90,12 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         ("data.csv", b"", "give a first line with the columns' names"),
         ("data.csv", b"a,b\n1,2\n1,2,3\n", "give every row as many fields"),
         ("data.parquet", b"abc", "check that it is complete"),
+        ("data.csv", gzip.compress(b"a,b\n1,2\n"), "is no text, but compressed by gzip; give it a name that ends in"),
+        ("data.tsv", b"PK\x03\x04\x14", "is no text, but a workbook or a .zip; save its sheet as CSV"),
+        ("data.csv", b"PAR1abc", "is no text, but Parquet; give it a name that ends in .parquet"),
+        ("data.csv", b'"city" "n"\n"1" "a" 3\n', r"in R, write with write\.csv\(…, row\.names = FALSE\)"),
+        ("data.csv", b"# exported\na,b\n1,2\n", "if its first lines are a title or comments, remove them"),
+        ("data.csv", b"a,b\n1,2,\n3,4,\n", "remove the separator that ends each row$"),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(name: str, content: bytes, says: str, tmp_path: Path) -> None:

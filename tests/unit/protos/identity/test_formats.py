@@ -21,7 +21,7 @@ from hubbub.protos.records.batch import BatchRecord, HopRecord
 from hubbub.protos.records.counts import read_certified
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, verify
-from hubbub.verification.results import read_results
+from hubbub.verification.results import read_every, read_results
 from vectors.make_signed import FOLDER, PARTIES, identity, vector_task
 
 KEY = Identity.generate()
@@ -115,6 +115,7 @@ READERS: dict[str, dict[str, Callable[[Kind, str], object]]] = {
     "succession": {"a file": _inside("body", Succession.decode)},
     "ticket": {"a file": _inside("body", Ticket.decode)},
     "file of results": {"verify": _plain(lambda document: read_results(Path("results.json"), document))},
+    "series of results": {"verify": _plain(lambda document: read_every(Path("all.json"), document))},
     "sealed submission": {"a gateway": _plain(SealedSubmission.decode)},
     "outcome": {"a device": _plain(Outcome.decode)},
 }

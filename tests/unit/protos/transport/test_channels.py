@@ -5,10 +5,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.transport.channels import POLLING, TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
-from hubbub.service.transport.grpc_server import listen
+from hubbub.service.transport.grpc_server import listen, new_server
 from hubbub.service.transport.health import Health, is_serving
 from support.ended import opened_server
 from support.samples import make_tls
@@ -146,3 +146,19 @@ async def test_only_the_authority_s_certificates_are_trusted(paths: TLS, strange
         for tls, expected in cases:
             async with open_channel(f"127.0.0.1:{port}", tls) as channel:
                 assert await is_serving(channel, 5 if expected else 0.4) == expected
+
+
+@pytest.mark.parametrize("stated", ["nonsense", "", "epoll,x"])
+async def test_a_way_to_wait_that_grpc_does_not_know_is_named_before_it_ends_the_process(
+    stated: str, paths: TLS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC itself aborts: no error, no tidying up, and an application that embeds a device ends with it."""
+    monkeypatch.setenv(POLLING, stated)
+    says = f"GRPC_POLL_STRATEGY is '{stated}' in the environment, and gRPC knows none of that; unset it, or"
+    with pytest.raises(Unreachable, match=says):
+        open_channel("127.0.0.1:1", TLS(paths.authority))
+    with pytest.raises(Unreachable, match=says):
+        new_server()
+    monkeypatch.setenv(POLLING, f"{stated},poll")
+    async with open_channel("127.0.0.1:1", TLS(paths.authority)):
+        pass

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hubbub.accountant.mechanisms import TreeNodes
@@ -206,6 +207,11 @@ def test_a_device_that_erased_its_memory_sends_every_level_and_sign(way: str) ->
 def test_what_is_no_state_is_refused_without_repeating_it(answer: Any) -> None:
     with pytest.raises(AnswerError, match="give true or false, or the words yes and no"):
         asked("direct").encode_at(answer, RoundContext(0), os.urandom)
+
+
+def test_a_state_of_numpy_is_a_state() -> None:
+    question, yes, no = asked("direct").question, np.bool_(True), np.bool_(False)
+    assert [question.encode(each, os.urandom) for each in (yes, no)] == [1, 0]
 
 
 def test_states_are_typed_as_words() -> None:

@@ -98,7 +98,7 @@ def test_no_answer_in_a_group_is_told_from_no_answer_at_all() -> None:
         ("north", "must be a mapping with the keys region, session"),
         (12.5, "must be a mapping with the keys"),
         ({"region": "north", "session": 1.0, "age": 7}, "must be a mapping with the keys"),
-        ({"session": 1.0}, "the answer to region is not one of its categories"),
+        ({"session": 1.0}, "the answer to region is missing; it must be a text, one of 'north'"),
         ({"region": "secret", "session": 1.0}, "the answer to region is not one of its categories"),
         ({"region": "north", "session": "secret"}, "the answer to session is a str; it must be a number"),
     ],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -39,7 +41,30 @@ def test_a_number_on_a_step_or_outside_the_range_needs_no_chance(answer: float, 
     assert DELAY.encode(answer, constant(LOWEST)) == DELAY.encode(answer, constant(HIGHEST)) == step
 
 
-@pytest.mark.parametrize("answer", [float("nan"), float("inf"), float("-inf"), True, False, "12", b"1", [1], 1j])
+@pytest.mark.parametrize(
+    ("answer", "step"),
+    [
+        (Decimal("60"), 3),
+        (Fraction(180), 7),
+        (np.float32(0), 1),
+        (np.int8(-30), 0),
+        (Decimal("1e400"), 7),
+        (Decimal("-1e400"), 0),
+        (Fraction(10**400), 7),
+        (Fraction(-(10**400)), 0),
+    ],
+)
+def test_a_number_of_another_type_is_the_number(answer: Any, step: int) -> None:
+    assert DELAY.encode(answer, constant(LOWEST)) == DELAY.encode(answer, constant(HIGHEST)) == step
+
+
+NO_NUMBERS = [
+    *(float("nan"), float("inf"), float("-inf"), True, False, "12", b"1", [1], 1j),
+    *(Decimal("nan"), Decimal("snan"), Decimal("-inf"), np.float32("nan"), np.float64("inf"), np.bool_(True)),
+]
+
+
+@pytest.mark.parametrize("answer", NO_NUMBERS)
 def test_what_is_no_finite_number_is_an_error(answer: Any) -> None:
     with pytest.raises(AnswerError, match="delay is") as caught:
         DELAY.encode(answer, os.urandom)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,6 +17,7 @@ from hubbub.shuffler.stores.postgres.replication import leadership
 from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
+from support.patience import PATIENCE
 from support.pgbouncer import IdleCutter, pgbouncer
 
 
@@ -26,19 +28,17 @@ def cutter() -> Iterator[IdleCutter]:
     cutter.close()
 
 
-def use_all(sessions: Sessions) -> None:
+def use_all(sessions: Sessions) -> list[tuple[int]]:
     """Have every connection of the pool used at the same time, so that there are as many as it may have."""
     together = threading.Barrier(CONNECTIONS)
 
-    def look(connection: Connection) -> None:
-        connection.execute("SELECT 1")
-        together.wait()
+    def look(connection: Connection) -> tuple[int]:
+        found: tuple[int] = connection.execute("SELECT 1").fetchone()
+        together.wait(PATIENCE)
+        return found
 
-    threads = [threading.Thread(target=sessions.read, args=(look,)) for _ in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        return list(threads.map(lambda _: sessions.read(look), range(CONNECTIONS)))
 
 
 def test_calls_are_answered_however_often_all_idle_connections_are_cut(cutter: IdleCutter) -> None:
@@ -56,7 +56,7 @@ def test_after_a_cut_all_who_call_at_once_are_answered(cutter: IdleCutter) -> No
     with contextlib.closing(Sessions(cutter.address, SCHEMA.name)) as sessions:
         use_all(sessions)
         cutter.cut()
-        use_all(sessions)
+        assert use_all(sessions) == [(1,)] * CONNECTIONS
 
 
 def test_the_one_who_changes_takes_its_lock_again(cutter: IdleCutter) -> None:
