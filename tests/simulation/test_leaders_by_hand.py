@@ -74,6 +74,8 @@ async def test_of_two_shufflers_on_one_folder_the_second_does_not_start(tmp_path
         assert await submit(pipeline, "somebody") is None
 
 
+# test_replication.py has the same of two keyrings in one process.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("running", [False, True], ids=["copied while it was stopped", "copied while it ran"])
 async def test_a_second_leader_with_an_old_copy_of_the_keyring_stands_by_and_never_takes_over(
     tmp_path: Path, running: bool
