@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -96,9 +96,12 @@ class _Simulated:
         self._state = session.state = session.enrolled.state = State(arguments["state"], connection=watched(life))
         draw = session.draw
 
-        def recorded(answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, MemoryUpdate | None]:
+        def recorded(
+            answers: Mapping[str, Value], number: int, kept: str | None, _random: Callable[[int], bytes]
+        ) -> tuple[Drawn, MemoryUpdate | None]:
             recorder.begin(answers)
-            return draw(answers, number, kept)
+            # Not `_random`: a fleet's draws for several devices at a time.
+            return draw(answers, number, kept, recorder)
 
         session.draw = recorded  # type: ignore[method-assign]
 
