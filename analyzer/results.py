@@ -99,7 +99,7 @@ class Results:
         ids = {*self._served, *(progress.id.task_id for progress in await self._store.progress(None))}
         ids |= {each.task_id for each in await self._store.certified(None)}
         found = [ListedTask(task_id, (await self._task(task_id, 0)).name) for task_id in ids]
-        return sorted(found, key=lambda each: (each.name, each.id))
+        return sorted(found, key=lambda each: (each.name, each.task_id))
 
     async def get_task(self, task_id: bytes) -> SignedTask:
         """Return a task with both signatures.

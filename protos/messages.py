@@ -163,7 +163,7 @@ class IncidentReport:
 class ListedTask:
     """A task that a service knows: its id (32 bytes) and its name."""
 
-    id: bytes
+    task_id: bytes
     name: str
 
 

@@ -14,7 +14,7 @@ from hubbub.protos.v1 import tasks_pb2
 def write_tasks(tasks: Iterable[ListedTask]) -> tasks_pb2.ListTasksResponse:
     """Encode the tasks that a service knows."""
     return tasks_pb2.ListTasksResponse(
-        tasks=[tasks_pb2.ListedTask(task_id=each.id, task_name=codec.plain(each.name)) for each in tasks]
+        tasks=[tasks_pb2.ListedTask(task_id=each.task_id, task_name=codec.plain(each.name)) for each in tasks]
     )
 
 

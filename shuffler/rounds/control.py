@@ -88,7 +88,7 @@ class Control:
     async def list_tasks(self) -> list[ListedTask]:
         """Return the tasks that this shuffler runs, by their names."""
         found = [ListedTask(task.id, task.name) for task in self._tasks.values()]
-        return sorted(found, key=lambda each: (each.name, each.id))
+        return sorted(found, key=lambda each: (each.name, each.task_id))
 
     async def get_task(self, task_id: bytes) -> SignedTask:
         """Return a task with both signatures.
