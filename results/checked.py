@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, UsageError
@@ -16,6 +17,9 @@ from hubbub.protos.task.task import hop_name
 from hubbub.results.published_row import certified_in
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
+
+_CERTIFICATES = 2048
+"""Certificates that were verified and need not be again: five years of daily rounds, some kilobytes each."""
 
 
 class NotVerified(HubbubError):
@@ -131,8 +135,13 @@ def check_signed(rounds: Sequence[RoundResults], pins: Pins) -> tuple[str, ...]:
     unpinned: dict[str, None] = {}
     for each in rounds:
         try:
-            verified = verify(each.certificate, pins)
+            unpinned |= dict.fromkeys(_unpinned(each.certificate, pins))
         except VerificationError as error:
             raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {error}") from error
-        unpinned |= dict.fromkeys(verified.unpinned)
     return tuple(unpinned)
+
+
+@lru_cache(_CERTIFICATES)
+def _unpinned(certificate: bytes, pins: Pins) -> tuple[str, ...]:
+    """Return the signers of a valid certificate that are not pinned; the same bytes are verified once."""
+    return verify(certificate, pins).unpinned

@@ -107,35 +107,34 @@ class ResultsTable(Sequence[PublishedRow]):
                 return each.certificate
         raise UsageError(f"the table has no round {round_number}; it has {', '.join(map(str, self.rounds))}")
 
-    @overload
-    def compare(self, a: PublishedRow, b: PublishedRow) -> Difference: ...
-    @overload
-    def compare(self, a: Sequence[PublishedRow], b: Sequence[PublishedRow]) -> tuple[Difference, ...]: ...
-    def compare(
-        self, a: PublishedRow | Sequence[PublishedRow], b: PublishedRow | Sequence[PublishedRow]
-    ) -> Difference | tuple[Difference, ...]:
-        """Return a − b with the error of the difference: of two rows, or of all that two tables have in common.
-
-        Two tables are matched by query, statistic, category, group and place, such as `table.where(round=0)` and
-        `table.where(round=1)`. The simultaneous intervals of all their differences hold at once.
+    def compare(self, a: PublishedRow, b: PublishedRow) -> Difference:
+        """Return a − b with the error of the difference.
 
         Raises:
-            UsageError: if a row has no number, is compared with itself, or is not of this table's rounds; if two have
-                different units; if tables have nothing in common, or something twice.
+            UsageError: if a row has no number, is compared with itself, or is not of this table's rounds; or if the two
+                have different units.
         """
-        pairs = [(a, b)] if isinstance(a, PublishedRow) and isinstance(b, PublishedRow) else None
-        if pairs is None:
-            if isinstance(a, PublishedRow) or isinstance(b, PublishedRow):
-                raise UsageError("a row is compared with a table; give two rows, or two tables")
-            pairs = matched(a, b)
+        (found,) = self._differences([(a, b)])
+        return found
+
+    def compare_all(self, a: Sequence[PublishedRow], b: Sequence[PublishedRow]) -> tuple[Difference, ...]:
+        """Return a − b of all that two tables have in common, such as `table.where(round=0)` and another round.
+
+        Rows are matched by query, statistic, category, group and place; those without a number are left out. The
+        simultaneous intervals of all these differences hold at once with a probability of 95 %.
+
+        Raises:
+            UsageError: if the tables have nothing in common, or something twice; and as `compare`.
+        """
+        return self._differences(matched(a, b))
+
+    def _differences(self, pairs: Sequence[tuple[PublishedRow, PublishedRow]]) -> tuple[Difference, ...]:
         held = {(each.id.task_id.hex(), each.id.round): each for each in self._rounds}
         for row in (row for pair in pairs for row in pair):
             if (row.task_id, row.round) not in held:
-                raise UsageError(
-                    f"round {row.round} of task {row.task} is not in this table; read both rounds together"
-                )
-        found = differences(held, pairs)
-        return found[0] if isinstance(a, PublishedRow) else found
+                what = f"round {row.round} of task {row.task}"
+                raise UsageError(f"{what} is not in this table; read both rounds together")
+        return differences(held, pairs)
 
     def band(self) -> list[tuple[float, float]]:
         """Return an interval for each row that has a number; with a probability of 95 %, all of them hold at once.
