@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 from hubbub.accountant.errors import needs_extra
@@ -61,7 +60,7 @@ class ResultsTable(Sequence[PublishedRow]):
     def _of(self, rows: Sequence[PublishedRow]) -> ResultsTable:
         return ResultsTable(self._rounds, self.trust, rows)
 
-    @cached_property
+    @property
     def rounds(self) -> tuple[int, ...]:
         """The numbers of the rounds that the rows are of, rising."""
         return tuple(sorted({row.round for row in self.rows}))
