@@ -6,14 +6,14 @@ import asyncio
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.progress import Obstacles, missing, status_of
 from hubbub.analyzer.records import History, ReceivedBatch, counted_of
 from hubbub.analyzer.stores.protocol import AnalyzerStore
-from hubbub.protos.messages import IncidentReport
+from hubbub.protos.messages import IncidentReport, ListedTask
 from hubbub.protos.records.counts import Certified, CountsDiffer, check_counted, read_certified
 from hubbub.protos.records.results import (
     AnalyzerRoundStatus,
@@ -25,6 +25,7 @@ from hubbub.protos.records.results import (
 )
 from hubbub.protos.records.sums import sums_of
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -42,7 +43,7 @@ class Results:
     """The results service. It answers for every task in the store, also for those not in `served` (ids) today."""
 
     def __init__(
-        self, store: AnalyzerStore, certifier: Certifier, served: Container[bytes], incidents: Incidents | None = None
+        self, store: AnalyzerStore, certifier: Certifier, served: Collection[bytes], incidents: Incidents | None = None
     ) -> None:
         self._store = store
         self._served = served
@@ -93,6 +94,21 @@ class Results:
             await self._task(task_id, 0)
         return await self._store.certified(task_id)
 
+    async def list_tasks(self) -> list[ListedTask]:
+        """Return the tasks that are served today, or that a stored round is of, by their names."""
+        ids = {*self._served, *(progress.id.task_id for progress in await self._store.progress(None))}
+        ids |= {each.task_id for each in await self._store.certified(None)}
+        found = [ListedTask(task_id, (await self._task(task_id, 0)).name) for task_id in ids]
+        return sorted(found, key=lambda each: (each.name, each.task_id))
+
+    async def get_task(self, task_id: bytes) -> SignedTask:
+        """Return a task with both signatures.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        return await self._signed(task_id)
+
     async def get_statuses(self, task_id: bytes | None) -> list[AnalyzerRoundStatus]:
         """Return the progress of the rounds that have a key, in the order of their openings, of one task or of all.
 
@@ -113,14 +129,17 @@ class Results:
         self._closed = True
         self._certifier.announce()
 
-    async def _task(self, task_id: bytes, round_number: int) -> Task:
+    async def _signed(self, task_id: bytes) -> SignedTask:
         signed = await self._store.task(task_id)
         if signed is None:
             raise Refusal(
                 Reason.UNKNOWN_TASK,
                 f"this analyzer has no task {task_id.hex()[:16]}…; ask the analyzer that the task names",
             )
-        task = signed.task
+        return signed
+
+    async def _task(self, task_id: bytes, round_number: int) -> Task:
+        task = (await self._signed(task_id)).task
         if not 0 <= round_number < task.schedule.rounds:
             last = task.schedule.rounds - 1
             raise Refusal(Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {last}, not {round_number}")

@@ -24,6 +24,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.rpc import DELIVERY_SERVICE, RESULTS_SERVICE
 from hubbub.protos.task.task import Identities
+from hubbub.protos.transport.roles import READERS
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.release_chain import check_chains
 from hubbub.service.lifecycle import run
@@ -41,9 +42,6 @@ from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
-
-READERS = frozenset({"operator", "reader"})
-"""Common names that may read results."""
 
 _LOG = structlog.get_logger(__name__)
 

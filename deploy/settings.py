@@ -61,8 +61,8 @@ class ClientSettings(SettingsTable):
     limits: PrivacyLimitSettings = PrivacyLimitSettings()
 
 
-class OperatorSettings(SettingsTable):
-    """The settings that `hubbub close`, `status`, `results` and `keys` read."""
+class ReaderSettings(SettingsTable):
+    """The settings that `hubbub results` and `status` read for somebody who may look."""
 
     shuffler_control: Addresses = Field(
         description="the shuffler's control port, host:port; with a standby both ports, separated by a comma: commands "
@@ -73,6 +73,12 @@ class OperatorSettings(SettingsTable):
         default=(),
         description="host:port of hops (`listen`), in order from hop-2 on; `hubbub status` checks whether they serve",
     )
+    tls: TLSSettings
+
+
+class OperatorSettings(ReaderSettings):
+    """The settings that `hubbub close`, `status`, `results` and `keys` read."""
+
     identity: File | None = Field(
         default=None,
         description="PEM private key (Ed25519) of the operator, if this machine has it; `hubbub keys` shows it",
@@ -82,4 +88,3 @@ class OperatorSettings(SettingsTable):
         description="signed successions of identities, or folders of them (*.json); `hubbub keys` reads the states of "
         "identities from them",
     )
-    tls: TLSSettings

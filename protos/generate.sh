@@ -6,7 +6,7 @@ out="${1:-src}"
 python="${PYTHON:-python3}"
 PATH="$(dirname "$(command -v "$python")"):$PATH"
 export PATH
-for name in document incidents submission control delivery results replication leader; do
+for name in document incidents tasks submission control delivery results replication leader; do
     "$python" -m grpc_tools.protoc -Ihubbub/protos=protos \
         --python_out="$out" --mypy_out=quiet:"$out" "hubbub/protos/v1/$name.proto"
 done

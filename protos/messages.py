@@ -160,6 +160,14 @@ class IncidentReport:
 
 
 @dataclass(frozen=True)
+class ListedTask:
+    """A task that a service knows: its id (32 bytes) and its name."""
+
+    task_id: bytes
+    name: str
+
+
+@dataclass(frozen=True)
 class Envelopes:
     """Consecutive envelopes of a batch, the first of them at `offset`."""
 

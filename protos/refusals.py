@@ -143,8 +143,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.NOT_ALLOWED: Explanation(
             "anyone",
-            "This port does not answer callers with this certificate.",
-            "Show the certificate that the message names.",
+            "This call is not for callers with this certificate, such as one that changes something for a reader.",
+            "Show a certificate of a role that the message names.",
         ),
         Reason.BELOW_MINIMUM: Explanation(
             f"{_OPERATOR}, {_SHUFFLER}",

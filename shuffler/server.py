@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import CONTROL_SERVICE
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.rounding import CountRounding
@@ -34,7 +35,7 @@ from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
-from hubbub.shuffler.cluster.failover import OPERATORS, leader_gauge, open_to_cluster, run_with_failover
+from hubbub.shuffler.cluster.failover import leader_gauge, open_to_cluster, run_with_failover
 from hubbub.shuffler.cluster.readiness import Readiness
 from hubbub.shuffler.cluster.standbys import watched_standbys
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
@@ -45,7 +46,7 @@ from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of, standbys_of, unfinished_rounds
 from hubbub.shuffler.stores.protocol import ShufflerStore
-from hubbub.shuffler.tasks import Tasks, load_tasks
+from hubbub.shuffler.tasks import Tasks, load_signed
 from hubbub.shuffler.workers.handshake import Served
 from hubbub.shuffler.workers.metrics import MergedMetrics, MergedRegistry
 from hubbub.shuffler.workers.store_server import SharedCredentials, StoreServer
@@ -109,7 +110,7 @@ class _ShufflerParts:
         pipelines["control"] = operator_pipeline(limits, few)
         self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
         operators = grpc_server.new_server(few)
-        serve_control(operators, self.control, OPERATORS, pipelines["control"])
+        serve_control(operators, self.control, pipeline=pipelines["control"])
         mutual, service = certificates.server(mutual=True), CONTROL_SERVICE
         await ports.open("control", settings.control_listen, service, operators, mutual, pipelines["control"])
         await open_to_cluster(ports, settings, certificates, self.standbys, self.secret_server)
@@ -130,7 +131,8 @@ async def _assembled(
     settings: ShufflerSettings, clock: Callable[[], float], lease: Lease | None = None
 ) -> AsyncIterator[_ShufflerParts]:
     check_installed(settings.spark)
-    identity, tasks = own_tasks(settings)
+    identity, signed = _signed_tasks(settings)
+    tasks = {task_id: each.task for task_id, each in signed.items()}
     certificates, devices = _certificates(settings, clock)
     analyzer = ReconnectingAnalyzer(settings.analyzer, settings.tls.paths(), certificates)
     merged, incidents = MergedMetrics(), Incidents()
@@ -161,7 +163,7 @@ async def _assembled(
         await enrollment.start()
         handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT))
         async with certificates.watched(), watched_standbys(standbys_of(store), incidents, metrics.registry):
-            control = Control(tasks, store, rounds, clock, enrollment, counts)
+            control = Control(tasks, store, rounds, clock, enrollment, counts, signed)
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
             yield _ShufflerParts(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
 
@@ -172,12 +174,17 @@ def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
     Raises:
         HubbubError: if one of their files cannot be used.
     """
+    identity, signed = _signed_tasks(settings)
+    return identity, {task_id: each.task for task_id, each in signed.items()}
+
+
+def _signed_tasks(settings: ShufflerSettings) -> tuple[Identity, Mapping[bytes, SignedTask]]:
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)
     operator = load_public(settings.operator_key)
-    tasks = load_tasks(settings.tasks, operator, identity.public, successions, Role.SHUFFLER)
-    check_devices(settings, tasks)
-    return identity, tasks
+    signed = load_signed(settings.tasks, operator, identity.public, successions, Role.SHUFFLER)
+    check_devices(settings, {task_id: each.task for task_id, each in signed.items()})
+    return identity, signed
 
 
 def _metrics(settings: ShufflerSettings, lease: Lease | None, merged: MergedMetrics) -> tuple[CountRounding, Metrics]:

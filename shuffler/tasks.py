@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -32,6 +33,17 @@ def load_tasks(
     successions: Sequence[Succession] = (),
     own: Role | None = None,
 ) -> Tasks:
+    """Return the tasks of `load_signed`, without their signatures."""
+    return {key: each.task for key, each in load_signed(paths, operator, shuffler, successions, own).items()}
+
+
+def load_signed(
+    paths: Iterable[Path],
+    operator: bytes,
+    shuffler: bytes,
+    successions: Sequence[Succession] = (),
+    own: Role | None = None,
+) -> Mapping[bytes, SignedTask]:
     """Return the tasks in those files and folders (`*.json`), signed by both identities (32 bytes each).
 
     With `successions`, predecessors and successors of these identities may sign too; each task then has the
@@ -55,7 +67,7 @@ def load_tasks(
         weak = weak_noise(Terms.of(task), {query.name: query.mechanism for query in task.queries})
         if weak is not None:
             _LOG.warning("noise alone does not keep a task's promise", task=task.name, why=weak)
-    return tasks
+    return {task_id: replace(found[task_id], task=task) for task_id, task in tasks.items()}
 
 
 def check_promise(task: Task) -> None:

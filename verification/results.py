@@ -254,7 +254,7 @@ def recompute(
             key = (certified.task.id, certified.content["round"])
             if file.certificate not in verified:
                 raise CountsDiffer("the certificate in it is not valid")
-            results = list(map(_result, typed(file.document["queries"], list, "queries")))
+            results = list(map(query_result_in, typed(file.document["queries"], list, "queries")))
             held[key] = check_published(results, certified.task, key[1], certified)
             _check_about(file.document, certified)
         except (HubbubError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -276,8 +276,13 @@ def _problem(file: ResultsFile, error: Exception) -> VerificationError:
     )
 
 
-def _result(stated: Mapping[str, Any]) -> QueryResult:
-    """Return a query's counts from a file of results, without its estimates."""
+def query_result_in(stated: Mapping[str, Any]) -> QueryResult:
+    """Return a query's counts from a file of results, without its estimates.
+
+    Raises:
+        CountsDiffer: if counts are missing, or not in base64.
+        KeyError, TypeError, ValueError: if it has another form.
+    """
     check_counts(stated)
     tally = stated.get("tally", {})
     try:

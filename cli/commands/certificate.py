@@ -34,7 +34,7 @@ def command(
     party: Annotated[
         Party,
         typer.Argument(
-            help="The party it is for. A reader may read results, a monitor metrics; `hubbub init` makes the others."
+            help="The party it is for. A reader may look, a monitor may read metrics; `hubbub init` makes the others."
         ),
     ],
     authority: Annotated[
@@ -55,24 +55,31 @@ def command(
             help="Take the hosts from this certificate. [default: PARTY/tls/PARTY.pem next to the authority's folder]",
         ),
     ] = None,
+    name: Annotated[
+        str,
+        typer.Option("--name", metavar="NAME", help="Own name of a reader, which the services log when it looks."),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Make a TLS certificate, signed by the operator's authority.
 
-    Use it for a reader or a monitor, or before a certificate expires. A certificate is valid for 825 days, and no
-    longer than the authority's. A service's certificate is for the hosts of --host, or for those of the old one.
+    Use it for a reader or a monitor, or before a certificate expires. A reader may look at tasks, rounds, results and
+    certificates at both services, and change nothing; --name gives each reader a name of its own. A certificate is
+    valid for 825 days, and no longer than the authority's. A service's certificate is for the hosts of --host, or for
+    those of the old one.
 
     Nothing is overwritten. To replace a certificate, write the new one to another folder, move both files into next/
     beside the old one, and run `hubbub keys activate certificate`. The authority stays the same, so other parties
     change nothing.
 
-    Example: hubbub certificate monitor --authority deployment/operator --out monitoring
+    Example: hubbub certificate reader --name ana --authority deployment/operator --out ana
     """
     with failures(as_json):
         from hubbub.deploy.pki.authority import Authority
         from hubbub.deploy.pki.renewal import described, hosts_for, printed
         from hubbub.protos.errors import HubbubError, UsageError
 
+        shown = _shown(party, name)
         certificate, key = out / f"{party.value}.pem", out / f"{party.value}.key"
         taken = [path for path in (certificate, key) if path.exists()]
         if taken:
@@ -86,9 +93,19 @@ def command(
             )
         hosts = hosts_for(party.value, host, old, authority) if serves else ()
         out.mkdir(parents=True, exist_ok=True)
-        made = issuer.issue(party.value, hosts, certificate, key)
+        made = issuer.issue(shown, hosts, certificate, key)
         if as_json:
             print_json({"certificate": str(certificate), "key": str(key), **described(made)})
             return
         console().print(printed(made), markup=False, soft_wrap=True)
-        console().print(f"{key} is secret: give it to the {party.value} only", markup=False, soft_wrap=True)
+        console().print(f"{key} is secret: give it to the {shown} only", markup=False, soft_wrap=True)
+
+
+def _shown(party: Party, name: str) -> str:
+    """Return the common name of the certificate: the party, or a reader with a name of its own."""
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.transport.roles import reader_called
+
+    if name and party is not Party.READER:
+        raise UsageError(f"--name is for a reader, and services know the {party.value} as {party.value}; leave it out")
+    return reader_called(name) if party is Party.READER else party.value

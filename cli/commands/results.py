@@ -15,7 +15,6 @@ from hubbub.protos.errors import UsageError
 if TYPE_CHECKING:
     from hubbub.deploy.settings import OperatorSettings
     from hubbub.protos.records.results import RoundResults
-    from hubbub.protos.refusals import Refusal
 
 
 def command(
@@ -124,12 +123,13 @@ def command(
 def _print_ladder(results: RoundResults) -> None:
     """Print who must be honest for which ε, as the certificate states it; its signature is checked before."""
     from hubbub.cli.tables.ladder import ladder_lines
+    from hubbub.results.checked import differ
     from hubbub.verification.certificate import VerificationError, stated
 
     try:
         content = stated(results.certificate)
     except VerificationError as error:
-        raise _differ(results, str(error)) from error
+        raise differ(results, str(error)) from error
     for line in ladder_lines(content):
         console().print(line, markup=False, soft_wrap=True)
     console().print("as the certificate states; hubbub verify computes it again", markup=False)
@@ -200,42 +200,11 @@ def _rounds_behind(settings: OperatorSettings, results: RoundResults) -> list[Ro
 
 
 def _check(wanted: Sequence[RoundResults], as_json: bool, behind: Sequence[RoundResults] = ()) -> None:
-    """Check as `_check_all`, with progress."""
+    """Check as `check_counts`, with progress."""
+    from hubbub.results.checked import check_counts
+
     with working("checking the results", as_json):
-        _check_all(wanted, behind)
-
-
-def _check_all(wanted: Sequence[RoundResults], behind: Sequence[RoundResults]) -> None:
-    """Return only if the counts are the certificates', and the estimates follow from them.
-
-    The estimates are recomputed, also from the results of the earlier rounds `behind` them. Nothing is assumed of the
-    service that sent the results.
-    """
-    from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
-    from hubbub.verification.results import RecomputedResults, as_file, recompute
-
-    every = [*wanted, *behind]
-    for results in every:
-        try:
-            certified = read_certified(results.certificate)
-            if (certified.task.id, certified.content["round"]) != (results.id.task_id, results.id.round):
-                raise CountsDiffer("the certificate with them belongs to another task or round")
-            check_published(results.queries, certified.task, results.id.round, certified)
-        except CountsDiffer as error:
-            raise _differ(results, str(error)) from error
-    files = [as_file(each) for each in every]
-    for found in recompute(files, {file.certificate for file in files}):
-        if not isinstance(found, RecomputedResults):
-            raise _differ(wanted[-1], str(found)) from found
-
-
-def _differ(results: RoundResults, problem: str) -> Refusal:
-    from hubbub.protos.refusals import Reason, Refusal
-
-    what = f"round {results.id.round} of task {results.id.task_name} is not shown"
-    remedy = "ask the analyzer's party whether its store was changed"
-    text = f"{what}: its results differ from its certificate: {problem}; {remedy}"
-    return Refusal(Reason.RESULTS_DIFFER, text)
+        check_counts(wanted, behind)
 
 
 def _say(sentence: str) -> None:

@@ -101,7 +101,7 @@ class Entry:
 
         It has what the OpenDP registry's three tiers of transparency ask for; what the task does not state is None.
         """
-        task, privacy = self.task, self.task.privacy
+        task = self.task
         return {
             "name": task.name,
             "data_curator": task.about.owner,
@@ -117,33 +117,41 @@ class Entry:
                 "unprotected_quantities": NOT_HIDDEN,
             },
             "privacy_unit": "one person's device, with all that it sends in a round",
-            "privacy_loss": {
-                "epsilon": privacy.epsilon,
-                "delta": privacy.delta,
-                "epsilon_local": privacy.epsilon_local,
-                "epsilon_all_rounds": privacy.epsilon_total,
-                "rounds": task.schedule.rounds,
-                "minimum_reports": task.minimum_reports,
-                "honest_share": privacy.honest_share,
-                "in_words": self.promise,
-            },
+            "privacy_loss": self._privacy_loss(),
             "accounting": {
                 "composition": "each round's certificate states ε of the round, and of all rounds so far composed",
                 "post_processing": "estimates are computed from the released counts alone",
             },
-            "implementation": {
-                "software": f"hubbub {__version__}",
-                "mechanisms": {
-                    query.name: {
-                        "randomizer": query.randomizer.kind,
-                        "epsilon_local": query.randomizer.mechanism.epsilon_local,
-                        "noise_of_the_shuffler": query.noise is not None,
-                    }
-                    for query in task.queries
-                },
-                "sampling": "exact, in whole numbers, from the operating system's randomness",
-                "security": f"HPKE envelopes ({task.suite}), TLS, tasks and certificates signed with Ed25519",
-            },
+            "implementation": self._implementation(),
             "task_id": task.id.hex(),
             "parties": dict(self.parties),
+        }
+
+    def _privacy_loss(self) -> dict[str, Any]:
+        task, privacy = self.task, self.task.privacy
+        return {
+            "epsilon": privacy.epsilon,
+            "delta": privacy.delta,
+            "epsilon_local": privacy.epsilon_local,
+            "epsilon_all_rounds": privacy.epsilon_total,
+            "rounds": task.schedule.rounds,
+            "minimum_reports": task.minimum_reports,
+            "honest_share": privacy.honest_share,
+            "in_words": self.promise,
+        }
+
+    def _implementation(self) -> dict[str, Any]:
+        mechanisms = {
+            query.name: {
+                "randomizer": query.randomizer.kind,
+                "epsilon_local": query.randomizer.mechanism.epsilon_local,
+                "noise_of_the_shuffler": query.noise is not None,
+            }
+            for query in self.task.queries
+        }
+        return {
+            "software": f"hubbub {__version__}",
+            "mechanisms": mechanisms,
+            "sampling": "exact, in whole numbers, from the operating system's randomness",
+            "security": f"HPKE envelopes ({self.task.suite}), TLS, tasks and certificates signed with Ed25519",
         }

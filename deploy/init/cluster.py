@@ -144,7 +144,8 @@ def add_cluster(root: Path, cluster: Cluster, authority: Authority, place: Clust
     targets = [f"{bracketed(host)}:{FRONTEND_PORT + 10 * index}" for index, host in enumerate(called)]
     change(root / "client" / "client.toml", "shuffler", ",".join(targets))
     controls = [f"{bracketed(host)}:{CONTROL_PORT + 10 * number}" for number, host in enumerate(hosts)]
-    change(root / "operator" / "operator.toml", "shuffler_control", ",".join(controls))
+    for name in ("operator", "reader"):
+        change(root / name / f"{name}.toml", "shuffler_control", ",".join(controls))
 
 
 def _add_standby(

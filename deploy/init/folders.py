@@ -3,6 +3,7 @@
 operator/   identity, the authority's key, its certificate, everyone's public keys, the sample task
 shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
+reader/     its certificate, everyone's public keys, settings: may look at everything, and change nothing
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
 hop-2/      if there are more shufflers, each has its own folder (`deploy/init/hops.py`)
 proxy/      if a proxy is in front of the shuffler, its configuration and its certificate (`deploy/init/proxy.py`)
@@ -31,6 +32,7 @@ from hubbub.deploy.pki.trusted_keys import identities_in
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public, save_public
 from hubbub.protos.transport.addresses import bracketed, checked_host
+from hubbub.protos.transport.roles import READER
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Hosts that every service's certificate is valid for."""
@@ -49,6 +51,7 @@ TRUST = {
     "shuffler": (Role.OPERATOR,),
     "analyzer": (Role.OPERATOR, Role.SHUFFLER),
     "client": (Role.OPERATOR, Role.SHUFFLER),
+    READER: (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER),
 }
 """The public keys that each party gets, and trusts."""
 
@@ -60,7 +63,7 @@ class Folder:
     root: Path
 
     def of(self, party: str) -> Path:
-        """The folder of a party: operator, shuffler, analyzer or client."""
+        """The folder of a party: operator, shuffler, analyzer, client or reader."""
         return self.root / party
 
     def identity(self, role: Role) -> Path:
@@ -216,6 +219,8 @@ def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
         # The operator only calls others, so its certificate names no host.
         hosts = () if role is Role.OPERATOR else _called(placement, role)
         authority.issue(role.value, hosts, tls / f"{role.value}.pem", tls / f"{role.value}.key")
+    tls = folder.of(READER) / "tls"
+    authority.issue(READER, (), tls / f"{READER}.pem", tls / f"{READER}.key")
 
 
 def _called(placement: Placement, role: Role) -> tuple[str, ...]:
@@ -227,7 +232,7 @@ def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None
     # The present hour, so that the sample's first round is open immediately.
     start = now.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start))
-    for name in ("operator", "shuffler", "analyzer", "client"):
+    for name in TRUST:
         (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement))
     for name in ("shuffler", "analyzer"):
         (folder.of(name) / "tasks").mkdir()

@@ -79,7 +79,9 @@ def add_hops(root: Path, hops: Hops, authority: Authority, loopback: Sequence[st
         authority.save_certificate(folder / "tls" / "authority.pem")
         hosts = tuple(dict.fromkeys((*hops.hosts[index : index + 1], *loopback)))
         authority.issue(name, hosts, folder / "tls" / f"{name}.pem", folder / "tls" / f"{name}.key")
-        save_public(root / "operator" / "trust" / f"{name}.pub.pem", _identity(folder, hops, index))
+        identity = _identity(folder, hops, index)
+        for party in ("operator", "reader"):
+            save_public(root / party / "trust" / f"{name}.pub.pem", identity)
         for party in ("operator", "shuffler"):
             save_public(
                 folder / "trust" / f"{party}.pub.pem", load_public(root / "operator" / "trust" / f"{party}.pub.pem")
@@ -87,7 +89,8 @@ def add_hops(root: Path, hops: Hops, authority: Authority, loopback: Sequence[st
         _settle(root, hops, index, data)
     if hops.count:
         addresses = [hops.address(index) for index in range(hops.count)]
-        change(root / "operator" / "operator.toml", "hops", addresses)
+        for name in ("operator", "reader"):
+            change(root / name / f"{name}.toml", "hops", addresses)
         change(root / "shuffler" / "shuffler.toml", "analyzer", hops.address(0))
 
 

@@ -19,6 +19,7 @@ from hubbub.protos.messages import (
     CredentialStatus,
     Envelopes,
     IncidentReport,
+    ListedTask,
     Receipt,
     Redemption,
     RoundStatus,
@@ -38,7 +39,9 @@ from hubbub.protos.rpc.incidents import read_incidents
 from hubbub.protos.rpc.releases import read_known, write_begin
 from hubbub.protos.rpc.results import read_results
 from hubbub.protos.rpc.round_progress import read_round_status
+from hubbub.protos.rpc.tasks import read_task, read_tasks
 from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.protos.transport.statuses import call
@@ -52,6 +55,7 @@ from hubbub.protos.v1 import (
     results_pb2_grpc,
     submission_pb2,
     submission_pb2_grpc,
+    tasks_pb2,
 )
 
 T = TypeVar("T", bound=Message)
@@ -74,6 +78,16 @@ def _receipt_for(destination: Destination, submission: Submission, receipt: Rece
     if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
         raise MessageError("the shuffler's receipt is for another submission or round; send the same bytes again")
     return receipt
+
+
+def _the_task(task_id: bytes, signed: SignedTask) -> SignedTask:
+    # Its signatures are checked later, and would be right for another task of the same parties too.
+    if signed.task.id != task_id:
+        raise MessageError(
+            f"the service sent task {signed.task.id.hex()[:16]}… instead of {task_id.hex()[:16]}…; ask its party "
+            "which tasks it has"
+        )
+    return signed
 
 
 class HTTPSStub:
@@ -194,7 +208,7 @@ class SubmissionCaller:
 
 
 class ControlCaller:
-    """The shuffler as the operator sees it. Deadlines are seconds."""
+    """The shuffler as the operator and readers see it. Deadlines are seconds."""
 
     def __init__(self, channel: grpc.aio.Channel, what: str = "the shuffler") -> None:
         """Call over gRPC; errors name the other side as `what`."""
@@ -217,6 +231,17 @@ class ControlCaller:
         """Return the open incidents of the shuffler."""
         request = incidents_pb2.GetIncidentsRequest()
         return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what, _CONTROL))
+
+    async def list_tasks(self, deadline: float) -> list[ListedTask]:
+        """Return the tasks that the shuffler knows."""
+        request = tasks_pb2.ListTasksRequest()
+        return read_tasks(await call(self._stub.ListTasks(request, timeout=deadline), self._what, _CONTROL))
+
+    async def get_task(self, task_id: bytes, deadline: float) -> SignedTask:
+        """Return a task; its signatures are still to be checked."""
+        request = tasks_pb2.GetTaskRequest(task_id=task_id)
+        answer = await call(self._stub.GetTask(request, timeout=deadline), self._what, _CONTROL)
+        return _the_task(task_id, read_task(answer))
 
     async def manage_credentials(
         self, step: CredentialAction, devices: Sequence[bytes], deadline: float
@@ -289,3 +314,14 @@ class ResultsCaller:
         """Return the open incidents of the analyzer."""
         request = incidents_pb2.GetIncidentsRequest()
         return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), self._what, _RESULTS))
+
+    async def list_tasks(self, deadline: float) -> list[ListedTask]:
+        """Return the tasks that the analyzer knows."""
+        request = tasks_pb2.ListTasksRequest()
+        return read_tasks(await call(self._stub.ListTasks(request, timeout=deadline), self._what, _RESULTS))
+
+    async def get_task(self, task_id: bytes, deadline: float) -> SignedTask:
+        """Return a task; its signatures are still to be checked."""
+        request = tasks_pb2.GetTaskRequest(task_id=task_id)
+        answer = await call(self._stub.GetTask(request, timeout=deadline), self._what, _RESULTS)
+        return _the_task(task_id, read_task(answer))

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from hubbub.protos.v1 import incidents_pb2 as hubbub_dot_protos_dot_v1_dot_incidents__pb2
+from hubbub.protos.v1 import tasks_pb2 as hubbub_dot_protos_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehubbub/protos/v1/control.proto\x12\thubbub.v1\x1a hubbub/protos/v1/incidents.proto\"9\n\x18ManageCredentialsRequest\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x65vices\x18\x02 \x03(\x0c\"b\n\x19ManageCredentialsResponse\x12\"\n\x04keys\x18\x01 \x03(\x0b\x32\x14.hubbub.v1.MasterKey\x12\x10\n\x08redeemed\x18\x02 \x01(\x04\x12\x0f\n\x07revoked\x18\x03 \x01(\x04\"R\n\tMasterKey\x12\x12\n\ngeneration\x18\x01 \x01(\r\x12\r\n\x05state\x18\x02 \x01(\t\x12\r\n\x05since\x18\x03 \x01(\x04\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\"3\n\x11\x43loseRoundRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"<\n\x12\x43loseRoundResponse\x12&\n\x06status\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.RoundStatus\"#\n\x10GetStatusRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\";\n\x11GetStatusResponse\x12&\n\x06rounds\x18\x01 \x03(\x0b\x32\x16.hubbub.v1.RoundStatus\"\x9f\x02\n\x0bRoundStatus\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.hubbub.v1.RoundState\x12\x13\n\x0bsubmissions\x18\x04 \x01(\x04\x12\x17\n\x0fminimum_reports\x18\x05 \x01(\x04\x12\x36\n\x08refusals\x18\x06 \x03(\x0b\x32$.hubbub.v1.RoundStatus.RefusalsEntry\x12\x13\n\x0bwaiting_for\x18\x07 \x01(\t\x12\x10\n\x08prepared\x18\x08 \x01(\x08\x12\x0c\n\x04step\x18\t \x01(\x04\x1a/\n\rRefusalsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01*\xb6\x01\n\nRoundState\x12\x1b\n\x17ROUND_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10ROUND_STATE_OPEN\x10\x01\x12\x13\n\x0fROUND_STATE_CUT\x10\x02\x12\x15\n\x11ROUND_STATE_MIXED\x10\x03\x12\x18\n\x14ROUND_STATE_RELEASED\x10\x04\x12\x16\n\x12ROUND_STATE_ERASED\x10\x05\x12\x17\n\x13ROUND_STATE_EXPIRED\x10\x06\x32\xd9\x02\n\x13RoundControlService\x12I\n\nCloseRound\x12\x1c.hubbub.v1.CloseRoundRequest\x1a\x1d.hubbub.v1.CloseRoundResponse\x12\x46\n\tGetStatus\x12\x1b.hubbub.v1.GetStatusRequest\x1a\x1c.hubbub.v1.GetStatusResponse\x12O\n\x0cGetIncidents\x12\x1e.hubbub.v1.GetIncidentsRequest\x1a\x1f.hubbub.v1.GetIncidentsResponse\x12^\n\x11ManageCredentials\x12#.hubbub.v1.ManageCredentialsRequest\x1a$.hubbub.v1.ManageCredentialsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehubbub/protos/v1/control.proto\x12\thubbub.v1\x1a hubbub/protos/v1/incidents.proto\x1a\x1chubbub/protos/v1/tasks.proto\"9\n\x18ManageCredentialsRequest\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x65vices\x18\x02 \x03(\x0c\"b\n\x19ManageCredentialsResponse\x12\"\n\x04keys\x18\x01 \x03(\x0b\x32\x14.hubbub.v1.MasterKey\x12\x10\n\x08redeemed\x18\x02 \x01(\x04\x12\x0f\n\x07revoked\x18\x03 \x01(\x04\"R\n\tMasterKey\x12\x12\n\ngeneration\x18\x01 \x01(\r\x12\r\n\x05state\x18\x02 \x01(\t\x12\r\n\x05since\x18\x03 \x01(\x04\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\"3\n\x11\x43loseRoundRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"<\n\x12\x43loseRoundResponse\x12&\n\x06status\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.RoundStatus\"#\n\x10GetStatusRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\";\n\x11GetStatusResponse\x12&\n\x06rounds\x18\x01 \x03(\x0b\x32\x16.hubbub.v1.RoundStatus\"\x9f\x02\n\x0bRoundStatus\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.hubbub.v1.RoundState\x12\x13\n\x0bsubmissions\x18\x04 \x01(\x04\x12\x17\n\x0fminimum_reports\x18\x05 \x01(\x04\x12\x36\n\x08refusals\x18\x06 \x03(\x0b\x32$.hubbub.v1.RoundStatus.RefusalsEntry\x12\x13\n\x0bwaiting_for\x18\x07 \x01(\t\x12\x10\n\x08prepared\x18\x08 \x01(\x08\x12\x0c\n\x04step\x18\t \x01(\x04\x1a/\n\rRefusalsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01*\xb6\x01\n\nRoundState\x12\x1b\n\x17ROUND_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10ROUND_STATE_OPEN\x10\x01\x12\x13\n\x0fROUND_STATE_CUT\x10\x02\x12\x15\n\x11ROUND_STATE_MIXED\x10\x03\x12\x18\n\x14ROUND_STATE_RELEASED\x10\x04\x12\x16\n\x12ROUND_STATE_ERASED\x10\x05\x12\x17\n\x13ROUND_STATE_EXPIRED\x10\x06\x32\xe3\x03\n\x13RoundControlService\x12I\n\nCloseRound\x12\x1c.hubbub.v1.CloseRoundRequest\x1a\x1d.hubbub.v1.CloseRoundResponse\x12\x46\n\tGetStatus\x12\x1b.hubbub.v1.GetStatusRequest\x1a\x1c.hubbub.v1.GetStatusResponse\x12O\n\x0cGetIncidents\x12\x1e.hubbub.v1.GetIncidentsRequest\x1a\x1f.hubbub.v1.GetIncidentsResponse\x12^\n\x11ManageCredentials\x12#.hubbub.v1.ManageCredentialsRequest\x1a$.hubbub.v1.ManageCredentialsResponse\x12\x46\n\tListTasks\x12\x1b.hubbub.v1.ListTasksRequest\x1a\x1c.hubbub.v1.ListTasksResponse\x12@\n\x07GetTask\x12\x19.hubbub.v1.GetTaskRequest\x1a\x1a.hubbub.v1.GetTaskResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,26 +35,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ROUNDSTATUS_REFUSALSENTRY']._loaded_options = None
   _globals['_ROUNDSTATUS_REFUSALSENTRY']._serialized_options = b'8\001'
-  _globals['_ROUNDSTATE']._serialized_start=826
-  _globals['_ROUNDSTATE']._serialized_end=1008
-  _globals['_MANAGECREDENTIALSREQUEST']._serialized_start=79
-  _globals['_MANAGECREDENTIALSREQUEST']._serialized_end=136
-  _globals['_MANAGECREDENTIALSRESPONSE']._serialized_start=138
-  _globals['_MANAGECREDENTIALSRESPONSE']._serialized_end=236
-  _globals['_MASTERKEY']._serialized_start=238
-  _globals['_MASTERKEY']._serialized_end=320
-  _globals['_CLOSEROUNDREQUEST']._serialized_start=322
-  _globals['_CLOSEROUNDREQUEST']._serialized_end=373
-  _globals['_CLOSEROUNDRESPONSE']._serialized_start=375
-  _globals['_CLOSEROUNDRESPONSE']._serialized_end=435
-  _globals['_GETSTATUSREQUEST']._serialized_start=437
-  _globals['_GETSTATUSREQUEST']._serialized_end=472
-  _globals['_GETSTATUSRESPONSE']._serialized_start=474
-  _globals['_GETSTATUSRESPONSE']._serialized_end=533
-  _globals['_ROUNDSTATUS']._serialized_start=536
-  _globals['_ROUNDSTATUS']._serialized_end=823
-  _globals['_ROUNDSTATUS_REFUSALSENTRY']._serialized_start=776
-  _globals['_ROUNDSTATUS_REFUSALSENTRY']._serialized_end=823
-  _globals['_ROUNDCONTROLSERVICE']._serialized_start=1011
-  _globals['_ROUNDCONTROLSERVICE']._serialized_end=1356
+  _globals['_ROUNDSTATE']._serialized_start=856
+  _globals['_ROUNDSTATE']._serialized_end=1038
+  _globals['_MANAGECREDENTIALSREQUEST']._serialized_start=109
+  _globals['_MANAGECREDENTIALSREQUEST']._serialized_end=166
+  _globals['_MANAGECREDENTIALSRESPONSE']._serialized_start=168
+  _globals['_MANAGECREDENTIALSRESPONSE']._serialized_end=266
+  _globals['_MASTERKEY']._serialized_start=268
+  _globals['_MASTERKEY']._serialized_end=350
+  _globals['_CLOSEROUNDREQUEST']._serialized_start=352
+  _globals['_CLOSEROUNDREQUEST']._serialized_end=403
+  _globals['_CLOSEROUNDRESPONSE']._serialized_start=405
+  _globals['_CLOSEROUNDRESPONSE']._serialized_end=465
+  _globals['_GETSTATUSREQUEST']._serialized_start=467
+  _globals['_GETSTATUSREQUEST']._serialized_end=502
+  _globals['_GETSTATUSRESPONSE']._serialized_start=504
+  _globals['_GETSTATUSRESPONSE']._serialized_end=563
+  _globals['_ROUNDSTATUS']._serialized_start=566
+  _globals['_ROUNDSTATUS']._serialized_end=853
+  _globals['_ROUNDSTATUS_REFUSALSENTRY']._serialized_start=806
+  _globals['_ROUNDSTATUS_REFUSALSENTRY']._serialized_end=853
+  _globals['_ROUNDCONTROLSERVICE']._serialized_start=1041
+  _globals['_ROUNDCONTROLSERVICE']._serialized_end=1524
 # @@protoc_insertion_point(module_scope)

@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from hubbub.protos.v1 import incidents_pb2 as hubbub_dot_protos_dot_v1_dot_incidents__pb2
 from hubbub.protos.v1 import document_pb2 as hubbub_dot_protos_dot_v1_dot_document__pb2
+from hubbub.protos.v1 import tasks_pb2 as hubbub_dot_protos_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehubbub/protos/v1/results.proto\x12\thubbub.v1\x1a hubbub/protos/v1/incidents.proto\x1a\x1fhubbub/protos/v1/document.proto\"I\n\x11GetResultsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cwait_seconds\x18\x03 \x01(\x01\">\n\x12GetResultsResponse\x12(\n\x07results\x18\x01 \x01(\x0b\x32\x17.hubbub.v1.RoundResults\"%\n\x12ListResultsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\"9\n\x13ListResultsResponse\x12\"\n\x06rounds\x18\x01 \x03(\x0b\x32\x12.hubbub.v1.RoundId\"<\n\x07RoundId\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\x11\n\ttask_name\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\"\xa8\x01\n\x0cRoundResults\x12\x1e\n\x02id\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.RoundId\x12\'\n\x07queries\x18\x02 \x03(\x0b\x32\x16.hubbub.v1.QueryResult\x12+\n\x0b\x63\x65rtificate\x18\x03 \x01(\x0b\x32\x16.hubbub.v1.Certificate\x12\"\n\x04sums\x18\x04 \x03(\x0b\x32\x14.hubbub.v1.SumResult\"f\n\tSumResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07queries\x18\x02 \x03(\t\x12,\n\testimates\x18\x03 \x01(\x0b\x32\x14.hubbub.v1.EstimatesH\x00\x88\x01\x01\x42\x0c\n\n_estimates\"\xab\x01\n\x08\x45stimate\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x16\n\x0estandard_error\x18\x02 \x01(\x01\x12\r\n\x05lower\x18\x03 \x01(\x01\x12\r\n\x05upper\x18\x04 \x01(\x01\x12\x19\n\x11no_standard_error\x18\x05 \x01(\x08\x12.\n\x0csimultaneous\x18\x06 \x01(\x0b\x32\x13.hubbub.v1.IntervalH\x00\x88\x01\x01\x42\x0f\n\r_simultaneous\"\xb0\x02\n\x0bQueryResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05state\x18\x02 \x01(\x0e\x32\x15.hubbub.v1.QueryState\x12\x0f\n\x07reports\x18\x03 \x01(\x04\x12\r\n\x05valid\x18\x04 \x01(\x04\x12\x35\n\x08left_out\x18\x05 \x03(\x0b\x32#.hubbub.v1.QueryResult.LeftOutEntry\x12,\n\testimates\x18\x08 \x01(\x0b\x32\x14.hubbub.v1.EstimatesH\x00\x88\x01\x01\x12\x0e\n\x06\x63ounts\x18\t \x01(\x0c\x12\x0e\n\x06rounds\x18\n \x03(\r\x1a.\n\x0cLeftOutEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x0c\n\n_estimatesJ\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08\"\xa0\x01\n\tEstimates\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x1c\n\x04rows\x18\x02 \x03(\x0b\x32\x0e.hubbub.v1.Row\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12,\n\nclipped_to\x18\x04 \x01(\x0b\x32\x13.hubbub.v1.IntervalH\x00\x88\x01\x01\x12\r\n\x05notes\x18\x05 \x03(\t\x12\r\n\x05table\x18\x06 \x01(\x0c\x42\r\n\x0b_clipped_to\"(\n\x08Interval\x12\r\n\x05lower\x18\x01 \x01(\x01\x12\r\n\x05upper\x18\x02 \x01(\x01\"\xb1\x02\n\x03Row\x12\x11\n\tstatistic\x18\x01 \x01(\t\x12\x15\n\x08\x63\x61tegory\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x08\x65stimate\x18\x03 \x01(\x0b\x32\x13.hubbub.v1.EstimateH\x01\x88\x01\x01\x12\x17\n\nconsistent\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x0c\n\x04unit\x18\x05 \x01(\t\x12 \n\x05group\x18\x06 \x03(\x0b\x32\x11.hubbub.v1.Member\x12\x0f\n\x02\x61t\x18\x07 \x01(\x01H\x03\x88\x01\x01\x12\x14\n\x07p_value\x18\x08 \x01(\x01H\x04\x88\x01\x01\x12\x18\n\x0bsignificant\x18\t \x01(\x08H\x05\x88\x01\x01\x42\x0b\n\t_categoryB\x0b\n\t_estimateB\r\n\x0b_consistentB\x05\n\x03_atB\n\n\x08_p_valueB\x0e\n\x0c_significant\"*\n\x06Member\x12\x11\n\tattribute\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"%\n\x12GetStatusesRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\"E\n\x13GetStatusesResponse\x12.\n\x06rounds\x18\x01 \x03(\x0b\x32\x1e.hubbub.v1.AnalyzerRoundStatus\"\x9a\x01\n\x13\x41nalyzerRoundStatus\x12\x1e\n\x02id\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.RoundId\x12%\n\x08progress\x18\x02 \x01(\x0e\x32\x13.hubbub.v1.Progress\x12\'\n\x07queries\x18\x03 \x03(\x0b\x32\x16.hubbub.v1.QueryStatus\x12\x13\n\x0bwaiting_for\x18\x04 \x01(\t\"\xd5\x01\n\x0bQueryStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07reports\x18\x02 \x01(\x04\x12\x11\n\tenvelopes\x18\x03 \x01(\x04\x12\x0f\n\x07\x61rrived\x18\x04 \x01(\x04\x12\x12\n\x05valid\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x35\n\x08left_out\x18\x06 \x03(\x0b\x32#.hubbub.v1.QueryStatus.LeftOutEntry\x1a.\n\x0cLeftOutEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x08\n\x06_valid*^\n\nQueryState\x12\x1b\n\x17QUERY_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15QUERY_STATE_PUBLISHED\x10\x01\x12\x18\n\x14QUERY_STATE_WITHHELD\x10\x02*\x94\x01\n\x08Progress\x12\x18\n\x14PROGRESS_UNSPECIFIED\x10\x00\x12\x14\n\x10PROGRESS_AWAITED\x10\x01\x12\x17\n\x13PROGRESS_DELIVERING\x10\x02\x12\x14\n\x10PROGRESS_COUNTED\x10\x03\x12\x16\n\x12PROGRESS_CERTIFIED\x10\x04\x12\x11\n\rPROGRESS_OVER\x10\x05\x32\xc8\x02\n\x0eResultsService\x12I\n\nGetResults\x12\x1c.hubbub.v1.GetResultsRequest\x1a\x1d.hubbub.v1.GetResultsResponse\x12L\n\x0bListResults\x12\x1d.hubbub.v1.ListResultsRequest\x1a\x1e.hubbub.v1.ListResultsResponse\x12L\n\x0bGetStatuses\x12\x1d.hubbub.v1.GetStatusesRequest\x1a\x1e.hubbub.v1.GetStatusesResponse\x12O\n\x0cGetIncidents\x12\x1e.hubbub.v1.GetIncidentsRequest\x1a\x1f.hubbub.v1.GetIncidentsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehubbub/protos/v1/results.proto\x12\thubbub.v1\x1a hubbub/protos/v1/incidents.proto\x1a\x1fhubbub/protos/v1/document.proto\x1a\x1chubbub/protos/v1/tasks.proto\"I\n\x11GetResultsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cwait_seconds\x18\x03 \x01(\x01\">\n\x12GetResultsResponse\x12(\n\x07results\x18\x01 \x01(\x0b\x32\x17.hubbub.v1.RoundResults\"%\n\x12ListResultsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\"9\n\x13ListResultsResponse\x12\"\n\x06rounds\x18\x01 \x03(\x0b\x32\x12.hubbub.v1.RoundId\"<\n\x07RoundId\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\x11\n\ttask_name\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\"\xa8\x01\n\x0cRoundResults\x12\x1e\n\x02id\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.RoundId\x12\'\n\x07queries\x18\x02 \x03(\x0b\x32\x16.hubbub.v1.QueryResult\x12+\n\x0b\x63\x65rtificate\x18\x03 \x01(\x0b\x32\x16.hubbub.v1.Certificate\x12\"\n\x04sums\x18\x04 \x03(\x0b\x32\x14.hubbub.v1.SumResult\"f\n\tSumResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07queries\x18\x02 \x03(\t\x12,\n\testimates\x18\x03 \x01(\x0b\x32\x14.hubbub.v1.EstimatesH\x00\x88\x01\x01\x42\x0c\n\n_estimates\"\xab\x01\n\x08\x45stimate\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x16\n\x0estandard_error\x18\x02 \x01(\x01\x12\r\n\x05lower\x18\x03 \x01(\x01\x12\r\n\x05upper\x18\x04 \x01(\x01\x12\x19\n\x11no_standard_error\x18\x05 \x01(\x08\x12.\n\x0csimultaneous\x18\x06 \x01(\x0b\x32\x13.hubbub.v1.IntervalH\x00\x88\x01\x01\x42\x0f\n\r_simultaneous\"\xb0\x02\n\x0bQueryResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05state\x18\x02 \x01(\x0e\x32\x15.hubbub.v1.QueryState\x12\x0f\n\x07reports\x18\x03 \x01(\x04\x12\r\n\x05valid\x18\x04 \x01(\x04\x12\x35\n\x08left_out\x18\x05 \x03(\x0b\x32#.hubbub.v1.QueryResult.LeftOutEntry\x12,\n\testimates\x18\x08 \x01(\x0b\x32\x14.hubbub.v1.EstimatesH\x00\x88\x01\x01\x12\x0e\n\x06\x63ounts\x18\t \x01(\x0c\x12\x0e\n\x06rounds\x18\n \x03(\r\x1a.\n\x0cLeftOutEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x0c\n\n_estimatesJ\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08\"\xa0\x01\n\tEstimates\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x1c\n\x04rows\x18\x02 \x03(\x0b\x32\x0e.hubbub.v1.Row\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12,\n\nclipped_to\x18\x04 \x01(\x0b\x32\x13.hubbub.v1.IntervalH\x00\x88\x01\x01\x12\r\n\x05notes\x18\x05 \x03(\t\x12\r\n\x05table\x18\x06 \x01(\x0c\x42\r\n\x0b_clipped_to\"(\n\x08Interval\x12\r\n\x05lower\x18\x01 \x01(\x01\x12\r\n\x05upper\x18\x02 \x01(\x01\"\xb1\x02\n\x03Row\x12\x11\n\tstatistic\x18\x01 \x01(\t\x12\x15\n\x08\x63\x61tegory\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x08\x65stimate\x18\x03 \x01(\x0b\x32\x13.hubbub.v1.EstimateH\x01\x88\x01\x01\x12\x17\n\nconsistent\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x0c\n\x04unit\x18\x05 \x01(\t\x12 \n\x05group\x18\x06 \x03(\x0b\x32\x11.hubbub.v1.Member\x12\x0f\n\x02\x61t\x18\x07 \x01(\x01H\x03\x88\x01\x01\x12\x14\n\x07p_value\x18\x08 \x01(\x01H\x04\x88\x01\x01\x12\x18\n\x0bsignificant\x18\t \x01(\x08H\x05\x88\x01\x01\x42\x0b\n\t_categoryB\x0b\n\t_estimateB\r\n\x0b_consistentB\x05\n\x03_atB\n\n\x08_p_valueB\x0e\n\x0c_significant\"*\n\x06Member\x12\x11\n\tattribute\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"%\n\x12GetStatusesRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\"E\n\x13GetStatusesResponse\x12.\n\x06rounds\x18\x01 \x03(\x0b\x32\x1e.hubbub.v1.AnalyzerRoundStatus\"\x9a\x01\n\x13\x41nalyzerRoundStatus\x12\x1e\n\x02id\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.RoundId\x12%\n\x08progress\x18\x02 \x01(\x0e\x32\x13.hubbub.v1.Progress\x12\'\n\x07queries\x18\x03 \x03(\x0b\x32\x16.hubbub.v1.QueryStatus\x12\x13\n\x0bwaiting_for\x18\x04 \x01(\t\"\xd5\x01\n\x0bQueryStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07reports\x18\x02 \x01(\x04\x12\x11\n\tenvelopes\x18\x03 \x01(\x04\x12\x0f\n\x07\x61rrived\x18\x04 \x01(\x04\x12\x12\n\x05valid\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x35\n\x08left_out\x18\x06 \x03(\x0b\x32#.hubbub.v1.QueryStatus.LeftOutEntry\x1a.\n\x0cLeftOutEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x08\n\x06_valid*^\n\nQueryState\x12\x1b\n\x17QUERY_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15QUERY_STATE_PUBLISHED\x10\x01\x12\x18\n\x14QUERY_STATE_WITHHELD\x10\x02*\x94\x01\n\x08Progress\x12\x18\n\x14PROGRESS_UNSPECIFIED\x10\x00\x12\x14\n\x10PROGRESS_AWAITED\x10\x01\x12\x17\n\x13PROGRESS_DELIVERING\x10\x02\x12\x14\n\x10PROGRESS_COUNTED\x10\x03\x12\x16\n\x12PROGRESS_CERTIFIED\x10\x04\x12\x11\n\rPROGRESS_OVER\x10\x05\x32\xd2\x03\n\x0eResultsService\x12I\n\nGetResults\x12\x1c.hubbub.v1.GetResultsRequest\x1a\x1d.hubbub.v1.GetResultsResponse\x12L\n\x0bListResults\x12\x1d.hubbub.v1.ListResultsRequest\x1a\x1e.hubbub.v1.ListResultsResponse\x12L\n\x0bGetStatuses\x12\x1d.hubbub.v1.GetStatusesRequest\x1a\x1e.hubbub.v1.GetStatusesResponse\x12O\n\x0cGetIncidents\x12\x1e.hubbub.v1.GetIncidentsRequest\x1a\x1f.hubbub.v1.GetIncidentsResponse\x12\x46\n\tListTasks\x12\x1b.hubbub.v1.ListTasksRequest\x1a\x1c.hubbub.v1.ListTasksResponse\x12@\n\x07GetTask\x12\x19.hubbub.v1.GetTaskRequest\x1a\x1a.hubbub.v1.GetTaskResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,48 +38,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUERYRESULT_LEFTOUTENTRY']._serialized_options = b'8\001'
   _globals['_QUERYSTATUS_LEFTOUTENTRY']._loaded_options = None
   _globals['_QUERYSTATUS_LEFTOUTENTRY']._serialized_options = b'8\001'
-  _globals['_QUERYSTATE']._serialized_start=2207
-  _globals['_QUERYSTATE']._serialized_end=2301
-  _globals['_PROGRESS']._serialized_start=2304
-  _globals['_PROGRESS']._serialized_end=2452
-  _globals['_GETRESULTSREQUEST']._serialized_start=112
-  _globals['_GETRESULTSREQUEST']._serialized_end=185
-  _globals['_GETRESULTSRESPONSE']._serialized_start=187
-  _globals['_GETRESULTSRESPONSE']._serialized_end=249
-  _globals['_LISTRESULTSREQUEST']._serialized_start=251
-  _globals['_LISTRESULTSREQUEST']._serialized_end=288
-  _globals['_LISTRESULTSRESPONSE']._serialized_start=290
-  _globals['_LISTRESULTSRESPONSE']._serialized_end=347
-  _globals['_ROUNDID']._serialized_start=349
-  _globals['_ROUNDID']._serialized_end=409
-  _globals['_ROUNDRESULTS']._serialized_start=412
-  _globals['_ROUNDRESULTS']._serialized_end=580
-  _globals['_SUMRESULT']._serialized_start=582
-  _globals['_SUMRESULT']._serialized_end=684
-  _globals['_ESTIMATE']._serialized_start=687
-  _globals['_ESTIMATE']._serialized_end=858
-  _globals['_QUERYRESULT']._serialized_start=861
-  _globals['_QUERYRESULT']._serialized_end=1165
-  _globals['_QUERYRESULT_LEFTOUTENTRY']._serialized_start=1093
-  _globals['_QUERYRESULT_LEFTOUTENTRY']._serialized_end=1139
-  _globals['_ESTIMATES']._serialized_start=1168
-  _globals['_ESTIMATES']._serialized_end=1328
-  _globals['_INTERVAL']._serialized_start=1330
-  _globals['_INTERVAL']._serialized_end=1370
-  _globals['_ROW']._serialized_start=1373
-  _globals['_ROW']._serialized_end=1678
-  _globals['_MEMBER']._serialized_start=1680
-  _globals['_MEMBER']._serialized_end=1722
-  _globals['_GETSTATUSESREQUEST']._serialized_start=1724
-  _globals['_GETSTATUSESREQUEST']._serialized_end=1761
-  _globals['_GETSTATUSESRESPONSE']._serialized_start=1763
-  _globals['_GETSTATUSESRESPONSE']._serialized_end=1832
-  _globals['_ANALYZERROUNDSTATUS']._serialized_start=1835
-  _globals['_ANALYZERROUNDSTATUS']._serialized_end=1989
-  _globals['_QUERYSTATUS']._serialized_start=1992
-  _globals['_QUERYSTATUS']._serialized_end=2205
-  _globals['_QUERYSTATUS_LEFTOUTENTRY']._serialized_start=1093
-  _globals['_QUERYSTATUS_LEFTOUTENTRY']._serialized_end=1139
-  _globals['_RESULTSSERVICE']._serialized_start=2455
-  _globals['_RESULTSSERVICE']._serialized_end=2783
+  _globals['_QUERYSTATE']._serialized_start=2237
+  _globals['_QUERYSTATE']._serialized_end=2331
+  _globals['_PROGRESS']._serialized_start=2334
+  _globals['_PROGRESS']._serialized_end=2482
+  _globals['_GETRESULTSREQUEST']._serialized_start=142
+  _globals['_GETRESULTSREQUEST']._serialized_end=215
+  _globals['_GETRESULTSRESPONSE']._serialized_start=217
+  _globals['_GETRESULTSRESPONSE']._serialized_end=279
+  _globals['_LISTRESULTSREQUEST']._serialized_start=281
+  _globals['_LISTRESULTSREQUEST']._serialized_end=318
+  _globals['_LISTRESULTSRESPONSE']._serialized_start=320
+  _globals['_LISTRESULTSRESPONSE']._serialized_end=377
+  _globals['_ROUNDID']._serialized_start=379
+  _globals['_ROUNDID']._serialized_end=439
+  _globals['_ROUNDRESULTS']._serialized_start=442
+  _globals['_ROUNDRESULTS']._serialized_end=610
+  _globals['_SUMRESULT']._serialized_start=612
+  _globals['_SUMRESULT']._serialized_end=714
+  _globals['_ESTIMATE']._serialized_start=717
+  _globals['_ESTIMATE']._serialized_end=888
+  _globals['_QUERYRESULT']._serialized_start=891
+  _globals['_QUERYRESULT']._serialized_end=1195
+  _globals['_QUERYRESULT_LEFTOUTENTRY']._serialized_start=1123
+  _globals['_QUERYRESULT_LEFTOUTENTRY']._serialized_end=1169
+  _globals['_ESTIMATES']._serialized_start=1198
+  _globals['_ESTIMATES']._serialized_end=1358
+  _globals['_INTERVAL']._serialized_start=1360
+  _globals['_INTERVAL']._serialized_end=1400
+  _globals['_ROW']._serialized_start=1403
+  _globals['_ROW']._serialized_end=1708
+  _globals['_MEMBER']._serialized_start=1710
+  _globals['_MEMBER']._serialized_end=1752
+  _globals['_GETSTATUSESREQUEST']._serialized_start=1754
+  _globals['_GETSTATUSESREQUEST']._serialized_end=1791
+  _globals['_GETSTATUSESRESPONSE']._serialized_start=1793
+  _globals['_GETSTATUSESRESPONSE']._serialized_end=1862
+  _globals['_ANALYZERROUNDSTATUS']._serialized_start=1865
+  _globals['_ANALYZERROUNDSTATUS']._serialized_end=2019
+  _globals['_QUERYSTATUS']._serialized_start=2022
+  _globals['_QUERYSTATUS']._serialized_end=2235
+  _globals['_QUERYSTATUS_LEFTOUTENTRY']._serialized_start=1123
+  _globals['_QUERYSTATUS_LEFTOUTENTRY']._serialized_end=1169
+  _globals['_RESULTSSERVICE']._serialized_start=2485
+  _globals['_RESULTSSERVICE']._serialized_end=2951
 # @@protoc_insertion_point(module_scope)

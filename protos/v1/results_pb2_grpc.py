@@ -5,6 +5,7 @@ import warnings
 
 from hubbub.protos.v1 import incidents_pb2 as hubbub_dot_protos_dot_v1_dot_incidents__pb2
 from hubbub.protos.v1 import results_pb2 as hubbub_dot_protos_dot_v1_dot_results__pb2
+from hubbub.protos.v1 import tasks_pb2 as hubbub_dot_protos_dot_v1_dot_tasks__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -55,6 +56,16 @@ class ResultsServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.FromString,
                 _registered_method=True)
+        self.ListTasks = channel.unary_unary(
+                '/hubbub.v1.ResultsService/ListTasks',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.ListTasksRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.ListTasksResponse.FromString,
+                _registered_method=True)
+        self.GetTask = channel.unary_unary(
+                '/hubbub.v1.ResultsService/GetTask',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.GetTaskRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.GetTaskResponse.FromString,
+                _registered_method=True)
 
 
 class ResultsServiceServicer:
@@ -88,6 +99,20 @@ class ResultsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTasks(self, request, context):
+        """The tasks that the analyzer knows.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTask(self, request, context):
+        """A task with both signatures.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ResultsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +135,16 @@ def add_ResultsServiceServicer_to_server(servicer, server):
                     servicer.GetIncidents,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.SerializeToString,
+            ),
+            'ListTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTasks,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.ListTasksRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.ListTasksResponse.SerializeToString,
+            ),
+            'GetTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTask,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.GetTaskRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_tasks__pb2.GetTaskResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -220,6 +255,60 @@ class ResultsService:
             '/hubbub.v1.ResultsService/GetIncidents',
             hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.ResultsService/ListTasks',
+            hubbub_dot_protos_dot_v1_dot_tasks__pb2.ListTasksRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_tasks__pb2.ListTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.ResultsService/GetTask',
+            hubbub_dot_protos_dot_v1_dot_tasks__pb2.GetTaskRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_tasks__pb2.GetTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

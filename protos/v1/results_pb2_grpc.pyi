@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from hubbub.protos.v1 import incidents_pb2 as _incidents_pb2
 from hubbub.protos.v1 import results_pb2 as _results_pb2
+from hubbub.protos.v1 import tasks_pb2 as _tasks_pb2
 import abc as _abc_1
 
 
@@ -23,6 +24,10 @@ class ResultsServiceStub:
     """Where the rounds stand that the analyzer made a key for, oldest first."""
     GetIncidents: _aio.UnaryUnaryMultiCallable[_incidents_pb2.GetIncidentsRequest, _incidents_pb2.GetIncidentsResponse]
     """What holds the analyzer up."""
+    ListTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTasksRequest, _tasks_pb2.ListTasksResponse]
+    """The tasks that the analyzer knows."""
+    GetTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetTaskRequest, _tasks_pb2.GetTaskResponse]
+    """A task with both signatures."""
 
 class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -56,5 +61,21 @@ class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_incidents_pb2.GetIncidentsRequest, _abc.Awaitable[_incidents_pb2.GetIncidentsResponse]],
     ) -> _abc.Awaitable[_incidents_pb2.GetIncidentsResponse]:
         """What holds the analyzer up."""
+
+    @_abc_1.abstractmethod
+    def ListTasks(
+        self,
+        request: _tasks_pb2.ListTasksRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ListTasksRequest, _abc.Awaitable[_tasks_pb2.ListTasksResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.ListTasksResponse]:
+        """The tasks that the analyzer knows."""
+
+    @_abc_1.abstractmethod
+    def GetTask(
+        self,
+        request: _tasks_pb2.GetTaskRequest,
+        context: _aio.ServicerContext[_tasks_pb2.GetTaskRequest, _abc.Awaitable[_tasks_pb2.GetTaskResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.GetTaskResponse]:
+        """A task with both signatures."""
 
 def add_ResultsServiceServicer_to_server(servicer: ResultsServiceServicer, server: _aio.Server) -> None: ...

@@ -9,6 +9,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
     {
         # A service and its ports
         "serving": "All ports answer; the line has their addresses.",
+        "looked at": "Somebody with that certificate made that call, to look. Each name and call is logged once "
+        "an hour.",
         "draining": "The service, or a leader that was replaced, takes no new calls, and finishes those in work.",
         "signal ignored": "A signal came that services take no notice of. If settings changed, restart the service.",
         "open to strangers without a proxy": "A port of devices is beyond loopback, and nothing in front of it limits "

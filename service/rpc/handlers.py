@@ -16,6 +16,7 @@ from hubbub.protos.messages import (
     CredentialStatus,
     Envelopes,
     IncidentReport,
+    ListedTask,
     Redemption,
     RoundStatus,
     Submission,
@@ -26,6 +27,7 @@ from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundRes
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.signed_task import SignedTask
 
 
 class SubmissionHandler(Protocol):
@@ -52,7 +54,7 @@ class MtlsHandler(SubmissionHandler, Protocol):
 
 
 class ControlHandler(Protocol):
-    """The calls of the operator to the shuffler."""
+    """The calls of the operator, and of readers, to the shuffler."""
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
         """Cut the round now."""
@@ -62,6 +64,12 @@ class ControlHandler(Protocol):
 
     async def get_incidents(self) -> IncidentReport:
         """Return the open incidents of the shuffler."""
+
+    async def list_tasks(self) -> list[ListedTask]:
+        """Return the tasks that the service knows."""
+
+    async def get_task(self, task_id: bytes) -> SignedTask:
+        """Return a task with both signatures."""
 
     async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
         """Change the credentials that admit devices; return the resulting state of enrollment."""
@@ -100,6 +108,12 @@ class ResultsHandler(Protocol):
 
     async def get_incidents(self) -> IncidentReport:
         """Return the open incidents of the analyzer."""
+
+    async def list_tasks(self) -> list[ListedTask]:
+        """Return the tasks that the service knows."""
+
+    async def get_task(self, task_id: bytes) -> SignedTask:
+        """Return a task with both signatures."""
 
 
 class ReplicationHandler(Protocol):

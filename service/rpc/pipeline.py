@@ -18,9 +18,11 @@ from google.protobuf.message import Message
 from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.transport.roles import READER
 from hubbub.protos.transport.statuses import STATUS, Context, metadata_of
 from hubbub.service.rpc.concurrency import AdmissionControl, PortLimit, PortLimits
 from hubbub.service.rpc.field_counts import TooMany, TooShort
+from hubbub.service.rpc.looks import LookLog, checked_caller
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
 
 Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
@@ -73,6 +75,7 @@ class RequestPipeline:
     ) -> None:
         self.admission = AdmissionControl(limits or PortLimits(), held)
         self.full = full
+        self.looks = LookLog()
 
     def serve(
         self,
@@ -80,16 +83,18 @@ class RequestPipeline:
         service: str,
         methods: Mapping[str, tuple[Call, Method]],
         *,
-        allowed: Collection[str] | None = None,
+        allowed: Mapping[str, Collection[str]] | None = None,
         malformed: Callable[[str, int], None] = _nothing,
     ) -> None:
         """Answer a service's calls on a server, by name.
 
-        With `allowed`, only callers with one of these common names in their certificate are answered, and each name
-        has its own limits. `malformed` is called for each malformed request: its call, and its number of elements.
+        With `allowed`, each call is answered only to certificates of one of its roles, and each name has its own
+        limits. `malformed` is called for each malformed request: its call, and its number of elements.
         """
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            name: grpc.stream_unary_rpc_method_handler(partial(self._answer, call, method, allowed, malformed))
+            name: grpc.stream_unary_rpc_method_handler(
+                partial(self._answer, call, method, None if allowed is None else allowed[name], malformed)
+            )
             for name, (call, method) in methods.items()
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
@@ -110,7 +115,7 @@ class RequestPipeline:
         """
         peer = context.peer()
         try:
-            caller = "" if allowed is None else self._checked(context, allowed)
+            caller = "" if allowed is None else self._checked(context, call.name, allowed)
             # A caller with a certificate is counted by its name; without one, connections share the bytes.
             asked = IncomingCall(call, method, malformed, peer, peer if allowed is None else "", caller)
             response, taken = await self.handle(asked, context.read, context)
@@ -179,15 +184,18 @@ class RequestPipeline:
             self.admission.refused[_BY_FAULT[type(error)]] += 1
         asked.malformed(asked.call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
 
-    def _checked(self, context: Context, allowed: Collection[str]) -> str:
+    def _checked(self, context: Context, call: str, allowed: Collection[str]) -> str:
         # TLS has already checked that the deployment's authority issued the certificate; this checks its name.
-        for name in context.auth_context().get("x509_common_name", ()):
-            if (caller := name.decode(errors="replace")) in allowed:
-                return caller
-        self.admission.refused[PortLimit.PEER] += 1
-        raise Refusal(
-            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; use such a certificate"
-        )
+        names = [name.decode(errors="replace") for name in context.auth_context().get("x509_common_name", ())]
+        try:
+            caller = checked_caller(names, call, allowed)
+        except Refusal:
+            self.admission.refused[PortLimit.PEER] += 1
+            raise
+        # Where readers may look, everybody's looks are logged: at no other port does a person call.
+        if READER in allowed:
+            self.looks.note(caller, call)
+        return caller
 
 
 def _refuse(context: Context, refusal: Refusal) -> None:

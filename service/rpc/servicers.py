@@ -31,8 +31,10 @@ from hubbub.protos.rpc.releases import read_begin, write_known
 from hubbub.protos.rpc.replication import read_replication_request, write_replication_reply
 from hubbub.protos.rpc.results import write_results
 from hubbub.protos.rpc.round_progress import write_round_status
+from hubbub.protos.rpc.tasks import write_task, write_tasks
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, MAXIMUM_SUBMISSIONS
+from hubbub.protos.transport.roles import OPERATORS, READER
 from hubbub.protos.transport.statuses import Context
 from hubbub.protos.v1 import (
     control_pb2,
@@ -46,6 +48,7 @@ from hubbub.protos.v1 import (
     results_pb2_grpc,
     submission_pb2,
     submission_pb2_grpc,
+    tasks_pb2,
 )
 from hubbub.service.rpc.connect import ConnectRouter
 from hubbub.service.rpc.handlers import (
@@ -189,6 +192,16 @@ class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
     ) -> incidents_pb2.GetIncidentsResponse:
         return write_incidents(await self._handler.get_incidents())
 
+    async def ListTasks(  # noqa: N802 - gRPC's name
+        self, _request: tasks_pb2.ListTasksRequest, _context: Context
+    ) -> tasks_pb2.ListTasksResponse:
+        return write_tasks(await self._handler.list_tasks())
+
+    async def GetTask(  # noqa: N802 - gRPC's name
+        self, request: tasks_pb2.GetTaskRequest, _context: Context
+    ) -> tasks_pb2.GetTaskResponse:
+        return write_task(await self._handler.get_task(codec.read_task_id(request.task_id)))
+
     async def ManageCredentials(  # noqa: N802 - gRPC's name
         self, request: control_pb2.ManageCredentialsRequest, _context: Context
     ) -> control_pb2.ManageCredentialsResponse:
@@ -269,6 +282,16 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
         self, _request: incidents_pb2.GetIncidentsRequest, _context: Context
     ) -> incidents_pb2.GetIncidentsResponse:
         return write_incidents(await self._handler.get_incidents())
+
+    async def ListTasks(  # noqa: N802 - gRPC's name
+        self, _request: tasks_pb2.ListTasksRequest, _context: Context
+    ) -> tasks_pb2.ListTasksResponse:
+        return write_tasks(await self._handler.list_tasks())
+
+    async def GetTask(  # noqa: N802 - gRPC's name
+        self, request: tasks_pb2.GetTaskRequest, _context: Context
+    ) -> tasks_pb2.GetTaskResponse:
+        return write_task(await self._handler.get_task(codec.read_task_id(request.task_id)))
 
 
 class _ReplicationServicer:
@@ -355,24 +378,34 @@ def _counting(handler: SubmissionHandler) -> Callable[[str, int], None]:
     return malformed
 
 
+CHANGES = frozenset({"CloseRound", "ManageCredentials"})
+"""Calls of the control port that change something, or show which devices are admitted: the operator's alone."""
+
+
 def serve_control(
-    server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
+    server: grpc.aio.Server,
+    handler: ControlHandler,
+    operators: Collection[str] = OPERATORS,
+    readers: Collection[str] = frozenset({READER}),
+    pipeline: RequestPipeline | None = None,
 ) -> None:
-    """Answer those whose certificate's common name is among `allowed`."""
-    _serve(server, "RoundControlService", _ControlServicer(handler), allowed, pipeline)
+    """Answer certificates whose role is among `operators`; all calls but `CHANGES` also those of `readers`."""
+    methods = methods_of("RoundControlService", _ControlServicer(handler))
+    allowed = {name: operators if name in CHANGES else {*operators, *readers} for name in methods}
+    (pipeline or RequestPipeline()).serve(server, "hubbub.v1.RoundControlService", methods, allowed=allowed)
 
 
 def serve_delivery(
     server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
-    """Answer those whose certificate's common name is among `allowed`."""
+    """Answer those whose certificate's role is among `allowed`."""
     _serve(server, "DeliveryService", _DeliveryServicer(handler), allowed, pipeline)
 
 
 def serve_results(
     server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
-    """Answer those whose certificate's common name is among `allowed`."""
+    """Answer those whose certificate's role is among `allowed`."""
     _serve(server, "ResultsService", _ResultsServicer(handler), allowed, pipeline)
 
 
@@ -382,23 +415,23 @@ def serve_replication(
     allowed: Collection[str],
     pipeline: RequestPipeline | None = None,
 ) -> None:
-    """Answer those whose certificate's common name is among `allowed`."""
+    """Answer those whose certificate's role is among `allowed`."""
     _serve(server, "ReplicationService", _ReplicationServicer(handler), allowed, pipeline)
 
 
 def serve_leader(
     server: grpc.aio.Server, handler: LeaderHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
-    """Answer those whose certificate's common name is among `allowed`."""
+    """Answer those whose certificate's role is among `allowed`."""
     _serve(server, "LeaderService", _LeaderServicer(handler), allowed, pipeline)
 
 
 def _serve(
     server: grpc.aio.Server, service: str, servicer: object, allowed: Collection[str], pipeline: RequestPipeline | None
 ) -> None:
-    (pipeline or RequestPipeline()).serve(
-        server, f"hubbub.v1.{service}", methods_of(service, servicer), allowed=allowed
-    )
+    methods = methods_of(service, servicer)
+    roles = dict.fromkeys(methods, allowed)
+    (pipeline or RequestPipeline()).serve(server, f"hubbub.v1.{service}", methods, allowed=roles)
 
 
 def methods_of(service: str, servicer: object, envelope_bytes: int | None = None) -> dict[str, tuple[Call, Method]]:

@@ -19,9 +19,10 @@ from prometheus_client import CollectorRegistry, Gauge
 from hubbub.protos.cluster import FollowerPosition, KeyringChanges
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundStatus
+from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, ListedTask, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import CONTROL_SERVICE, REPLICATION_SERVICE
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.lifecycle import RunningService, run
 from hubbub.service.observability import logs
@@ -43,9 +44,6 @@ LOOK_SECONDS = 1.0
 
 CHECK_SECONDS = 60.0
 """Seconds between a standby's looks at whether it has everything that a leader needs."""
-
-OPERATORS = frozenset({"operator"})
-"""Common names that may control rounds."""
 
 LEADERS = frozenset({Role.SHUFFLER.value})
 """Common names that may replicate the keyring."""
@@ -214,7 +212,7 @@ async def _listen(
 ) -> None:
     few = connections_of(settings.limits, 1)
     server, pipeline = grpc_server.new_server(few), operator_pipeline(settings.limits, few)
-    serve_control(server, StandbyHandler(incidents), OPERATORS, pipeline)
+    serve_control(server, StandbyHandler(incidents), pipeline=pipeline)
     mutual = certificates.server(mutual=True)
     await ports.open("control", settings.control_listen, CONTROL_SERVICE, server, mutual, pipeline)
     await open_to_cluster(ports, settings, certificates, StandbyHandler(incidents), None)
@@ -307,6 +305,14 @@ class StandbyHandler:
     async def get_incidents(self) -> IncidentReport:
         """Return the incidents that keep this process from taking over."""
         return self._incidents.report()
+
+    async def list_tasks(self) -> list[ListedTask]:
+        """Refuse: NOT_READY."""
+        _refuse()
+
+    async def get_task(self, task_id: bytes) -> SignedTask:
+        """Refuse: NOT_READY."""
+        _refuse(task_id)
 
     async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
         """Refuse: NOT_READY."""

@@ -1,16 +1,25 @@
-"""Answers the operator's calls: status of rounds, closing a round, incidents, and credentials."""
+"""Answers the operator and readers: tasks, status of rounds, closing a round, incidents, and credentials."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import structlog
 
-from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
+from hubbub.protos.messages import (
+    CredentialAction,
+    CredentialStatus,
+    IncidentReport,
+    ListedTask,
+    RoundState,
+    RoundStatus,
+)
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.schedule import taken_from
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.shuffler.admit.enrollment import EnrollmentControl
@@ -27,7 +36,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Control:
-    """Answers the operator (`ControlHandler`)."""
+    """Answers the operator and readers (`ControlHandler`)."""
 
     def __init__(
         self,
@@ -37,8 +46,10 @@ class Control:
         clock: Callable[[], float],
         enrollment: EnrollmentControl,
         counts: CountRounding = CountRounding(),  # noqa: B008 - a value
+        signed: Mapping[bytes, SignedTask] = MappingProxyType({}),
     ) -> None:
         self._tasks = tasks
+        self._signed = signed
         self._store = store
         self._rounds = rounds
         self._clock = clock
@@ -73,6 +84,19 @@ class Control:
 
     async def get_incidents(self) -> IncidentReport:
         return self._rounds.incidents.report()
+
+    async def list_tasks(self) -> list[ListedTask]:
+        """Return the tasks that this shuffler runs, by their names."""
+        found = [ListedTask(task.id, task.name) for task in self._tasks.values()]
+        return sorted(found, key=lambda each: (each.name, each.task_id))
+
+    async def get_task(self, task_id: bytes) -> SignedTask:
+        """Return a task with both signatures.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        return self._signed[self._task(task_id).id]
 
     async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
         """Change which devices are admitted; return the resulting status of enrollment.

@@ -25,9 +25,10 @@ ARROWS = {
     "shuffler": {"service", "protos", "queries", "accountant"},
     "analyzer": {"service", "protos", "queries", "accountant"},
     "verification": {"protos", "queries", "accountant"},
+    "results": {"verification", "protos", "queries", "accountant"},
     "planning": {"protos", "queries", "accountant"},
     "deploy": {
-        *("client", "service", "shuffler", "analyzer", "planning", "verification"),
+        *("client", "service", "shuffler", "analyzer", "planning", "verification", "results"),
         *("protos", "queries", "accountant"),
     },
     # The command line: nothing imports it.
@@ -172,6 +173,8 @@ def test_accountant_package_itself_loads_nothing_until_a_public_name_is_asked_fo
         ("deploy", "hubbub.cli.output", False),
         ("verification", "hubbub.service.errors", False),
         ("planning", "hubbub.deploy.files", False),
+        ("results", "hubbub.verification.results", True),
+        ("results", "hubbub.service.settings", False),
         ("cli", "hubbub.deploy.files", True),
         ("shuffler", "hubbub.deploy", False),
         ("client", "numpy", True),

@@ -32,6 +32,8 @@ OPTIONAL = {
     "hubbub.shuffler.stores.postgres": "postgres",
     "hubbub.service.runtime.event_loop": "uvloop",
     "hubbub.service.spark": "spark",
+    "hubbub.results.pandas_frame": "pandas",
+    "hubbub.results.plots": "plots",
 }
 """Modules of commands that have an extra of their own: an error says which, where it is missing."""
 

@@ -145,3 +145,15 @@ def test_an_authority_that_cannot_be_read_is_said(operator: Path, tmp_path: Path
 
 def test_a_party_nobody_knows_is_bad_use(operator: Path, tmp_path: Path) -> None:
     assert hubbub("certificate", "anybody", "--authority", operator, folder=tmp_path).status == 2
+
+
+def test_a_reader_has_a_name_of_its_own_and_no_other_party_has(operator: Path, tmp_path: Path) -> None:
+    ran = hubbub("certificate", "reader", "--name", "ana", "--authority", operator, "--out", tmp_path, "--json")
+    assert ran.status == 0, ran.err
+    assert ran.json["party"] == "reader:ana"
+    assert sorted(path.name for path in tmp_path.glob("reader*")) == ["reader.key", "reader.pem"]
+    for party, name, says in (("operator", "ana", "--name is for a reader"), ("reader", "Ana!", "cannot be called")):
+        refused = hubbub("certificate", party, "--name", name, "--authority", operator, "--out", tmp_path / "none")
+        assert refused.status == 2
+        assert says in " ".join(refused.err.split())
+        assert not (tmp_path / "none").exists()

@@ -25,7 +25,7 @@ from support.postgres import OwnServer
 
 STARTED = ["analyzer", "shuffler", "standby", "frontend-1", "frontend-2"]
 LEADER = STARTED.index("shuffler")
-FOLDERS = ["analyzer", "client", "frontend-1", "frontend-2", "operator", "shuffler", "standby"]
+FOLDERS = ["analyzer", "client", "frontend-1", "frontend-2", "operator", "reader", "shuffler", "standby"]
 
 
 def names_of(certificate: Path) -> tuple[str, list[str]]:

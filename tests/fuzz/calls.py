@@ -107,6 +107,12 @@ class Willing:
     async def follow(self, *_: Any) -> Any:
         return self._samples["replication_reply"]
 
+    async def list_tasks(self) -> Any:
+        return self._samples["tasks"]
+
+    async def get_task(self, _task_id: bytes) -> Any:
+        return self._samples["task"]
+
     async def get_incidents(self) -> Any:
         return self._samples["incidents"]
 

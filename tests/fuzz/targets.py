@@ -79,6 +79,7 @@ from hubbub.protos.messages import (
     Incident,
     IncidentReport,
     KeyState,
+    ListedTask,
     MasterKey,
     Receipt,
     Redemption,
@@ -105,7 +106,15 @@ from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Task, task_content
-from hubbub.protos.v1 import control_pb2, delivery_pb2, incidents_pb2, leader_pb2, results_pb2, submission_pb2
+from hubbub.protos.v1 import (
+    control_pb2,
+    delivery_pb2,
+    incidents_pb2,
+    leader_pb2,
+    results_pb2,
+    submission_pb2,
+    tasks_pb2,
+)
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
@@ -296,6 +305,8 @@ def _documents() -> dict[str, Any]:
             ID,
             2,
         ),
+        "tasks": [ListedTask(TASK.id, TASK.name)],
+        "task": signed(TASK, PARTIES),
         "incidents": IncidentReport((Incident("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
 
@@ -355,6 +366,8 @@ def _requests() -> dict[str, Message]:
         "ListResults": results_pb2.ListResultsRequest(task_id=TASK.id),
         "GetStatuses": results_pb2.GetStatusesRequest(task_id=TASK.id),
         "GetIncidents": incidents_pb2.GetIncidentsRequest(),
+        "ListTasks": tasks_pb2.ListTasksRequest(),
+        "GetTask": tasks_pb2.GetTaskRequest(task_id=TASK.id),
         "Enroll": submission.EnrollRequest(
             redemptions=[
                 submission.Redemption(ticket=TICKETS[each].encode(), device_key=bytes([each]) * 32) for each in (0, 1)

@@ -28,6 +28,7 @@ SUBJECTS: Mapping[str, str] = {
     "planning": "planning and simulation",
     "protos": "documents, keys and messages",
     "queries": "questions, answers and randomizers",
+    "results": "reading published results",
     "service": "what services share",
     "shuffler": "the shuffler and its hops",
     "verification": "verification",

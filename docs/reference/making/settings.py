@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from hubbub.analyzer.settings import AnalyzerSettings
-from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.settings import ClientSettings, OperatorSettings, ReaderSettings
 from hubbub.service.settings import (
     Address,
     Addresses,
@@ -33,6 +33,7 @@ PARTIES: Mapping[str, tuple[type[SettingsTable], str]] = {
     "hop": (HopSettings, "`hubbub hop hop.toml`"),
     "analyzer": (AnalyzerSettings, "`hubbub analyzer analyzer.toml`"),
     "operator": (OperatorSettings, "`hubbub close`, `status`, `results` and `keys`, with `operator.toml`"),
+    "reader": (ReaderSettings, "`hubbub status` and `results`, with `reader.toml`"),
     "client": (ClientSettings, "`hubbub submit` and `hubbub device`, with `client.toml`"),
 }
 """The class of each party's settings, and the commands that read them."""

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 FOLDERS = (
     *("accountant", "analyzer", "cli", "client", "deploy", "planning"),
-    *("protos", "queries", "service", "shuffler", "verification"),
+    *("protos", "queries", "results", "service", "shuffler", "verification"),
 )
 """The folders of the package."""
 

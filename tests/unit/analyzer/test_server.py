@@ -20,7 +20,7 @@ from hubbub.analyzer.settings import AnalyzerSettings
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
 from hubbub.protos.errors import HubbubError, TaskError, Unreachable
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
-from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.messages import Committed, Envelopes, ListedTask
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
 from hubbub.protos.records.results import QueryState
@@ -164,6 +164,8 @@ async def test_a_round_goes_from_delivery_to_certified_results_over_tls(deployme
         results = await waiting
         assert [query.state for query in results.queries] == [QueryState.PUBLISHED] * 2
         assert (await reader.list_results(None, 5)) == [results.id]
+        assert (await reader.list_tasks(5)) == [ListedTask(task.id, task.name)]
+        assert (await reader.get_task(task.id, 5)) == signed(task, deployment.parties)
     async with deployment.running() as addresses, deployment.results(addresses["results"], "operator") as reader:
         assert await reader.get_results(task.id, 0, 0, 10) == results
 

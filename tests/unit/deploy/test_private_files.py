@@ -45,11 +45,11 @@ def ran(*words: str | Path) -> None:
 
 def test_parties_are_made_with_folders_and_keys_of_their_own(folder: Folder) -> None:
     parties = sorted(folder.root.iterdir())
-    assert [path.name for path in parties] == ["analyzer", "client", "operator", "shuffler"]
+    assert [path.name for path in parties] == ["analyzer", "client", "operator", "reader", "shuffler"]
     assert {mode(path) for path in parties} == {0o700}
     found = private_keys(folder.root)
     assert {folder.identity(role) for role in CORE_ROLES} < found
-    assert len(found) == 7  # an identity and a TLS key for each of three parties, and the authority's key
+    assert len(found) == 8  # an identity and a TLS key for each of three parties, a reader's, and the authority's key
     assert {mode(path) for path in found} == {0o600}
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.deploy.init.folders import Placement, initialise, sample
 from hubbub.deploy.init.hops import Hops
-from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.settings import ClientSettings, OperatorSettings, ReaderSettings
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import fingerprint
@@ -31,6 +31,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "analyzer": analyzer_settings.AnalyzerSettings,
     "client": ClientSettings,
     "operator": OperatorSettings,
+    "reader": ReaderSettings,
 }
 
 

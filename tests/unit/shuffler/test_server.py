@@ -16,7 +16,7 @@ import pytest
 from unit.shuffler.world import FakeAnalyzer
 
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.messages import Receipt, RoundState, Submission
+from hubbub.protos.messages import ListedTask, Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
@@ -145,11 +145,29 @@ async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:
         assert next(iter(analyzer.records.values())).closed_by == "operator"
 
 
-async def test_control_port_answers_the_operator_only(deployment: Deployment) -> None:
+async def test_a_reader_sees_the_tasks_and_rounds_and_changes_nothing(deployment: Deployment) -> None:
+    task = deployment.task
     async with contextlib.AsyncExitStack() as stack:
         addresses = await stack.enter_async_context(running(deployment.settings("127.0.0.1:1")))
-        other = await stack.enter_async_context(channel(addresses["control"], deployment.tls["reader"]))
-        with pytest.raises(Refusal, match="operator only") as refused:
+        control = ControlCaller(
+            await stack.enter_async_context(channel(addresses["control"], deployment.tls["reader"]))
+        )
+        assert await control.list_tasks(DEADLINE) == [ListedTask(task.id, task.name)]
+        assert (await control.get_task(task.id, DEADLINE)) == signed(task, deployment.parties)
+        with pytest.raises(Refusal) as unknown:
+            await control.get_task(bytes(32), DEADLINE)
+        assert unknown.value.reason is Reason.UNKNOWN_TASK
+        await control.get_status(None, DEADLINE)
+        with pytest.raises(Refusal, match="role operator, and the one shown is that of reader") as refused:
+            await control.close_round(task.id, 0, DEADLINE)
+        assert refused.value.reason is Reason.NOT_ALLOWED
+
+
+async def test_control_port_answers_nobody_else(deployment: Deployment) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        addresses = await stack.enter_async_context(running(deployment.settings("127.0.0.1:1")))
+        other = await stack.enter_async_context(channel(addresses["control"], deployment.tls["analyzer"]))
+        with pytest.raises(Refusal, match="operator or reader, and the one shown is that of analyzer") as refused:
             await ControlCaller(other).get_status(None, DEADLINE)
         assert refused.value.reason is Reason.NOT_ALLOWED
 

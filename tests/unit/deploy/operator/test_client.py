@@ -219,8 +219,11 @@ def test_only_silence_asks_if_the_service_runs() -> None:
 @pytest.mark.parametrize("check", [True, False])
 def test_a_service_that_answers_others_only_is_named(check: bool) -> None:
     """ "This port" is that of one of several services that a reader's `hubbub status` asked."""
-    only = Refusal(Reason.NOT_ALLOWED, "this port answers operator only; use such a certificate")
-    says = "^the shuffler at a:7302: this port answers operator only; use such a certificate$"
+    only = Refusal(
+        Reason.NOT_ALLOWED,
+        "CloseRound needs the role operator",
+    )
+    says = "^the shuffler at a:7302: CloseRound needs the role operator$"
     with pytest.raises(Refusal, match=says) as caught, client.advising("the shuffler at a:7302", check=check):
         raise only
     assert caught.value.reason is Reason.NOT_ALLOWED

@@ -21,6 +21,7 @@ from hubbub.protos.messages import (
     Envelopes,
     Incident,
     IncidentReport,
+    ListedTask,
     Receipt,
     RoundState,
     RoundStatus,
@@ -58,7 +59,7 @@ from hubbub.service.transport.grpc_server import listen
 from support.ended import opened_server
 from support.https_port import opened
 from support.queries import INNER_BYTES
-from support.samples import make_tls
+from support.samples import Parties, make_tls, sample_task, signed
 
 TASK = b"t" * 32
 HERE = Destination(TASK, 3, b"k" * 32)
@@ -138,6 +139,12 @@ class Recorder:
     async def get_incidents(self, *call: Any) -> Any:
         return await self._raising("get_incidents", *call)
 
+    async def list_tasks(self, *call: Any) -> Any:
+        return await self._raising("list_tasks", *call)
+
+    async def get_task(self, *call: Any) -> Any:
+        return await self._raising("get_task", *call)
+
     async def _raising(self, *call: Any) -> Any:
         answer = await self._reply(*call)
         if isinstance(answer, Refusal):
@@ -210,6 +217,10 @@ STATUSES = [
 
 INCIDENT_REPORT = IncidentReport((Incident("store", "the disk is full; make room", 1_700_000_000.125, 3),), 12)
 
+PARTIES = Parties.generate()
+SIGNED = signed(sample_task(PARTIES), PARTIES)
+LISTED = [ListedTask(TASK, "commute"), ListedTask(SIGNED.task.id, SIGNED.task.name)]
+
 CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any]] = [
     ("get_round", lambda to: to.submissions.get_round(TASK, 3, DEADLINE), (TASK, 3), KEYS),
     ("close_round", lambda to: to.control.close_round(TASK, 3, DEADLINE), (TASK, 3), STATUS_OF_ROUND),
@@ -238,6 +249,10 @@ CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any
     ("get_statuses", lambda to: to.results.get_statuses(None, DEADLINE), (None,), []),
     ("get_incidents", lambda to: to.control.get_incidents(DEADLINE), (), INCIDENT_REPORT),
     ("get_incidents", lambda to: to.results.get_incidents(DEADLINE), (), IncidentReport()),
+    ("list_tasks", lambda to: to.control.list_tasks(DEADLINE), (), LISTED),
+    ("list_tasks", lambda to: to.results.list_tasks(DEADLINE), (), []),
+    ("get_task", lambda to: to.control.get_task(SIGNED.task.id, DEADLINE), (SIGNED.task.id,), SIGNED),
+    ("get_task", lambda to: to.results.get_task(SIGNED.task.id, DEADLINE), (SIGNED.task.id,), SIGNED),
 ]
 EVERY_CALL = pytest.mark.parametrize(("name", "call", "arrives", "answer"), CALLS, ids=[call[0] for call in CALLS])
 MUTUAL = [case for case in CALLS if case[0] != "get_round"]
@@ -407,7 +422,10 @@ async def test_certificate_of_another_role_is_not_allowed(
 ) -> None:
     for role in ("stranger", "service"):
         async with open_channel(address, tls[role]) as channel:
-            with pytest.raises(Refusal, match="this port answers peer only") as caught:
+            with pytest.raises(
+                Refusal,
+                match=f"needs a certificate of role .*peer.*, and the one shown is that of {role}; use such a one",
+            ) as caught:
                 await call(Callers.over(channel))
         assert caught.value.reason is Reason.NOT_ALLOWED
     assert handler.calls == []

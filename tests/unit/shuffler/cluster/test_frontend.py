@@ -119,7 +119,7 @@ async def test_only_frontends_are_told_secrets(leader: Setting) -> None:
                 caller.get_admitted(b"", 10.0),
                 caller.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)], 10.0),
             ):
-                with pytest.raises(Refusal, match="this port answers frontend only"):
+                with pytest.raises(Refusal, match="needs a certificate of role frontend, and the one shown is that of"):
                     await call
 
 
@@ -360,7 +360,7 @@ async def test_a_call_that_is_in_work_when_tls_files_are_renewed_is_answered(lea
 
 async def test_an_address_that_does_not_answer_frontends_is_followed_by_the_next(leader: Setting) -> None:
     leader_client = LeaderClient([f"127.0.0.1:{leader.port}"], leader.tls["operator"], lambda: 0, leader.incidents)
-    with pytest.raises(StoreError, match="this port answers frontend only"):
+    with pytest.raises(StoreError, match="needs a certificate of role frontend, and the one shown is that of"):
         await leader_client.ask(lambda caller, deadline: caller.get_admitted(b"", deadline))
     await leader_client.close()
 

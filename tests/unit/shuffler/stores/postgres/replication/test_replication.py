@@ -306,7 +306,7 @@ async def test_only_shufflers_may_follow(
     port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
     await server.start()
     async with open_channel(f"127.0.0.1:{port}", tls["operator"]) as channel:
-        with pytest.raises(Refusal, match="this port answers shuffler only"):
+        with pytest.raises(Refusal, match="needs a certificate of role shuffler, and the one shown is that of"):
             await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), 10.0)
     with contextlib.closing(ShufflerKeyring(other.folder)) as keyring:
         incidents = Incidents()

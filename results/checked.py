@@ -1,0 +1,147 @@
+"""Checks results before they are shown, and says in words what was checked and by which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.identity.keys import load_public
+from hubbub.protos.records.counts import CountsDiffer, check_published
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.task import hop_name
+from hubbub.results.published_row import certified_in
+from hubbub.verification.certificate import Pins, VerificationError, verify
+from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
+
+_CERTIFICATES = 2048
+"""Certificates that were verified and need not be again: five years of daily rounds, some kilobytes each."""
+
+
+class NotVerified(HubbubError):
+    """Results do not agree with their certificate, or the certificate is not valid; the message names the problem."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What was checked of a table.
+
+    Attributes:
+        verified: whether every certificate was verified, and every count and estimate compared with it.
+        unpinned: the signers whose keys were not known beforehand. Whoever made the files may have made these keys.
+        left: what could not be recomputed, with the reason, by query.
+    """
+
+    verified: bool
+    unpinned: tuple[str, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """What was checked and what was not, in sentences."""
+        if not self.verified:
+            return "NOT VERIFIED: certificates and numbers were not checked, as verify=False asks."
+        said = ["Verified: signatures, every epsilon, counts by the certificate, and estimates from the counts."]
+        if self.unpinned:
+            keys = ", ".join(self.unpinned)
+            said.append(f"NOT PINNED: the keys of {keys} were not compared with keys that you know; give keys=FOLDER.")
+        said += [f"Not recomputed: {name} ({why})." for name, why in self.left.items()]
+        return " ".join(said)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def keys_in(folder: str | Path) -> Pins:
+    """Return the public keys in a folder: operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem and hop-2.pub.pem on.
+
+    `hubbub init` makes such a folder for a reader, `trust/`. A key that is not there is not pinned.
+
+    Raises:
+        UsageError: if none of them is there.
+        HubbubError: if one is no public key.
+    """
+    path = Path(folder)
+    files = {name: path / f"{name}.pub.pem" for name in ("operator", "shuffler", "analyzer")}
+    found = {name: load_public(file) for name, file in files.items() if file.exists()}
+    hops: list[bytes] = []
+    while (file := path / f"{hop_name(FIRST_HOP + len(hops))}.pub.pem").exists():
+        hops.append(load_public(file))
+    if not found:
+        raise UsageError(
+            f"{path} has none of the keys {', '.join(file.name for file in files.values())}; name the folder `trust` "
+            "that `hubbub init` made, or leave out keys"
+        )
+    # A chain without hops is pinned too where all other keys are: further shufflers would be strangers.
+    return Pins(**found, hops=tuple(hops) if hops or len(found) == len(files) else None)
+
+
+def check_counts(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> dict[str, str]:
+    """Return what could not be recomputed, with the reason, if all else is as the certificates state.
+
+    The counts are the certificates', and the estimates follow from them; also from the results of the earlier rounds
+    `behind` them. Nothing is assumed of whoever sent the results. `verify` checks the certificates themselves.
+
+    Raises:
+        Refusal: RESULTS_DIFFER, naming the first difference.
+    """
+    every = [*wanted, *behind]
+    for results in every:
+        try:
+            certified = certified_in(results.certificate)
+            if (certified.task.id, certified.content["round"]) != (results.id.task_id, results.id.round):
+                raise CountsDiffer("the certificate with them belongs to another task or round")
+            check_published(results.queries, certified.task, results.id.round, certified)
+        except CountsDiffer as error:
+            raise differ(results, str(error)) from error
+    try:
+        return recomputed([as_file(each) for each in every])
+    except VerificationError as error:
+        raise differ(wanted[-1], str(error)) from error
+
+
+def recomputed(files: Sequence[ResultsFile]) -> dict[str, str]:
+    """Return what could not be recomputed of these files; everything else in them follows from their counts.
+
+    Raises:
+        VerificationError: naming the first difference, and its file.
+    """
+    left: dict[str, str] = {}
+    for found in recompute(files, {file.certificate for file in files}):
+        if not isinstance(found, RecomputedResults):
+            raise found
+        left |= found.left
+    return left
+
+
+def differ(results: RoundResults, problem: str) -> Refusal:
+    """Return the refusal to show results that differ from their certificate."""
+    what = f"round {results.id.round} of task {results.id.task_name} is not shown"
+    remedy = "ask the analyzer's party whether its store was changed"
+    text = f"{what}: its results differ from its certificate: {problem}; {remedy}"
+    return Refusal(Reason.RESULTS_DIFFER, text)
+
+
+def check_signed(rounds: Sequence[RoundResults], pins: Pins) -> tuple[str, ...]:
+    """Verify every round's certificate; return the signers that are not pinned.
+
+    Raises:
+        NotVerified: naming the round, and the first thing that is wrong.
+    """
+    unpinned: dict[str, None] = {}
+    for each in rounds:
+        try:
+            unpinned |= dict.fromkeys(_unpinned(each.certificate, pins))
+        except VerificationError as error:
+            raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {error}") from error
+    return tuple(unpinned)
+
+
+@lru_cache(_CERTIFICATES)
+def _unpinned(certificate: bytes, pins: Pins) -> tuple[str, ...]:
+    """Return the signers of a valid certificate that are not pinned; the same bytes are verified once."""
+    return verify(certificate, pins).unpinned

@@ -1,0 +1,216 @@
+"""Opens results that were saved: files of `hubbub results --json`, of one round or of many, or folders of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.messages import ListedTask
+from hubbub.protos.records.counts import Counted, check_published
+from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.records.sums import sums_of
+from hubbub.protos.strict_json import LARGEST_RESULTS, JsonError, read_json
+from hubbub.queries.longitudinal.over_rounds import Batch
+from hubbub.results.checked import NotVerified, Trust, check_signed, keys_in, recomputed
+from hubbub.results.published_row import certified_in
+from hubbub.results.table import ResultsTable
+from hubbub.verification.certificate import Pins, VerificationError
+from hubbub.verification.results import ResultsFile, query_result_in, read_results
+
+
+@dataclass(frozen=True)
+class _SavedRound:
+    file: ResultsFile
+    results: RoundResults
+    counted: tuple[Counted, ...]
+
+
+class SavedResults:
+    """Saved rounds of one task or several; `open_saved` makes it."""
+
+    def __init__(self, rounds: Iterable[_SavedRound], pins: Pins, verify: bool) -> None:
+        self._rounds = sorted(rounds, key=lambda each: (each.results.id.task_name, each.results.id.round))
+        self._pins, self._verify = pins, verify
+
+    def tasks(self) -> tuple[ListedTask, ...]:
+        """Return the tasks that rounds are of, by their names."""
+        return tuple(
+            dict.fromkeys(ListedTask(each.results.id.task_id, each.results.id.task_name) for each in self._rounds)
+        )
+
+    def rounds(self, task: str | None = None) -> tuple[RoundId, ...]:
+        """Return the rounds of a task (its name, or its id in hex), rising; of all tasks if it is None."""
+        return tuple(each.results.id for each in self._rounds if matches(each.results.id, task))
+
+    def read(self, task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
+        """Return the published rows of a task's rounds: of all, or of those named.
+
+        Args:
+            task: the task's name, or its id in hex; it can be left out if there is one task.
+            rounds: the numbers of the rounds; None for all.
+
+        Raises:
+            UsageError: if several tasks match, or a round is not there.
+            NotVerified: if a certificate is not valid, or results differ from theirs.
+        """
+        found = [each for each in self._rounds if matches(each.results.id, task)]
+        check_one_task([each.results.id for each in found], task)
+        chosen = chosen_rounds([each.results.id for each in found], rounds)
+        shown = [each.results for each in found if each.results.id.round in chosen]
+        if not self._verify:
+            return ResultsTable(shown, Trust(verified=False))
+        unpinned = check_signed(shown, self._pins)
+        # All rounds, since estimates over time also follow from earlier ones.
+        try:
+            left = recomputed([each.file for each in found])
+        except VerificationError as error:
+            raise NotVerified(str(error)) from error
+        return ResultsTable(shown, Trust(True, unpinned, left))
+
+
+def open_saved(*paths: str | Path, keys: str | Path | Pins = Pins(), verify: bool = True) -> SavedResults:  # noqa: B008 - a value
+    """Open results that `hubbub results --json` saved, of one round or (`--all`) of many, or folders of such files.
+
+    Args:
+        paths: files, or folders whose `.json` files are opened; JSON of another kind is left out there.
+        keys: a folder of the public keys that you know (`keys_in`), or these keys; without, nothing is pinned.
+        verify: whether `read` verifies; if not, each table says so.
+
+    Raises:
+        UsageError: if there are no results in these files.
+        NotVerified: if a named file has no readable results, or a round is there twice with different content.
+    """
+    pins = keys if isinstance(keys, Pins) else keys_in(keys)
+    held: dict[tuple[bytes, int], _SavedRound] = {}
+    files = [each for path in paths for each in _files(Path(path))]
+    for file in files:
+        round_ = _saved_round(file)
+        key = (round_.results.id.task_id, round_.results.id.round)
+        if key in held and held[key].file.document != file.document:
+            raise NotVerified(
+                f"{held[key].file.path} and {file.path} have different results of round {key[1]}; remove one of them"
+            )
+        held[key] = round_
+    if not held:
+        raise UsageError(
+            f"no results in {', '.join(map(str, paths)) or 'no file'}; save some with `hubbub results --all --json`"
+        )
+    return SavedResults(_over_rounds(held), pins, verify)
+
+
+def _files(path: Path) -> Iterator[ResultsFile]:
+    is_folder = path.is_dir()
+    for each in sorted(path.glob("*.json")) if is_folder else [path]:
+        try:
+            found = list(_documents(each))
+        except OSError as error:
+            raise NotVerified(f"cannot read {each}: {error.strerror}; name a readable file") from error
+        except VerificationError as error:
+            raise NotVerified(f"{each}: {error}") from error
+        if not found and not is_folder:
+            raise NotVerified(f"{each} has no results; `hubbub results --json` saves them")
+        yield from found
+
+
+def _documents(path: Path) -> Iterator[ResultsFile]:
+    """Yield the rounds in a file: one, or those of the list that `--all` prints."""
+    content = path.read_bytes()
+    found = read_results(path, content)
+    if found is not None:
+        yield found
+        return
+    try:
+        document = read_json(content, largest=LARGEST_RESULTS)
+    except JsonError:
+        return
+    if isinstance(document, dict) and set(document) == {"task", "rounds"} and isinstance(document["rounds"], list):
+        for each in document["rounds"]:
+            one = read_results(path, json.dumps(each).encode())
+            if one is not None:
+                yield one
+
+
+def _saved_round(file: ResultsFile) -> _SavedRound:
+    """Return the round in a file, its counts checked to be those of its certificate; estimates follow later."""
+    try:
+        certified = certified_in(file.certificate)
+        queries = tuple(query_result_in(each) for each in file.document["queries"])
+        counted = tuple(check_published(queries, certified.task, certified.content["round"], certified))
+    except (HubbubError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise NotVerified(f"{file.path}: the results do not agree with their certificate: {error!s:.300}") from error
+    which = RoundId(certified.task.id, certified.task.name, certified.content["round"])
+    return _SavedRound(file, RoundResults(which, queries, file.certificate), counted)
+
+
+def _over_rounds(held: Mapping[tuple[bytes, int], _SavedRound]) -> Iterator[_SavedRound]:
+    """Yield the rounds with their estimates, computed from their counts and those of the earlier rounds behind them.
+
+    Raises:
+        NotVerified: naming the rounds that are missing.
+    """
+    for (task_id, number), each in held.items():
+        certified = certified_in(each.file.certificate)
+        task, queries = certified.task, []
+        for index, (query, result) in enumerate(zip(task.queries, each.results.queries, strict=True)):
+            missing = [before for before in result.rounds if (task_id, before) not in held]
+            if missing:
+                raise NotVerified(
+                    f"{each.file.path}: estimates of {query.name} in round {number} also follow from rounds "
+                    f"{', '.join(map(str, missing))}, which were not opened; open their files too"
+                )
+            batches = {}
+            for before in (*result.rounds, number):
+                counted = held[task_id, before].counted[index]
+                if counted.tally is not None:
+                    batches[before] = Batch(counted.tally, task.privacy.dummies + counted.noise)
+            found = None if result.state is QueryState.WITHHELD else query.estimates_over(number, batches)
+            queries.append(_with(result, found))
+        sums = sums_of(task, each.counted)
+        yield _SavedRound(
+            each.file, RoundResults(each.results.id, tuple(queries), each.file.certificate, sums), each.counted
+        )
+
+
+def _with(result: QueryResult, estimates: Any) -> QueryResult:
+    # What texts are decoded from is in the table then: a result has its counts in one place.
+    counts = b"" if estimates is not None and estimates.table else result.counts
+    facts = (result.name, result.state, result.reports, result.valid, result.left_out)
+    return QueryResult(*facts, estimates, counts, result.rounds)
+
+
+def matches(which: RoundId, task: str | None) -> bool:
+    """Return whether a round is of the task of that name, or of that id in hex."""
+    return task in (None, which.task_name, which.task_id.hex())
+
+
+def check_one_task(found: Sequence[RoundId], task: str | None) -> None:
+    """Return only if the rounds are of one task.
+
+    Raises:
+        UsageError: if there are none, or they are of several.
+    """
+    if not found:
+        raise UsageError(f"no round of task {task}; `tasks()` lists the tasks" if task else "no round is certified yet")
+    names = sorted({f"{each.task_name} ({each.task_id.hex()})" for each in found})
+    if len(names) > 1:
+        raise UsageError(f"there are several tasks; name one: {', '.join(names)}")
+
+
+def chosen_rounds(found: Sequence[RoundId], wanted: Sequence[int] | None) -> set[int]:
+    """Return the numbers of the wanted rounds, all of which must be there; of all if None are named.
+
+    Raises:
+        UsageError: if one is missing.
+    """
+    there = {each.round for each in found}
+    missing = sorted(set(wanted or ()) - there)
+    if missing:
+        raise UsageError(
+            f"rounds {', '.join(map(str, missing))} of task {found[0].task_name} are not there; these are: "
+            f"{', '.join(map(str, sorted(there)))}"
+        )
+    return there if wanted is None else set(wanted)

@@ -1,0 +1,164 @@
+"""Reads results from an analyzer over mutual TLS, with the certificate of a reader or of the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hubbub.protos.errors import UsageError
+from hubbub.protos.messages import ListedTask
+from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
+from hubbub.protos.rpc import ResultsCaller
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
+from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, keys_in
+from hubbub.results.saved import check_one_task, chosen_rounds, matches
+from hubbub.results.table import ResultsTable
+from hubbub.verification.pins import Pins
+
+CALL_SECONDS = 60.0
+"""Deadline, in seconds, of one call."""
+
+T = TypeVar("T")
+
+
+class ServiceReader:
+    """Calls one analyzer; `connect` makes it. Each method makes its calls and closes the connection."""
+
+    def __init__(self, address: str, tls: TLS, pins: Pins = Pins(), *, verify: bool = True) -> None:  # noqa: B008 - a value
+        """Read from the analyzer at `address`, host:port, as the party of `tls`."""
+        self._address, self._tls, self._pins, self._verify = address, tls, pins, verify
+
+    def tasks(self) -> tuple[ListedTask, ...]:
+        """Return the tasks that the analyzer knows, by their names."""
+        return tuple(self._ask(lambda caller: caller.list_tasks(CALL_SECONDS)))
+
+    def task(self, task: str) -> SignedTask:
+        """Return a task (its name, or its id in hex), checked to be signed by the operator and the shuffler it names.
+
+        Raises:
+            UsageError: if no task or several match.
+            SignatureError: if a signature is wrong, or a signer is not the pinned one.
+        """
+        found = [each for each in self.tasks() if task in (each.name, each.task_id.hex())]
+        if len(found) != 1:
+            raise UsageError(f"{len(found)} tasks are called {task}; `tasks()` lists the names and ids")
+        signed: SignedTask = self._ask(lambda caller: caller.get_task(found[0].task_id, CALL_SECONDS))
+        if self._verify:
+            named = signed.task.identities
+            signed.check(self._pins.operator or named.operator, self._pins.shuffler or named.shuffler)
+        return signed
+
+    def rounds(self, task: str | None = None) -> tuple[RoundId, ...]:
+        """Return the certified rounds of a task (its name, or its id in hex), rising; of all tasks if it is None."""
+        found = self._ask(lambda caller: caller.list_results(None, CALL_SECONDS))
+        return tuple(
+            sorted((each for each in found if matches(each, task)), key=lambda each: (each.task_name, each.round))
+        )
+
+    def status(self) -> tuple[AnalyzerRoundStatus, ...]:
+        """Return where every round stands at the analyzer, and what it waits for."""
+        return tuple(self._ask(lambda caller: caller.get_statuses(None, CALL_SECONDS)))
+
+    def read(self, task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
+        """Return the published rows of a task's rounds: of all certified ones, or of those named.
+
+        Args:
+            task: the task's name, or its id in hex; it can be left out if there is one task.
+            rounds: the numbers of the rounds; None for all.
+
+        Raises:
+            UsageError: if several tasks match, or a round is not certified.
+            Refusal: as the analyzer refuses; RESULTS_DIFFER, if results differ from their certificate.
+            NotVerified: if a certificate is not valid.
+            Unreachable: if the analyzer does not answer.
+        """
+        found = self.rounds(task)
+        check_one_task(found, task)
+        chosen = chosen_rounds(found, rounds)
+        shown = self._ask(lambda caller: _fetched(caller, found[0].task_id, sorted(chosen)))
+        if not self._verify:
+            return ResultsTable(shown, Trust(verified=False))
+        needed = {number for each in shown for query in each.queries for number in query.rounds} - chosen
+        there = needed & {each.round for each in found}
+        behind = self._ask(lambda caller: _fetched(caller, found[0].task_id, sorted(there))) if there else []
+        unpinned = check_signed(shown, self._pins)
+        return ResultsTable(shown, Trust(True, unpinned, check_counts(shown, behind)))
+
+    def _ask(self, call: Any) -> Any:
+        async def asked() -> Any:
+            async with _caller(self._address, self._tls) as caller:
+                return await call(caller)
+
+        return _blocking(asked())
+
+
+async def _fetched(caller: ResultsCaller, task_id: bytes, numbers: Sequence[int]) -> list[RoundResults]:
+    found = [await caller.get_results(task_id, number, 0, CALL_SECONDS) for number in numbers]
+    for number, each in zip(numbers, found, strict=True):
+        if (each.id.task_id, each.id.round) != (task_id, number):
+            raise NotVerified(f"the analyzer sent round {each.id.round} instead of {number}; ask its party why")
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _caller(address: str, tls: TLS) -> AsyncIterator[ResultsCaller]:
+    async with open_channel(address, tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
+        yield ResultsCaller(channel, f"the analyzer at {address}")
+
+
+def _blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run it to its end, also where an event loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def connect(
+    address: str,
+    folder: str | Path | None = None,
+    *,
+    tls: TLS | None = None,
+    keys: str | Path | Pins | None = None,
+    verify: bool = True,
+) -> ServiceReader:
+    """Return a reader of the analyzer's results; it connects at the first call.
+
+    Args:
+        address: the analyzer's results port, host:port.
+        folder: the folder of a reader, as `hubbub init` makes it: its certificate and key in `tls/`, with that of the
+            authority, and the keys of all parties in `trust/`, which are pinned.
+        tls: the files of the certificate, instead of the folder's.
+        keys: a folder of the public keys that you know, or these keys, instead of the folder's.
+        verify: whether `read` verifies; if not, each table says so.
+
+    Raises:
+        UsageError: if there is neither a folder nor `tls`, or the folder has no certificate.
+    """
+    if tls is None:
+        if folder is None:
+            raise UsageError(
+                "a reader needs a certificate; give the folder that `hubbub init` made for a reader, or tls"
+            )
+        tls = _tls_in(Path(folder) / "tls")
+    if keys is None and folder is not None and (Path(folder) / "trust").is_dir():
+        keys = Path(folder) / "trust"
+    pins = Pins() if keys is None else keys if isinstance(keys, Pins) else keys_in(keys)
+    return ServiceReader(address, tls, pins, verify=verify)
+
+
+def _tls_in(folder: Path) -> TLS:
+    for role in ("reader", "operator"):
+        certificate, key = folder / f"{role}.pem", folder / f"{role}.key"
+        if certificate.exists() and key.exists():
+            return TLS(folder / "authority.pem", certificate, key)
+    raise UsageError(
+        f"{folder} has no reader.pem and reader.key; `hubbub certificate reader --out {folder}` makes them"
+    )

@@ -1,0 +1,180 @@
+"""Saved results open as typed rows, verified; what is changed, missing or mixed is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import FrozenInstanceError, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.verification.test_results import KINDS, results_of
+
+import hubbub.results
+from hubbub.protos.errors import UsageError
+from hubbub.protos.records.results import QueryState
+from hubbub.protos.records.results_document import COLUMNS, results_document, series_document, table_rows
+from hubbub.results import NotVerified, PublishedRow, open_saved
+from hubbub.results.published_row import rows_of
+from support.source_tree import ROOT
+
+COMMUTE = ROOT / "docs" / "examples" / "commute"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copy(COMMUTE / "results.json", tmp_path)
+    return tmp_path
+
+
+def changed(folder: Path, change: Any) -> Path:
+    path = folder / "results.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_rows_are_those_of_the_exported_table_with_times_in_utc() -> None:
+    table = open_saved(COMMUTE, keys=COMMUTE).read()
+    begins = datetime(2026, 1, 1, tzinfo=UTC)
+    assert {(row.round_begins, row.round_ends) for row in table} == {(begins, begins + timedelta(days=1))}
+    car = table.one(query="transport", category="car")
+    assert (car.estimate, car.standard_error, car.lower, car.upper) == (1097.07467, 18.21892, 1062.0, 1133.0)
+    assert table.one(query="duration", statistic="mean").unit == "minutes"
+    with pytest.raises(FrozenInstanceError):
+        car.estimate = 0.0  # type: ignore[misc]
+
+
+def test_what_was_checked_is_said() -> None:
+    pinned = open_saved(COMMUTE, keys=COMMUTE).read().trust
+    assert (pinned.verified, pinned.unpinned) == (True, ())
+    strange = open_saved(COMMUTE / "results.json").read().trust
+    assert strange.verified
+    assert strange.unpinned == ("operator", "shuffler", "analyzer")
+    assert "NOT PINNED: the keys of operator, shuffler, analyzer" in strange.words
+    assert open_saved(COMMUTE, verify=False).read().trust.words.startswith("NOT VERIFIED")
+
+
+def test_other_keys_than_those_that_signed_are_refused(tmp_path: Path) -> None:
+    for name in ("operator", "shuffler", "analyzer"):
+        shutil.copy(COMMUTE / "operator.pub.pem", tmp_path / f"{name}.pub.pem")
+    with pytest.raises(NotVerified, match="not of the shuffler whose key was given"):
+        open_saved(COMMUTE, keys=tmp_path).read()
+
+
+def test_an_estimate_that_does_not_follow_from_the_counts_is_refused(folder: Path) -> None:
+    def more(document: dict[str, Any]) -> None:
+        document["queries"][0]["counts"][0]["estimate"] += 1
+
+    with pytest.raises(NotVerified, match=r"it is 1098\.07467, but"):
+        open_saved(changed(folder, more)).read()
+
+
+def test_counts_of_another_certificate_are_refused_even_unverified(folder: Path) -> None:
+    def other(document: dict[str, Any]) -> None:
+        counts = document["queries"][0]["tally"]
+        counts["counts"] = "A" + counts["counts"][1:]
+
+    with pytest.raises(NotVerified, match="do not agree with their certificate"):
+        open_saved(changed(folder, other), verify=False)
+
+
+def test_a_folder_without_results_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no results in"):
+        open_saved(tmp_path)
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(UsageError, match="no results in"):
+        open_saved(tmp_path)
+    with pytest.raises(NotVerified, match="has no results"):
+        open_saved(tmp_path / "other.json")
+    with pytest.raises(NotVerified, match="cannot read"):
+        open_saved(tmp_path / "missing.json")
+    with pytest.raises(UsageError, match="has none of the keys"):
+        open_saved(COMMUTE, keys=tmp_path)
+
+
+def saved(path: Path, name: str, together: bool) -> Path:
+    """The rounds of a kind of question as files, or as the one that `--all` makes."""
+    results = results_of(name)
+    path.mkdir()
+    if together:
+        (path / "all.json").write_text(json.dumps(series_document(results)))
+    else:
+        for each in results:
+            (path / f"{each.id.round}.json").write_text(json.dumps(results_document(each)))
+    return path
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("together", [True, False], ids=["together", "apart"])
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_question_opens_with_the_rows_that_are_exported(
+    tmp_path: Path, name: str, together: bool
+) -> None:
+    results = results_of(name)
+    rows = [row for each in results for row in rows_of(each)]
+    opened = open_saved(saved(tmp_path / "saved", name, together))
+    assert [each.round for each in opened.rounds()] == [each.id.round for each in results]
+    assert list(opened.read()) == rows
+    exported = [row for each in results for row in table_rows(each)]
+    common = [name for name in COLUMNS if name in PublishedRow.__dataclass_fields__]
+    common = [name for name in common if name not in ("group", "unit", "round_begins", "round_ends")]
+    for row, other in zip(rows, exported, strict=True):
+        assert [getattr(row, name) for name in common] == [other[name] for name in common]
+
+
+OVER_TIME = next(name for name in KINDS if len(results_of(name)) > 1)
+
+
+def test_rounds_behind_an_estimate_over_time_must_be_opened_too(tmp_path: Path) -> None:
+    path = saved(tmp_path / "saved", OVER_TIME, together=False)
+    (path / "0.json").unlink()
+    with pytest.raises(NotVerified, match="also follow from rounds 0"):
+        open_saved(path)
+
+
+def test_some_rounds_are_read_and_one_that_is_missing_is_named(tmp_path: Path) -> None:
+    opened = open_saved(saved(tmp_path / "saved", OVER_TIME, together=True))
+    last = results_of(OVER_TIME)[-1].id.round
+    assert opened.read(rounds=[last]).rounds == (last,)
+    with pytest.raises(UsageError, match=r"rounds 99 of task .* are not there; these are: 0, 1"):
+        opened.read(rounds=[0, 99])
+
+
+def test_several_tasks_must_be_told_apart(tmp_path: Path) -> None:
+    path = saved(tmp_path / "saved", OVER_TIME, together=True)
+    opened = open_saved(path, COMMUTE / "results.json")
+    with pytest.raises(UsageError, match="there are several tasks; name one"):
+        opened.read()
+    commute = next(each for each in opened.tasks() if each.name == "commute")
+    assert list(opened.read("commute")) == list(opened.read(commute.task_id.hex()))
+    with pytest.raises(UsageError, match="no round of task other"):
+        opened.read("other")
+
+
+def test_a_round_twice_is_one_and_with_other_content_it_is_refused(tmp_path: Path, folder: Path) -> None:
+    again = tmp_path / "again.json"
+    shutil.copy(COMMUTE / "results.json", again)
+    assert len(open_saved(COMMUTE / "results.json", again).rounds()) == 1
+
+    def noted(document: dict[str, Any]) -> None:
+        document["queries"][0]["counts"][0]["estimate"] += 1
+
+    with pytest.raises(NotVerified, match="have different results of round 0"):
+        open_saved(COMMUTE, changed(folder, noted))
+
+
+def test_a_withheld_query_is_a_row_with_its_reason() -> None:
+    results = results_of(OVER_TIME)[0]
+    query = replace(results.queries[0], state=QueryState.WITHHELD, estimates=None, valid=3, reports=9, counts=b"")
+    (row,) = rows_of(replace(results, queries=(query,), sums=()))
+    assert row.withheld
+    assert (row.estimate, row.statistic) == (None, None)
+    assert row.reason.startswith("3 of 9 reports are valid, fewer than the task's minimum_reports = ")
+
+
+def test_the_packages_public_names_are_there() -> None:
+    assert all(hasattr(hubbub.results, name) for name in hubbub.results.__all__)

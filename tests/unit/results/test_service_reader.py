@@ -1,0 +1,180 @@
+"""A reader fetches, checks and pins the results of an analyzer, and refuses those of one that lies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.results.test_saved import OVER_TIME
+from unit.verification.test_results import PARTIES, results_of
+
+from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.messages import ListedTask
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.roles import READERS
+from hubbub.results import NotVerified, ServiceReader, connect
+from hubbub.results.published_row import certified_in, rows_of
+from hubbub.service.rpc import serve_results
+from hubbub.service.transport.grpc_server import listen
+from hubbub.verification.pins import Pins
+from support.ended import opened_server
+from support.samples import Parties, make_tls, signed
+
+ROUNDS = results_of(OVER_TIME)
+TASK = certified_in(ROUNDS[0].certificate).task
+KEYS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public)
+
+
+class Analyzer:
+    """An analyzer with these rounds; `sent` replaces what it sends of some."""
+
+    def __init__(self) -> None:
+        self.sent: dict[int, RoundResults] = {}
+        self.asked: list[int] = []
+        self.signed: SignedTask = signed(TASK, PARTIES)
+
+    async def list_tasks(self) -> list[ListedTask]:
+        return [ListedTask(TASK.id, TASK.name)]
+
+    async def get_task(self, _task_id: bytes) -> SignedTask:
+        return self.signed
+
+    async def list_results(self, _task_id: bytes | None) -> list[Any]:
+        return [each.id for each in reversed(ROUNDS)]
+
+    async def get_results(self, _task_id: bytes, number: int, _wait: float) -> RoundResults:
+        self.asked.append(number)
+        return self.sent.get(number, ROUNDS[number])
+
+    async def get_statuses(self, _task_id: bytes | None) -> list[Any]:
+        return []
+
+    async def get_incidents(self) -> Any:
+        raise AssertionError("nobody asks")
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TLS]:
+    return make_tls(tmp_path_factory.mktemp("tls"), "analyzer", "reader", "reader:ana", "shuffler")
+
+
+@pytest.fixture
+def analyzer() -> Analyzer:
+    return Analyzer()
+
+
+@contextlib.asynccontextmanager
+async def running(analyzer: Analyzer, tls: dict[str, TLS]) -> AsyncIterator[str]:
+    async with opened_server() as server:
+        serve_results(server, analyzer, READERS)
+        port = listen(server, "127.0.0.1:0", tls["analyzer"].server(mutual=True))
+        await server.start()
+        yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+async def address(analyzer: Analyzer, tls: dict[str, TLS]) -> AsyncIterator[str]:
+    async with running(analyzer, tls) as found:
+        yield found
+
+
+async def read(reader: ServiceReader, **asked: Any) -> Any:
+    return await asyncio.to_thread(lambda: reader.read(**asked))
+
+
+async def test_all_rounds_are_read_in_one_call_in_order_and_pinned(address: str, tls: dict[str, TLS]) -> None:
+    reader = connect(address, tls=tls["reader:ana"], keys=KEYS)
+    table = await read(reader)
+    assert list(table) == [row for each in ROUNDS for row in rows_of(each)]
+    assert (table.trust.verified, table.trust.unpinned, dict(table.trust.left)) == (True, (), {})
+    assert [each.round for each in await asyncio.to_thread(reader.rounds)] == [each.id.round for each in ROUNDS]
+
+
+async def test_it_can_be_called_where_an_event_loop_runs(tls: dict[str, TLS]) -> None:
+    """As in a notebook: the error is the connection's, and none of the loop's."""
+    with pytest.raises(Unreachable):
+        connect("127.0.0.1:1", tls=tls["reader"]).tasks()
+
+
+async def test_rounds_behind_those_that_are_read_are_fetched_for_the_check_alone(
+    address: str, analyzer: Analyzer, tls: dict[str, TLS]
+) -> None:
+    last = ROUNDS[-1].id.round
+    table = await read(connect(address, tls=tls["reader"], keys=KEYS), rounds=[last])
+    assert table.rounds == (last,)
+    assert sorted(analyzer.asked) == [each.id.round for each in ROUNDS]
+
+
+async def test_tasks_and_a_signed_task_are_shown(address: str, analyzer: Analyzer, tls: dict[str, TLS]) -> None:
+    reader = connect(address, tls=tls["reader"], keys=KEYS)
+    assert await asyncio.to_thread(reader.tasks) == (ListedTask(TASK.id, TASK.name),)
+    found = await asyncio.to_thread(reader.task, TASK.name)
+    assert found.task.id == TASK.id
+    with pytest.raises(UsageError, match="0 tasks are called other"):
+        await asyncio.to_thread(reader.task, "other")
+    analyzer.signed = SignedTask(TASK).signed_by(PARTIES.operator)
+    with pytest.raises(HubbubError, match="the shuffler has not signed"):
+        await asyncio.to_thread(reader.task, TASK.name)
+
+
+async def test_an_analyzer_that_changes_an_estimate_is_refused(
+    address: str, analyzer: Analyzer, tls: dict[str, TLS]
+) -> None:
+    (query,) = ROUNDS[0].queries
+    assert query.estimates is not None
+    first = query.estimates.rows[0]
+    assert first.estimate is not None
+    false = replace(first, estimate=replace(first.estimate, value=first.estimate.value + 1))
+    rows = (false, *query.estimates.rows[1:])
+    analyzer.sent[0] = replace(ROUNDS[0], queries=(replace(query, estimates=replace(query.estimates, rows=rows)),))
+    with pytest.raises(Refusal, match="its results differ from its certificate"):
+        await read(connect(address, tls=tls["reader"], keys=KEYS))
+    table = await read(connect(address, tls=tls["reader"], keys=KEYS, verify=False))
+    assert not table.trust.verified
+
+
+async def test_an_analyzer_that_sends_another_round_is_refused(
+    address: str, analyzer: Analyzer, tls: dict[str, TLS]
+) -> None:
+    analyzer.sent[1] = ROUNDS[0]
+    with pytest.raises(NotVerified, match="sent round 0 instead of 1"):
+        await read(connect(address, tls=tls["reader"], keys=KEYS))
+
+
+async def test_an_analyzer_with_other_keys_is_refused(address: str, tls: dict[str, TLS]) -> None:
+    others = replace(KEYS, analyzer=Parties.generate().analyzer.public)
+    with pytest.raises(NotVerified, match="not of the analyzer whose key was given"):
+        await read(connect(address, tls=tls["reader"], keys=others))
+
+
+async def test_a_certificate_of_another_role_is_refused_with_the_one_that_is_needed(
+    address: str, tls: dict[str, TLS]
+) -> None:
+    with pytest.raises(Refusal, match="needs a certificate of role operator or reader"):
+        await read(connect(address, tls=tls["shuffler"]))
+
+
+async def test_a_readers_folder_is_all_that_is_needed(address: str, tls: dict[str, TLS], tmp_path: Path) -> None:
+    (tmp_path / "tls").mkdir()
+    for name in ("authority.pem", "reader.pem", "reader.key"):
+        shutil.copy(tls["reader"].certificate.parent / name, tmp_path / "tls")  # type: ignore[union-attr] # there is one
+    (tmp_path / "trust").mkdir()
+    for role in ("operator", "shuffler", "analyzer"):
+        getattr(PARTIES, role).save_public(tmp_path / "trust" / f"{role}.pub.pem")
+    assert (await read(connect(address, tmp_path))).trust.unpinned == ()
+
+
+def test_a_reader_without_a_certificate_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a reader needs a certificate"):
+        connect("127.0.0.1:7402")
+    with pytest.raises(UsageError, match="hubbub certificate reader"):
+        connect("127.0.0.1:7402", tmp_path)

@@ -1,0 +1,106 @@
+"""A table selects, converts and shows its rows; what a notebook shows is escaped."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from unit.results.test_saved import COMMUTE
+
+from hubbub.protos.errors import UsageError
+from hubbub.results import PublishedRow, ResultsTable, Trust, open_saved
+from hubbub.results.arrow_table import column_types
+from hubbub.results.table import SHOWN
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ROW = PublishedRow("t", "00" * 32, 0, NOW, NOW, "q", "published", statistic="count", category="a", estimate=1.0)
+
+
+@pytest.fixture(scope="module")
+def table() -> ResultsTable:
+    return open_saved(COMMUTE, keys=COMMUTE).read()
+
+
+def made(*rows: PublishedRow) -> ResultsTable:
+    return ResultsTable((), Trust(True), rows)
+
+
+def test_rows_are_chosen_by_their_attributes(table: ResultsTable) -> None:
+    counts = table.where(query="transport", statistic="count")
+    assert len(counts) == 5
+    assert counts.queries == ("transport",)
+    assert isinstance(counts[1:3], ResultsTable)
+    assert len(counts[1:3]) == 2
+    with pytest.raises(UsageError, match="rows have no colour"):
+        table.where(colour="red")
+    with pytest.raises(UsageError, match=r"5 rows have .*, not one"):
+        counts.one()
+
+
+def test_arrow_and_pandas_have_every_attribute_with_its_type(table: ResultsTable) -> None:
+    arrow = table.to_arrow()
+    assert arrow.num_rows == len(table)
+    assert arrow.column_names == list(PublishedRow.__dataclass_fields__)
+    assert column_types()["round_begins"] == "timestamp[us, tz=UTC]"
+    assert arrow.schema.field("significant").type == pa.bool_()
+    assert arrow["estimate"].to_pylist() == [row.estimate for row in table]
+    frame = table.to_pandas()
+    assert list(frame["estimate"]) == [row.estimate for row in table]
+    assert str(frame["round_begins"].dt.tz) == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "extra"),
+    [("pyarrow", ResultsTable.to_arrow, "results"), ("pandas", ResultsTable.to_pandas, "pandas")],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    table: ResultsTable,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    call: Callable[[ResultsTable], object],
+    extra: str,
+) -> None:
+    usual = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name.split(".")[0] == missing or (missing, name) == ("pyarrow", "hubbub.results.arrow_table"):
+            raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+        return usual(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs {missing}, .*hubbub\[{extra}\]"):
+        call(table)
+
+
+def test_a_notebook_shows_the_rows_and_what_was_checked(table: ResultsTable) -> None:
+    shown = table._repr_html_()
+    assert "Verified: signatures" in shown
+    assert "1,097.07" in shown
+    assert "1,062 … 1,133" in shown
+
+
+def test_names_that_are_markup_are_escaped_and_many_rows_are_cut() -> None:
+    evil = "<script>alert(1)</script>"
+    rows = [PublishedRow("t", "00" * 32, 0, NOW, NOW, evil, "withheld", reason=evil)] * (SHOWN + 3)
+    shown = made(*rows)._repr_html_()
+    assert "<script" not in shown
+    assert shown.count("<tr>") == SHOWN + 1
+    assert "3 further rows" in shown
+
+
+def test_a_certificate_is_that_of_its_round(table: ResultsTable) -> None:
+    assert b'"round":0' in table.certificate(0)
+    with pytest.raises(UsageError, match="no round 7; it has 0"):
+        table.certificate(7)
+
+
+def test_labels_say_what_a_number_is_about() -> None:
+    assert ROW.label == "a"
+    grouped = PublishedRow(
+        "t", "", 0, NOW, NOW, "q", "published", statistic="mean", group=(("region", "north"),), at=0.5
+    )
+    assert grouped.label == "region=north, mean at 0.5"
