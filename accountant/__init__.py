@@ -17,6 +17,7 @@ __all__ = [
     "AccountingError",
     "BeyondArithmetic",
     "BudgetExceeded",
+    "Common",
     "DeltaBracket",
     "EpsilonBracket",
     "Finite",

@@ -17,6 +17,7 @@ from hubbub.accountant.library.subsampling import subsampled_delta, subsampled_e
 from hubbub.accountant.mechanisms import (
     KRR,
     RAPPOR,
+    Common,
     Finite,
     Gaussian,
     Generic,
@@ -38,6 +39,7 @@ __all__ = [
     "AccountingError",
     "BeyondArithmetic",
     "BudgetExceeded",
+    "Common",
     "DeltaBracket",
     "EpsilonBracket",
     "Finite",

@@ -1,4 +1,4 @@
-"""Evaluates the bound by all that the others send, where it is known: of RAPPOR."""
+"""Evaluates the bound by all that the others send, where it is known."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,22 @@ from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, chec
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, gaussian_guess
-from hubbub.accountant.divergence.whole_law import WholeLaw
+from hubbub.accountant.divergence.whole_law import Whole
 from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_upper
+
+NEEDS = "RAPPOR, a small finite law, Laplace noise, or one randomizer common to all"
+"""The mechanisms of which it is known."""
 
 
 @dataclass(frozen=True)
 class WholeLawBound:
     """δ ≤ one sum of some hundred terms, whatever the others' values are: all of their reports hide the victim.
 
-    The proof is in `divergence.whole_law`. It is for any data set, so a dummy that is a report of a random value counts
-    as a client: δ is convex in the law of the others.
+    The proof is in `divergence.whole_law`, what is hidden of a report in `divergence.whole_laws`. It is for any data
+    set, so a dummy that is a report of a random value counts as a client: δ is convex in the law of the others.
     """
 
     name: str = "whole-law"
@@ -30,15 +33,15 @@ class WholeLawBound:
     gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions unless the mechanism is RAPPOR."""
+        """Raise OutsideConditions unless this is known of the mechanism."""
         self._law(mechanism, reports, dummies)
 
-    def _law(self, mechanism: AnyMechanism, reports: int, dummies: int) -> WholeLaw:
+    def _law(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Whole:
         checked_reports(reports)
         checked_beside(mechanism, dummies)
         law = pairs_of(mechanism).whole_law
         if law is None:
-            raise uncovered(self.name, mechanism, "RAPPOR")
+            raise uncovered(self.name, mechanism, NEEDS)
         return law
 
     @answering
@@ -59,8 +62,10 @@ class WholeLawBound:
         if largest == 0:
             return EpsilonEnds(0.0, 0.0)
 
+        ceiling, near = pairs_of(mechanism).ceiling, law.near(reports + dummies, wanted)
+
         def evaluate(epsilon: float, _: float) -> LogBracket:
-            return self._log_delta(mechanism, reports, epsilon, dummies)
+            return ZERO if epsilon >= ceiling else near(epsilon)
 
         guess = gaussian_guess(law.sum_at_zero(reports + dummies), wanted)
         return find_epsilon(evaluate, wanted, largest, guess, refine=False)

@@ -34,6 +34,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, Cell, gaussian_cells, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
@@ -51,7 +52,7 @@ class Point:
     mass: Fraction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Points:
     """`spread` dominates the blanket's pair up to the P-mass `missing`, `joined` is dominated by it; both symmetric."""
 
@@ -80,6 +81,10 @@ class Points:
         """The second moment about its resting value of one draw at ε = 0."""
         at_zero = self.upper_sum(1, 0.0)
         return sum(mass * step**2 for mass, step in zip(at_zero.masses, at_zero.steps, strict=True))
+
+    def ends(self, people: int, epsilon: float, precision: float) -> LogBracket:
+        """Both ends of the sum that bounds δ from above, but for `missing`."""
+        return positive_part(self.upper_sum(people, epsilon), precision)
 
     def log_upper(self, people: int, epsilon: float, precision: float) -> float:
         """The logarithm of an upper end of δ but for `missing`."""

@@ -91,12 +91,12 @@ class FinitePoints:
         """The points of pairs as whole numbers, as each is evaluated at many ε."""
         return {}
 
-    def bracket(self, people: int, epsilon: float, precision: float) -> LogBracket:
+    def ends(self, people: int, epsilon: float, precision: float) -> LogBracket:
         """Return ends of ln of the largest δ(`epsilon`) of the pairs."""
         return _bracket(self, people, epsilon, precision)
 
     def found(self, people: int, epsilon: float, precision: float) -> LogBracket:
-        """Return the bracket that `bracket` caches."""
+        """Return the bracket that `ends` caches."""
         ceilings = self.ceilings(people, epsilon)
         found = LogBracket(-inf, -inf)
         for place in np.argsort(-ceilings, kind="stable").tolist():
@@ -176,12 +176,12 @@ class FinitePoints:
         return int(np.argmax(self._variances))
 
     def log_upper(self, people: int, epsilon: float, precision: float) -> float:
-        """Return the upper end of `bracket`."""
-        return self.bracket(people, epsilon, precision).upper
+        """Return the upper end of `ends`."""
+        return self.ends(people, epsilon, precision).upper
 
     def log_lower(self, people: int, epsilon: float, precision: float) -> float:
-        """Return the lower end of `bracket`."""
-        return self.bracket(people, epsilon, precision).lower
+        """Return the lower end of `ends`."""
+        return self.ends(people, epsilon, precision).lower
 
 
 @lru_cache(maxsize=1024)

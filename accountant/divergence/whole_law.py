@@ -41,11 +41,12 @@ smaller of |G|, |h|,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import ceil, expm1, inf, log, log1p, pi, sqrt
+from typing import Protocol
 
 import numpy as np
 
@@ -78,11 +79,46 @@ _LARGEST_CHARGE = 300.0
 _LARGEST_EXPONENT = 150.0
 """Largest exponent of a tilted step, so that squares are doubles."""
 
+_FARTHEST = 40.0
+"""Largest tilt in units of the sum's deviation, if further values are tilted as some are: δ is e^−800 there."""
+
+_FEW = 1000
+"""Beyond so many people one person changes δ by less than a thousandth."""
+
+_ENOUGH = 0.05
+"""Several further values are taken together if that adds no more than this to ln δ: 0.05 % of ε."""
+
 _NEWTON = 3
 """Steps of Newton's method after the coarse search of a tilt."""
 
 _STEPS_LIMIT = 1e60
 """Above this ratio of two laws nothing is computed."""
+
+
+class Whole(Hashable, Protocol):
+    """A bound by all that the others send, of one mechanism."""
+
+    def variance(self) -> float:
+        """Return the second moment of V at ε = 0, the largest that others can make it."""
+
+    def sum_at_zero(self, people: int) -> IidSum:
+        """Return a sum of that variance, for a first guess."""
+
+    def log_delta(self, people: int, epsilon: float) -> LogBracket:
+        """Return ln of a number never below δ(`epsilon`); both ends are of that number."""
+
+    def near(self, people: int, delta: float) -> Callable[[float], LogBracket]:
+        """Return `log_delta` as a smooth function of ε, good where δ is about `delta`."""
+
+
+class Further(Protocol):
+    """Further values of the others: so many that most are compared with those evaluated, and several at once."""
+
+    def tops(self, tilt: float) -> Array:
+        """Return a number never below n·ln E[e^{`tilt`·V}] for each."""
+
+    def merged(self, places: Sequence[int]) -> IidSum:
+        """Return the sum of a law that is in the convex order above those of all these values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +139,7 @@ class WholeLaw:
         return tuple(SumPoints.of([(at.first, at.second, at.mass) for at in points]) for points in self.values)
 
     def variance(self) -> float:
-        """Return the second moment of V at ε = 0, the largest of the values."""
+        """Return the largest of the values' second moments at ε = 0."""
         return max(points.variance() for points in self._points)
 
     def sum_at_zero(self, people: int) -> IidSum:
@@ -120,23 +156,64 @@ class WholeLaw:
         """Return ln of a number never below δ(`epsilon`): both ends are of that number, which is a finite sum."""
         return _log_delta(self, people, epsilon)
 
+    def near(self, people: int, delta: float) -> Callable[[float], LogBracket]:  # noqa: ARG002 - M is the same for all
+        """Return `log_delta`."""
+        return partial(self.log_delta, people)
+
     def found(self, people: int, epsilon: float) -> LogBracket:
         """Return what `log_delta` caches."""
         # The rest is V = 1 − e^ε: hidden, in every sum.
         mean = -expm1(epsilon)
         sums = [replace(points.sum(people, epsilon), rest=mean) for points in self._points]
-        highest = max(abs(step) for each in sums for step in each.steps)
-        if highest == 0:
-            # Every report has the same law, for either answer.
-            return ZERO
-        if highest > _STEPS_LIMIT:
-            return LogBracket(-inf, inf)
-        laws = [(np.array(each.steps), np.array(each.masses)) for each in sums]
-        nodes = _WeightedNodes.of(*_tilt(sums, laws, _LARGEST_EXPONENT / highest))
-        parts = [nodes.part(law, float(self.hidden), people, mean) for law in laws]
-        charge = self.log_charge(people)
-        lower, upper = (max(value + side * doubt for value, doubt in parts) for side in (-1, 1))
-        return LogBracket(float(np.logaddexp(lower, charge)), float(np.logaddexp(upper, charge)))
+        return bound(float(self.hidden), sums, self.log_charge(people))
+
+
+def bound(hidden: float, sums: Sequence[IidSum], charge: float, further: Further | None = None) -> LogBracket:
+    """Return ln of the largest sum over the others' values, with e^`charge` added; each of `sums` is a value's V.
+
+    Of `further` values those are looked at that may show more.
+
+    A value that leaves V at its mean is left out: it is the least in the convex order, so no data set shows less if
+    another value is in its place.
+    """
+    people, mean = sums[0].draws, sums[0].rest
+    moving = [each for each in sums if any(each.steps)]
+    if not moving:
+        # Every report has the same law, for either answer.
+        return ZERO
+    highest = max(abs(step) for each in moving for step in each.steps)
+    if highest > _STEPS_LIMIT:
+        return LogBracket(-inf, inf)
+    laws = [(np.array(each.steps), np.array(each.masses)) for each in moving]
+    top = _LARGEST_EXPONENT / highest
+    if further is not None:
+        # Where these values show next to nothing, further ones must not be tilted out of all proportion.
+        most = max(float(masses @ steps**2) for steps, masses in laws)
+        top = min(top, _FARTHEST / sqrt(people * most))
+    nodes = _WeightedNodes.of(*_tilt(moving, laws, top))
+    tilt = np.array([nodes.tilt])
+    tops = np.array([float(log_moment(each, *law, tilt)[0]) for each, law in zip(moving, laws, strict=True)])
+    lower = upper = -inf
+    for place in np.argsort(-tops, kind="stable").tolist():
+        most = nodes.at_most(float(tops[place]), people, mean)
+        if most <= lower:
+            break
+        found = nodes.part(moving[place], hidden)
+        lower, upper = max(lower, min(found.lower, most)), max(upper, min(found.upper, most))
+    if further is not None:
+        known = [nodes.at_most(top, people, mean) for top in further.tops(nodes.tilt).tolist()]
+        places = [place for place, most in enumerate(known) if most > upper]
+        groups, enough = [places] if places else [], upper + _ENOUGH
+        while groups:
+            group = groups.pop()
+            found, most = nodes.part(further.merged(group), hidden), max(known[place] for place in group)
+            value = min(found.upper, most)
+            if value <= enough or len(group) == 1:
+                lower, upper = max(lower, min(found.lower, most)), max(upper, value)
+            else:
+                middle = len(group) // 2
+                groups += [group[middle:], group[:middle]]
+    return LogBracket(float(np.logaddexp(lower, charge)), float(np.logaddexp(upper, charge)))
 
 
 def _tilt(sums: Sequence[IidSum], laws: Sequence[tuple[Array, Array]], top: float) -> tuple[float, float]:
@@ -164,7 +241,19 @@ def _tilt(sums: Sequence[IidSum], laws: Sequence[tuple[Array, Array]], top: floa
 @lru_cache(maxsize=4096)
 def _log_delta(law: WholeLaw, people: int, epsilon: float) -> LogBracket:
     """Cached: a curve needs its upper ends first, and then the lower ones at the same ε."""
-    return law.found(people, epsilon)
+    return with_one_fewer(law.found, people, epsilon)
+
+
+def with_one_fewer(found: Callable[[int, float], LogBracket], people: int, epsilon: float) -> LogBracket:
+    """Return the smaller bound of those for all people and, of an even number, for one fewer.
+
+    Both are valid: a batch is a post-processing of the batch without one of the others, whose report is added and
+    shuffled in. Of an odd number of others one factor is taken at v = 0, so that among few one fewer may show less.
+    """
+    here = found(people, epsilon)
+    if people % 2 or people > _FEW:
+        return here
+    return min(here, found(people - 1, epsilon), key=lambda each: each.upper)
 
 
 @dataclass(frozen=True)
@@ -184,15 +273,27 @@ class _WeightedNodes:
         weights[0] /= 2
         return cls(tilt, places, weights, deviation)
 
-    def part(self, law: tuple[Array, Array], hidden: float, people: int, mean: float) -> tuple[float, float]:
-        """Return ln of the sum with all others alike, and a bound on its error."""
-        steps, masses = law
+    def at_most(self, top: float, people: int, mean: float) -> float:
+        """Return a number never below ln of the sum of a value, n·ln E[e^{θV}] of which is `top`.
+
+        For the inner integral is at most ∫ β(h + tβ)^N dt at the real tilt, and that is at most G^{N+1}/(N + 1).
+        """
         power = (people - 1) // 2 * 2
-        exponents, angles = self.tilt * steps, np.multiply.outer(self.places, steps)
-        # G − 1 has small relative errors, G has not: e^{wu} − 1 by parts.
-        grown = masses * np.exp(exponents)
-        real = np.cos(angles) @ (masses * np.expm1(exponents)) - 2 * np.sin(angles / 2) ** 2 @ masses
-        imaginary = np.sin(angles) @ grown
+        known = top + float(np.log(self.weights.sum())) - log(power + 1) + (self.smoothing * self.tilt) ** 2 / 2
+        resting = abs(self.tilt * people * mean)
+        return known + 1e-9 * (1 + abs(top) + resting)
+
+    def part(self, sums: IidSum, hidden: float) -> LogBracket:
+        """Return ends of ln of the sum with all others alike."""
+        people, mean = sums.draws, sums.rest
+        steps, masses = np.array(sums.steps), np.array(sums.masses)
+        power = (people - 1) // 2 * 2
+        exponents, halves = self.tilt * steps, np.multiply.outer(self.places, steps / 2)
+        # G − 1 has small relative errors, G has not: e^{wu} − 1 by parts, cos a = 1 − 2·sin²(a/2).
+        grown, sine = masses * np.exp(exponents), np.sin(halves)
+        # Not by BLAS: for products as small as these, its threads cost ten times what they do.
+        real = float(masses @ np.expm1(exponents)) - 2 * np.einsum("ij,ij,j->i", sine, sine, grown)
+        imaginary = 2 * np.einsum("ij,ij,j->i", sine, np.cos(halves), grown)
         size = np.maximum(2 * real + real**2 + imaginary**2, _FLOOR - 1)
         # |h|² = |G|² − β(2·Re G − β)
         between = hidden * (2 * (1 + real) - hidden)
@@ -207,7 +308,7 @@ class _WeightedNodes:
         # Of |G|² the relative error is that of G over |G|; where |G| is small, over |G|² is more.
         charge /= np.minimum(ratio, 1 + largest)
         if float(charge.max()) > _LARGEST_CHARGE:
-            return inf, 0.0
+            return LogBracket(-inf, inf)
         # Beyond the last node the inner integral is at most its value at 0, and Σ at most ∫ of a falling function.
         last = float(self.places[-1])
         squared = self.smoothing**2
@@ -215,7 +316,8 @@ class _WeightedNodes:
         total = float(self.weights @ (inner * np.exp(charge))) * (1 + 1e-12) + beyond
         exponent = people * top, self.tilt * people * mean, squared * self.tilt**2 / 2
         doubt = _ROUNDING * (8 + sum(abs(each) for each in exponent)) + float(charge[0])
-        return log(total) + sum(exponent), doubt
+        value = log(total) + sum(exponent)
+        return LogBracket(value - doubt, value + doubt)
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from hubbub.accountant.mechanisms.exact import (
 from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.gaussian import Gaussian
-from hubbub.accountant.mechanisms.generic import Generic
+from hubbub.accountant.mechanisms.generic import Common, Generic
 from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
 from hubbub.accountant.mechanisms.laplace import Laplace
@@ -35,6 +35,7 @@ __all__ = [
     "KRR",
     "RAPPOR",
     "AnyMechanism",
+    "Common",
     "Finite",
     "Gaussian",
     "Generic",
@@ -63,5 +64,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """The mechanisms that a task can use and a certificate can cover."""
 
-AnyMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | Gaussian | WithNoise
+AnyMechanism = KRR | Generic | Common | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | Gaussian | WithNoise
 """The mechanisms that the accountant can bound."""

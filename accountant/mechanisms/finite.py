@@ -56,7 +56,7 @@ class Finite:
     Attributes:
         law: a row for each input; every row sums to exactly 1.
         blanket: a law below every input's. If left out, it is the smallest probability in each column, which is the
-            largest such law, and all inputs are listed. None if it is that one.
+            largest such law, and all inputs are listed. If given, others may not be listed.
         neighbours: pairs of inputs (rows); nobody may learn which of the two a person has. None: all pairs.
         dummy: the law of a dummy report, nowhere below the blanket, so that a dummy hides people as another person
             would: a row of the law, or any mixture of rows. None: dummies are not known, and are refused.
@@ -174,7 +174,8 @@ class Finite:
                     f"blanket of output {place} is {shown(mass)}; give at most {shown(least)}, the smallest "
                     "probability that an input gives it"
                 )
-        return None if blanket == lowest else blanket
+        # Kept even if the listed inputs have the same: it says that there may be others.
+        return blanket
 
     def _check_ratios(self) -> None:
         ratio = self.likelihood_ratio

@@ -46,3 +46,13 @@ class Generic:
     def likelihood_ratio(self) -> Fraction:
         """e^epsilon_local, rounded up beyond 50 digits."""
         return grown_exp(self.epsilon_local)
+
+
+@dataclass(frozen=True)
+class Common(Generic):
+    """Any one `epsilon_local`-LDP randomizer that all people of a batch share; places do not choose it adaptively.
+
+    Of places with randomizers of their own it covers those whose randomizers were all fixed before the batch.
+    """
+
+    kind: ClassVar[str] = "common"

@@ -9,7 +9,7 @@ from typing import Any
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact_values import Fits
 from hubbub.accountant.mechanisms.finite import Finite
-from hubbub.accountant.mechanisms.generic import Generic
+from hubbub.accountant.mechanisms.generic import Common, Generic
 from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import KRR
 from hubbub.accountant.mechanisms.laplace import Laplace
@@ -18,10 +18,21 @@ from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
 from hubbub.accountant.mechanisms.with_noise import WithNoise
 
-LocalMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | WithNoise
+LocalMechanism = KRR | Generic | Common | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | WithNoise
 """A mechanism with a local ε, which therefore composes over rounds and has Rényi divergences."""
 
-_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence, TreeNodes, WithNoise)
+_ALL: tuple[type[LocalMechanism], ...] = (
+    KRR,
+    RAPPOR,
+    Generic,
+    Common,
+    Laplace,
+    Hashed,
+    Finite,
+    Sequence,
+    TreeNodes,
+    WithNoise,
+)
 
 KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in _ALL}
 """Each mechanism by its name in the member `mechanism` of its content.

@@ -21,7 +21,7 @@ from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
-from hubbub.accountant.divergence.whole_law import WholeLaw
+from hubbub.accountant.divergence.whole_law import Whole
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.attack_curves import attack_curves_grid
@@ -126,7 +126,7 @@ class MechanismPairs(ABC, Of[M_co]):
         return search(evaluate)
 
     @property
-    def whole_law(self) -> WholeLaw | None:
+    def whole_law(self) -> Whole | None:
         """What a bound by all that the others send needs (`divergence.whole_law`); None if it is not known."""
         return None
 

@@ -56,7 +56,7 @@ def covered(node: Node, reports: int) -> bool:
     True only if δ of the former, from above, is at every ε at most δ of the latter, from below, plus e^−DEEP. Both are
     symmetric pairs, so ε < 0 follows.
     """
-    twice, once = FinitePairs(double(node)), FinitePairs(single(node))
+    twice, once = (FinitePairs(law(node), by_blanket=True) for law in (double, single))
     above = blanket_curve(twice.curve_points(), twice.local_epsilon, reports, DEEP)
     below = grid_below(blanket_curve(once.curve_points(), once.local_epsilon, spared(reports), DEEP))
     return _never_above(above, below)

@@ -13,6 +13,7 @@ from hubbub.accountant.divergence.finite_attack import finite_attack_sums, most_
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
+from hubbub.accountant.divergence.whole_laws import WholeLaws, finite_whole_laws
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Finite
 from hubbub.accountant.mechanisms.exact import log_above
@@ -25,7 +26,14 @@ from hubbub.accountant.pairs.curve import CurvedPairs
 
 @dataclass(frozen=True)
 class FinitePairs(CurvedPairs[Finite]):
-    """All results that follow from the matrix; if the law is kRR's, `KRR` has tighter or faster pairs."""
+    """All results that follow from the matrix; if the law is kRR's, `KRR` has tighter or faster pairs.
+
+    Attributes:
+        by_blanket: whether only the blanket counts. A tree's nodes need that: their two pairs are compared by it.
+    """
+
+    mechanism: Finite
+    by_blanket: bool = False
 
     exact_blanket: ClassVar[bool] = True
 
@@ -61,6 +69,11 @@ class FinitePairs(CurvedPairs[Finite]):
         """Return the points of every two neighbours."""
         return finite_points(self.mechanism)
 
+    @property
+    def whole_law(self) -> WholeLaws | None:
+        """Everything that the inputs of a small law send."""
+        return None if self.by_blanket else finite_whole_laws(self.mechanism)
+
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
         """Return the sum of the neighbours that vary most."""
         points = self.curve_points()
@@ -68,7 +81,7 @@ class FinitePairs(CurvedPairs[Finite]):
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
         """Return ends of ln of the largest δ: nothing was cut or merged."""
-        return self.curve_points().bracket(reports + dummies, epsilon, precision)
+        return self.curve_points().ends(reports + dummies, epsilon, precision)
 
     def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
         """Return the largest ends of all neighbours: by one search, and a check of the other neighbours at its result.

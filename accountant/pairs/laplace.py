@@ -10,7 +10,10 @@ from hubbub.accountant.divergence.blankets import Points, laplace_points
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
+from hubbub.accountant.divergence.whole_laplace import LEAST_LOCAL, MOST_LOCAL, laplace_whole_laws
+from hubbub.accountant.divergence.whole_laws import WholeLaws
 from hubbub.accountant.losses.attack_curves import DataSetCurve
+from hubbub.accountant.losses.curves import Evaluated
 from hubbub.accountant.losses.walks import Walk, sides_walk
 from hubbub.accountant.mechanisms import Laplace
 from hubbub.accountant.mechanisms.exact import grown_exp
@@ -48,9 +51,20 @@ class LaplacePairs(CurvedPairs[Laplace]):
         squared = (above**2 + 1) / 3 * (2 * half + 1 / half**2) - 2 * below * (2 / half - 1 / half**2)
         return Amplification.rounded(1 / half, 1 / half - above * half, max(half - below / half, Fraction(0)), squared)
 
-    def evaluated_below(self) -> DataSetCurve:
+    @property
+    def whole_law(self) -> WholeLaws | None:
+        """Everything that people with any answers send, if doubles resolve it."""
+        local = self.mechanism.epsilon_local
+        return laplace_whole_laws(local) if LEAST_LOCAL <= local <= MOST_LOCAL else None
+
+    @property
+    def dear(self) -> bool:
+        """A point of the curve of all that others send takes twenty milliseconds."""
+        return self.whole_law is not None
+
+    def evaluated_below(self) -> Evaluated:
         """Return the curve of the joined cells, which is that of a pair: both ends of a point are one integral."""
-        return DataSetCurve(self.curve_points().below)
+        return DataSetCurve(self.curve_points().below) if self.whole_law is None else self.evaluated()
 
     def curve_points(self) -> Points:
         """Return fewer points than for one round, as a curve needs many evaluations."""

@@ -12,7 +12,6 @@ from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.divergence.whole_law import WholeLaw, rappor_whole_law
-from hubbub.accountant.losses.smaller_curve import SmallerCurve
 from hubbub.accountant.losses.walks import Walk, rappor_attack_walk
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.accountant.pairs.amplification_variable import PAD, Amplification, around
@@ -58,10 +57,6 @@ class RapporPairs(CurvedPairs[RAPPOR]):
     def whole_law(self) -> WholeLaw:
         """The others may have one of the victim's two values, or a third."""
         return rappor_whole_law(self.mechanism)
-
-    def evaluated(self) -> SmallerCurve:
-        """Return the smaller of the two bounds, at each ε."""
-        return SmallerCurve(self.whole_law, self.curve_points())
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
         """Return the four-point sum."""

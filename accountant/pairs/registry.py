@@ -13,6 +13,7 @@ from hubbub.accountant.mechanisms import (
     KRR,
     RAPPOR,
     AnyMechanism,
+    Common,
     Finite,
     Gaussian,
     Generic,
@@ -24,6 +25,7 @@ from hubbub.accountant.mechanisms import (
     WithNoise,
 )
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
+from hubbub.accountant.pairs.common import CommonPairs
 from hubbub.accountant.pairs.finite import FinitePairs
 from hubbub.accountant.pairs.gaussian import GaussianPairs
 from hubbub.accountant.pairs.generic import GenericPairs
@@ -44,6 +46,7 @@ def _krr(mechanism: KRR) -> KrrPairs:
 PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     KRR: _krr,
     Generic: GenericPairs,
+    Common: CommonPairs,
     Sequence: SequencePairs,
     TreeNodes: TreeNodesPairs,
     RAPPOR: RapporPairs,

@@ -88,7 +88,7 @@ class TreeNodesPairs(LocalPairs[TreeNodes]):
         """Return the law whose pair is used, and the number of reports for it."""
         node = self.mechanism.node
         if self.mechanism.alone or not node.signed:
-            return FinitePairs(Finite(node.law)), reports
+            return FinitePairs(Finite(node.law), by_blanket=True), reports
         if covered(node, reports):
-            return FinitePairs(single(node)), spared(reports)
-        return FinitePairs(Finite(node.law)), reports
+            return FinitePairs(single(node), by_blanket=True), spared(reports)
+        return FinitePairs(Finite(node.law), by_blanket=True), reports

@@ -21,6 +21,7 @@ from hubbub.accountant.rigorous.noise import noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
 from hubbub.accountant.rigorous.rappor import rappor_delta, whole_law_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
+from hubbub.accountant.rigorous.whole_law import finite_whole_delta, is_whole
 
 NODES = (8, 32, 128, 512, 2048)
 """Nodes for the number of blankets, or bins of it if there are dummies, ever finer."""
@@ -143,7 +144,7 @@ class RapporRoute(Route):
 
 @dataclass(frozen=True)
 class FiniteRoute(Route):
-    """Any finite law. Its integrals bound δ only from above: a false claim is left open, not refuted."""
+    """A finite law's blanket. Its integrals bound δ only from above: a false claim is left open, not refuted."""
 
     mechanism: Finite
     name: ClassVar[str] = "blanket"
@@ -153,7 +154,7 @@ class FiniteRoute(Route):
     ) -> Iterator[Enclosure]:
         """Yield with less and less smoothing, until four times as many summands would be too many."""
         for fineness in FINENESS:
-            progress(f"{self.name} at epsilon {float(epsilon):.8g}, smoothing {fineness:g}")
+            progress(f"blanket at epsilon {float(epsilon):.8g}, smoothing {fineness:g}")
             found = finite_delta(self.mechanism, reports + dummies, epsilon, target, fineness)
             yield found
             if found.terms * 4 > limit:
@@ -162,6 +163,31 @@ class FiniteRoute(Route):
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
         """Use much smoothing."""
         return finite_delta(self.mechanism, reports + dummies, epsilon, scale, FINENESS[0])
+
+
+@dataclass(frozen=True)
+class WholeFiniteRoute(FiniteRoute):
+    """All that others send by a finite law, or its blanket, whichever shows less."""
+
+    name: ClassVar[str] = "whole-law"
+
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """Yield all that others send, and then the smaller one of it and of each attempt on the blanket."""
+        progress(f"{self.name} at epsilon {float(epsilon):.8g}")
+        whole = finite_whole_delta(self.mechanism, reports + dummies, epsilon, target)
+        if whole is not None:
+            yield whole
+        for found in super().attempts(reports, epsilon, target, dummies, limit, progress):
+            yield found if whole is None else _smaller(found, whole)
+
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """Hide as much as the blanket's δ needs: that of the other is not much smaller."""
+        blanket = super().point(reports, epsilon, scale, dummies)
+        about = max(Fraction(min(float(blanket.upper), 1.0)), scale)
+        whole = finite_whole_delta(self.mechanism, reports + dummies, epsilon, about)
+        return blanket if whole is None else _smaller(blanket, whole)
 
 
 @dataclass(frozen=True)
@@ -222,6 +248,10 @@ def _hashed(mechanism: Hashed) -> Route:
     return BlanketRoute(mechanism.krr)
 
 
+def _finite(mechanism: Finite) -> Route:
+    return WholeFiniteRoute(mechanism) if is_whole(mechanism) else FiniteRoute(mechanism)
+
+
 def _tree_nodes(mechanism: TreeNodes) -> Route:
     if not mechanism.alone and mechanism.node.signed:
         raise NotProvenError(
@@ -234,7 +264,7 @@ ROUTES: Mapping[type[LocalMechanism], Callable[[Any], Route]] = {
     KRR: _krr,
     RAPPOR: RapporRoute,
     Hashed: _hashed,
-    Finite: FiniteRoute,
+    Finite: _finite,
     TreeNodes: _tree_nodes,
     WithNoise: _with_noise,
 }

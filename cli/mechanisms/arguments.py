@@ -21,6 +21,7 @@ from hubbub.accountant.mechanisms import (
     KRR,
     RAPPOR,
     AnyMechanism,
+    Common,
     Gaussian,
     Generic,
     Hashed,
@@ -97,6 +98,7 @@ NOISE_TEXT = re.compile(r"([a-z]+):([^:]{1,80}):([^:]{1,40})")
 TAKES: Mapping[str, tuple[str, ...]] = {
     "krr": ("categories", "local_epsilon", "gamma", "noise"),
     "generic": ("local_epsilon",),
+    "common": ("local_epsilon",),
     "rappor": ("categories", "local_epsilon", "truthful", "other"),
     "hashed": ("cells", "rows", "local_epsilon", "gamma", "noise"),
     "laplace": ("local_epsilon",),
@@ -134,7 +136,7 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
             f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr and hashed "
             "only; use one of them, or leave the noise out"
         )
-    if said.mechanism in ("krr", "generic"):
+    if said.mechanism in ("krr", "generic", "common"):
         return _read_task_mechanism(said, spell)
     _refuse_others(said, spell)
     if said.mechanism == LAW:
@@ -249,10 +251,10 @@ def _read_plain(said: Description, spell: Callable[[str], str]) -> KRR | Generic
     _refuse_new(said, spell)
     local, gamma, categories = (spell(name) for name in ("local_epsilon", "gamma", "categories"))
     _check_strength(said, spell)
-    if said.mechanism == "generic":
+    if said.mechanism in ("generic", "common"):
         if said.local_epsilon is None or said.categories is not None:
-            raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
-        return Generic(said.local_epsilon)
+            raise AccountingError(f"{said.mechanism} takes {local}, and neither {gamma} nor {categories}")
+        return Common(said.local_epsilon) if said.mechanism == "common" else Generic(said.local_epsilon)
     if said.categories is None:
         raise AccountingError(f"krr needs {categories}")
     if said.gamma is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from hubbub.accountant import compose, epsilon_bracket
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Finite, Gaussian, Generic, Hashed, Laplace
+from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Common, Finite, Gaussian, Generic, Hashed, Laplace
 from hubbub.accountant.pairs import Part
 from pictures.canvas import Canvas
 
@@ -40,10 +40,12 @@ MECHANISMS: Mapping[str, AnyMechanism] = MappingProxyType(
         "Laplace noise, ε₀ = 1": Laplace(1.0),
         "Laplace noise, ε₀ = 4": Laplace(4.0),
         "Gaussian noise, σ = 1": Gaussian(1.0),
-        "any randomizer, ε₀ = 0.1": Generic(0.1),
-        "any randomizer, ε₀ = ¼": Generic(0.25),
-        "any randomizer, ε₀ = 1": Generic(1.0),
-        "any randomizer, ε₀ = 4": Generic(4.0),
+        "any randomizer, ε₀ = 0.1": Common(0.1),
+        "any randomizer, ε₀ = ¼": Common(0.25),
+        "any randomizer, ε₀ = 1": Common(1.0),
+        "any randomizer, ε₀ = 4": Common(4.0),
+        "places that choose, ε₀ = ¼": Generic(0.25),
+        "places that choose, ε₀ = 1": Generic(1.0),
     }
 )
 """Every row: its words and its mechanism."""

@@ -36,6 +36,7 @@ LISTS = {
     "accountant/divergence": "divergences",
     "accountant/mechanisms": "mechanisms",
     "accountant/pairs": "pairs",
+    "accountant/rigorous": "proofs",
     "cli/commands": "commands",
     "cli/tables": "tables",
     # The stages of a party stay in sight beside its folders.

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Generic, Hashed, LocalMechanism, WithNoise
+from hubbub.accountant.mechanisms import (
+    KRR,
+    RAPPOR,
+    Common,
+    Finite,
+    Generic,
+    Hashed,
+    Laplace,
+    LocalMechanism,
+    WithNoise,
+)
 from hubbub.accountant.mechanisms.exact import log_above
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.pairs import Part
@@ -172,6 +182,60 @@ def unknown(draw: random.Random) -> Case:
     return Case((Part(Generic(log_above(ratio)), reports),), tuple(pairs), attacked=True)
 
 
+def common(draw: random.Random) -> Case:
+    """One randomizer of that local ε: the same cases, but all people share it."""
+    return _shared(unknown(draw))
+
+
+def fixed_places(draw: random.Random) -> Case:
+    """Places with randomizers of their own that were fixed beforehand."""
+    return _shared(places(draw))
+
+
+def _shared(drawn: Case) -> Case:
+    part = drawn.parts[0]
+    return replace(drawn, parts=(replace(part, mechanism=Common(part.mechanism.epsilon_local)),))
+
+
+def many(draw: random.Random) -> Case:
+    """One bit of each of many people: by a law of two outputs, binary response and a coin, or what side noise is on."""
+    kind = draw.choice(("law", "unknown", "noise"))
+    mechanism: LocalMechanism
+    if kind == "noise":
+        noise_there = Laplace(draw.choice((0.1, 0.5, 1.0, 3.0, 8.0)))
+        cut = Fraction(draw.randint(-2, 12), 10)
+        answers = (Fraction(draw.randint(0, 10), 10), Fraction(0), Fraction(1))
+        # Whole numbers of 2⁻⁸⁰, as exact sums of 75 digits take minutes; and with a coin of 2⁻⁵⁰, a post-processing, so
+        # that no rounding takes them beyond the local ε.
+        below = [Fraction(noise_there.below(answer, cut)) for answer in answers]
+        ones = [Fraction(round((each * (2**50 - 1) + Fraction(1, 2)) * 2**30), 2**80) for each in below]
+        mechanism = noise_there
+    elif kind == "unknown":
+        ratio = 1 + Fraction(draw.randint(1, 500), draw.choice((1000, 100)))
+        high = ratio / (ratio + 1)
+        ones, mechanism = [high, 1 - high, draw.choice((Fraction(1, 2), high))], Common(log_above(ratio))
+    else:
+        rows = [_row(draw, 2) for _ in range(draw.choice((2, 3)))]
+        ones, mechanism = [row[0] for row in rows], Finite(tuple(rows))
+    reports = draw.randint(8, 24)
+    pairs = []
+    for _ in range(6):
+        first, second = draw.sample(range(len(ones)), 2)
+        one, two = draw.choice(ones), draw.choice(ones)
+        some = draw.choice((0, draw.randint(0, reports - 1)))
+        held = [one] * some + [two] * (reports - 1 - some)
+        pairs.append((_bits([ones[first], *held]), _bits([ones[second], *held])))
+    return Case((Part(mechanism, reports),), tuple(pairs), attacked=False)
+
+
+def _bits(chances: Sequence[Fraction]) -> View:
+    found = [Fraction(1)]
+    for chance_of_one in chances:
+        shifted = [Fraction(0), *(mass * chance_of_one for mass in found)]
+        found = [mass * (1 - chance_of_one) + more for mass, more in zip([*found, Fraction(0)], shifted, strict=True)]
+    return {(place,): mass for place, mass in enumerate(found)}
+
+
 def _of_ratio(draw: random.Random, ratio: Fraction, outputs: int) -> Law:
     """Return a law of columns 1 or `ratio` over a sum that all such laws with this number of each have."""
     high = max(1, outputs // 2)
@@ -245,6 +309,9 @@ KINDS: Mapping[str, Callable[[random.Random], Case]] = {
     "hashed": hashed,
     "unknown": unknown,
     "places": places,
+    "common": common,
+    "fixed-places": fixed_places,
+    "many": many,
     "noise": noise,
     "rounds": rounds,
 }

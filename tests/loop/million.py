@@ -28,12 +28,12 @@ sys.path.append(str(ROOT / "tests"))
 
 from loop.exact_cases import KINDS, Case, case  # noqa: E402
 
-from hubbub.accountant import compose, compose_delta, delta_bracket, epsilon_bracket  # noqa: E402
+from hubbub.accountant import BOUNDS, compose, compose_delta, delta_bracket, epsilon_bracket  # noqa: E402
 from hubbub.accountant.composition import PAIR_ERROR  # noqa: E402
 from hubbub.accountant.errors import AccountingError  # noqa: E402
 from hubbub.accountant.losses.grid import LossGrid  # noqa: E402
 from hubbub.accountant.mechanisms import exp_decimal  # noqa: E402
-from hubbub.accountant.pairs import attack_grid, dominating_grid  # noqa: E402
+from hubbub.accountant.pairs import attack_grid, dominating_grid, pairs_of  # noqa: E402
 from support.exact_batches import View  # noqa: E402
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Found:
     def above(self, kind: str, upper: float, truth: Fraction) -> bool:
         """Count a case; return whether `upper` is not below `truth`, and keep the least distance."""
         self.cases[kind] += 1
-        if truth > 0 and upper < 1:
+        if truth > NOTHING and upper < 1:
             share = float(Fraction(upper) / truth) - 1 if truth > Fraction(1, 10**290) else math.inf
             self.margins[kind] = min(self.margins.get(kind, math.inf), share)
         return Fraction(upper) + NOTHING >= truth
@@ -177,6 +177,11 @@ class Run:
             found = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies)
         else:
             found = compose_delta(asked.parts, epsilon)
+        if len(asked.parts) == 1 and pairs_of(part.mechanism).whole_law is not None:
+            # Among few people the bound by all that others send is seldom the smallest.
+            whole = BOUNDS["whole-law"].delta(part.mechanism, part.reports, epsilon, part.dummies)[1]
+            if not self.found.above(f"{kind}, whole law", whole, exact):
+                report(f"the whole law's delta({epsilon!r}) is {whole!r}, in truth {float(exact)!r}")
         if not self.found.above(f"{kind}, delta", found.delta_upper, exact):
             report(f"delta({epsilon!r}) is {found.delta_upper!r}, in truth {float(exact)!r}")
         if asked.attacked and found.delta_lower and Fraction(found.delta_lower) > exact * (1 + TOLERANCE) + NOTHING:

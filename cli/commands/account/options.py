@@ -19,6 +19,7 @@ class MechanismName(StrEnum):
 
     KRR = "krr"
     GENERIC = "generic"
+    COMMON = "common"
     RAPPOR = "rappor"
     HASHED = "hashed"
     LAPLACE = "laplace"
@@ -63,8 +64,9 @@ MechanismOption = Annotated[
     typer.Option(
         "--mechanism",
         help="krr: k-ary randomized response. generic: any randomizer, or one for each place of the shuffled batch. "
-        "rappor: one-time unary encoding. hashed: krr of a hash of the answer, or of a text. laplace, gaussian: noise "
-        "on an answer from an interval. gaussian has no ε_local, so it works for one round only.",
+        "common: any one randomizer that all people share. rappor: one-time unary encoding. hashed: krr of a hash of "
+        "the answer, or of a text. laplace, gaussian: noise on an answer from an interval. gaussian has no ε_local, so "
+        "it works for one round only.",
     ),
 ]
 Law = Annotated[

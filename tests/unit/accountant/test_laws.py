@@ -66,8 +66,10 @@ def test_three_inputs_say_what_the_whole_matrix_says(short: Finite, whole: Finit
     assert short.gamma == whole.gamma
     assert short.epsilon_local == whole.epsilon_local
     assert set(map(frozenset, finite_points(short).pairs)) == set(map(frozenset, finite_points(whole).pairs))
-    ours, theirs = epsilon_bracket(short, 400, 1e-6), epsilon_bracket(whole, 400, 1e-6)
+    # Of the whole matrix all that others send is known, too.
+    ours, theirs = (epsilon_bracket(each, 400, 1e-6, bound="blanket") for each in (short, whole))
     assert ours.epsilon_upper == theirs.epsilon_upper
+    assert ours.bound == epsilon_bracket(short, 400, 1e-6).bound == "blanket"
     assert ours.epsilon_lower == pytest.approx(theirs.epsilon_lower, rel=1e-6)
 
 
@@ -78,7 +80,7 @@ def test_hashing_is_bounded_from_above_and_nearly_so_where_there_are_many_catego
 ) -> None:
     short, whole = local_hashing(values, RATIO, categories), every_function(values, categories)
     assert short.gamma <= whole.gamma
-    ours, theirs = epsilon_bracket(short, 400, 1e-6), epsilon_bracket(whole, 400, 1e-6)
+    ours, theirs = (epsilon_bracket(each, 400, 1e-6, bound="blanket") for each in (short, whole))
     assert theirs.epsilon_upper <= ours.epsilon_upper <= theirs.epsilon_upper * 1.3
     assert ours.epsilon_lower == pytest.approx(theirs.epsilon_lower, rel=1e-6)
     # Where x and x' collide both are hit at once, which is below kRR on the hashes in the convex order.
@@ -136,6 +138,7 @@ def test_a_law_that_is_krr_is_told_apart_from_one_that_is_not() -> None:
 
 
 def test_of_two_inputs_the_law_that_is_krr_has_the_tighter_bound() -> None:
+    """`2rr` has no hidden part; all that others send is counted for either."""
     law = Finite(((Fraction(3, 4), Fraction(1, 4)), (Fraction(1, 4), Fraction(3, 4))))
     own, whole = (epsilon_bracket(each, 1000, 1e-6).epsilon_upper for each in (simplest(law), law))
-    assert own < 0.9 * whole
+    assert 0.97 * whole < own < whole
