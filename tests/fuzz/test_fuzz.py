@@ -88,6 +88,8 @@ def test_every_reader_of_a_message_and_every_call_is_a_target() -> None:
         "read_replication_request",
         "read_replication_reply",
         "read_results",
+        "read_tasks",
+        "read_task",
     }
     assert {f"message {name}" for name in readers()} <= set(TARGETS)
     contract = Path(hubbub.protos.__path__[0], "v1").glob("*.proto")
