@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,12 @@ from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.counts import Counted, check_published
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.records.sums import sums_of
-from hubbub.protos.strict_json import LARGEST_RESULTS, JsonError, read_json
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.results.checked import NotVerified, Trust, check_signed, keys_in, recomputed
 from hubbub.results.published_row import certified_in
 from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import Pins, VerificationError
-from hubbub.verification.results import ResultsFile, query_result_in, read_results
+from hubbub.verification.results import ResultsFile, query_result_in, read_every
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def _files(path: Path) -> Iterator[ResultsFile]:
     is_folder = path.is_dir()
     for each in sorted(path.glob("*.json")) if is_folder else [path]:
         try:
-            found = list(_documents(each))
+            found = read_every(each, each.read_bytes())
         except OSError as error:
             raise NotVerified(f"cannot read {each}: {error.strerror}; name a readable file") from error
         except VerificationError as error:
@@ -114,24 +112,6 @@ def _files(path: Path) -> Iterator[ResultsFile]:
         if not found and not is_folder:
             raise NotVerified(f"{each} has no results; `hubbub results --json` saves them")
         yield from found
-
-
-def _documents(path: Path) -> Iterator[ResultsFile]:
-    """Yield the rounds in a file: one, or those of the list that `--all` prints."""
-    content = path.read_bytes()
-    found = read_results(path, content)
-    if found is not None:
-        yield found
-        return
-    try:
-        document = read_json(content, largest=LARGEST_RESULTS)
-    except JsonError:
-        return
-    if isinstance(document, dict) and set(document) == {"task", "rounds"} and isinstance(document["rounds"], list):
-        for each in document["rounds"]:
-            one = read_results(path, json.dumps(each).encode())
-            if one is not None:
-                yield one
 
 
 def _saved_round(file: ResultsFile) -> _SavedRound:

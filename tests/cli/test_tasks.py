@@ -39,7 +39,11 @@ def test_init_gives_each_party_only_what_it_may_know(deployment: Path) -> None:
         trusted = {path.name for path in (deployment / party / "trust").iterdir()}
         assert trusted == {f"{role.value}.pub.pem" for role in roles}
         private = {path.name for path in (deployment / party).rglob("*") if path.is_file() and _is_private(path)}
-        expected = {"client": set(), "operator": {"identity.pem", "operator.key", "authority.key"}}
+        expected = {
+            "client": set(),
+            "operator": {"identity.pem", "operator.key", "authority.key"},
+            "reader": {"reader.key"},
+        }
         assert private == expected.get(party, {"identity.pem", f"{party}.key"})
 
 
@@ -49,7 +53,7 @@ def _is_private(path: Path) -> bool:
 
 def test_private_keys_are_readable_by_their_owner_only(deployment: Path) -> None:
     private = [path for path in deployment.rglob("*") if path.is_file() and _is_private(path)]
-    assert len(private) == 7
+    assert len(private) == 8
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
 
 
@@ -60,7 +64,7 @@ def test_init_overwrites_nothing(deployment: Path) -> None:
 
 
 def test_every_line_of_settings_is_documented(deployment: Path) -> None:
-    for name in ("shuffler", "analyzer", "client", "operator"):
+    for name in ("shuffler", "analyzer", "client", "operator", "reader"):
         for line in (deployment / name / f"{name}.toml").read_text().splitlines():
             assert not re.match(r"[a-z_]+ =", line) or " # " in line, line
 

@@ -43,9 +43,9 @@ from hubbub.accountant import (
     subsampled_epsilon,
     to_dp_accounting,
 )
-from hubbub.accountant.mechanisms import AnyMechanism, Hashed, Sequence, TreeNodes
+from hubbub.accountant.mechanisms import AnyMechanism, Common, Hashed, Sequence, TreeNodes
 from hubbub.accountant.mechanisms.registry import KINDS
-from support.thoroughness import spread
+from support.thoroughness import EXHAUSTIVE
 
 HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
 BESIDE = NoiseLaw.of("geometric", Fraction(3, 5), 12)
@@ -53,6 +53,7 @@ EVERY: tuple[AnyMechanism, ...] = (
     KRR(2, TENTH),
     KRR(5, TENTH),
     Generic(1.5),
+    Common(1.5),
     RAPPOR.from_local_epsilon(4, 2.0),
     Laplace(1.5),
     Gaussian(1.0),
@@ -114,12 +115,12 @@ DEAR = (
 
 
 def asked(name: str) -> Listed[tuple[AnyMechanism, tuple[int, int]]]:
-    """All mechanisms in both batches; in a usual run what is dear is asked about two, each about other ones."""
+    """All mechanisms in both batches; in a usual run what is dear is asked about its part of them."""
     every = [*product(EVERY, BATCHES)]
-    if name not in DEAR:
+    if name not in DEAR or EXHAUSTIVE:
         return every
-    first = 2 * DEAR.index(name)
-    return spread([*every[first:], *every[:first]], 2)
+    part = DEAR.index(name)
+    return every[len(every) * part // len(DEAR) : len(every) * (part + 1) // len(DEAR)]
 
 
 def numbers(answer: Any) -> Iterable[float]:

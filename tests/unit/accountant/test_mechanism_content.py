@@ -143,7 +143,7 @@ def test_gaussian_noise_has_no_form() -> None:
         (FINITE_FORM, {"law": [["0.5", "1/4", "1/4"], ["1/4", "1/4", "1/2"]]}),
         (FINITE_FORM, {"law": [["1/0", "1/4", "1/4"], ["1/4", "1/4", "1/2"]]}),
         (FINITE_FORM, {"law": [[0.5, 0.25, 0.25], ["1/4", "1/4", "1/2"]]}),
-        (FINITE_FORM, {"blanket": ["1/4", "1/4", "1/4"]}),
+        (FINITE_FORM, {"blanket": ["1/2", "1/4", "1/4"]}),
         (FINITE_FORM, {"neighbours": [[0, 1]]}),
         (FINITE_FORM, {"neighbours": [[0, 1, 2]]}),
         (FINITE_FORM, {"dummy": "1/2"}),

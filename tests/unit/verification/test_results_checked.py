@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from unit.verification.test_results import documents, results_of
 
-from hubbub.cli.commands.results import _check_all
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.queries.randomizers.hashed_decoding import packed
+from hubbub.results.checked import check_counts
 from hubbub.verification.history import read_histories
 from hubbub.verification.pins import Pins
 from vectors.make_kinds import KINDS, reports_of, task_of
@@ -19,7 +19,7 @@ from vectors.make_kinds import KINDS, reports_of, task_of
 
 def refused(wanted: RoundResults, *behind: RoundResults) -> str:
     with pytest.raises(Refusal) as caught:
-        _check_all([wanted], behind)
+        check_counts([wanted], behind)
     assert caught.value.reason is Reason.RESULTS_DIFFER
     return caught.value.message
 
@@ -28,7 +28,7 @@ def refused(wanted: RoundResults, *behind: RoundResults) -> str:
 def test_what_was_certified_is_shown_and_forged_estimates_beside_right_counts_are_not(name: str) -> None:
     *before, last = results_of(name)
     behind = [each for each in before if each.id.round in last.queries[0].rounds]
-    _check_all([last], behind)
+    check_counts([last], behind)
     (query,) = last.queries
     assert query.estimates is not None
     rows = list(query.estimates.rows)

@@ -192,7 +192,7 @@ async def test_a_front_ends_certificate_follows_nobody(
     liar = Liar([KeyringChanges(STREAM, 0, (), KEYRING, 0)])
     port = await served(liar)  # type: ignore[misc]
     async with open_channel(port, tls["frontend"]) as channel:  # type: ignore[arg-type]
-        with pytest.raises(Refusal, match="this port answers shuffler only"):
+        with pytest.raises(Refusal, match="Follow needs a certificate of role shuffler"):
             await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), 10.0)
     assert liar.asked == []
 
