@@ -8,7 +8,7 @@ import pytest
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.transport.channels import POLLING, TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
-from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health, is_serving
 from support.ended import opened_server
 from support.samples import make_tls
@@ -158,7 +158,8 @@ async def test_a_way_to_wait_that_grpc_does_not_know_is_named_before_it_ends_the
     with pytest.raises(Unreachable, match=says):
         open_channel("127.0.0.1:1", TLS(paths.authority))
     with pytest.raises(Unreachable, match=says):
-        new_server()
+        async with opened_server():
+            pass
     monkeypatch.setenv(POLLING, f"{stated},poll")
     async with open_channel("127.0.0.1:1", TLS(paths.authority)):
         pass

@@ -73,7 +73,7 @@ def test_a_certificate_states_the_law_and_holds() -> None:
     content = certified()
     (query,) = content["queries"]
     assert query["mechanism"] == "finite"
-    assert query["bound"] == "blanket"
+    assert query["bound"] == "whole-law"
     assert isclose(float(Fraction(query["law"][0][0])), 0.5 / 3 + 0.5 * 0.75)
     check_statement(TERMS, [("step", QUERY.mechanism)], content)
     form = {name: query[name] for name in ("mechanism", "law", "blanket", "neighbours", "dummy")}
