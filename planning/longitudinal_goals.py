@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import exp, inf, log, sqrt
@@ -208,7 +208,8 @@ def _assumed(mechanism: TreeNodes, goal: Goal) -> float:
     """
     node, units = mechanism.node, paid_rounds(mechanism, mechanism.periods)
     law, reports = (single(node), spared(goal.hiding)) if node.signed else (Finite(node.law), goal.hiding)
-    return _upper(Part(law, reports, units), goal.delta)
+    # By the blanket alone, as the nodes are certified: with one of its own, a law counts nothing else.
+    return _upper(Part(replace(law, blanket=law.masses), reports, units), goal.delta)
 
 
 def _least(at: Callable[[float], M], rounds: int, goal: Goal, start: float, reached: Callable[[M], float]) -> M | None:

@@ -49,6 +49,9 @@ MOST_ATOMS = 1200
 _NEAR = 1e-13
 """Relative distance of ratios that are not told apart by a quick sum."""
 
+_ALPHA = 8 * 2.0**-53
+"""Error of α in a quick sum, relative to the sum of its two terms: near the local ε it has lost its digits."""
+
 MOST_VALUES = 2000
 """Most values of a count that the attack tells apart; it joins neighbouring ones if there are more."""
 
@@ -167,7 +170,8 @@ def delta_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]
     An atom (i, j) has P − e^ε·Q = s·(α·p_i·p_j − β·q_i·q_j), with α = lean − r·other, β = lean + r·mine, r = e^ε − 1.
     That is positive if the ratios' product is above β / α. So each i takes the j above a ratio: sums from the largest
     ratio down have them all. A sum of n terms, of sums of n terms, has a relative error of 2n roundings. The limit of
-    ratios is lowered by `_NEAR`: then atoms near it are all in the sums that the error is relative to.
+    ratios is lowered by `_NEAR`, and is that of an α raised by its error, all of it if ε is near the local one: then
+    atoms near it are all in the sums that the error is relative to.
     """
     inside = krr.truthful + krr.other
     mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
@@ -175,7 +179,7 @@ def delta_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]
     alpha, beta = lean - rate * other, lean + rate * mine
     if alpha <= 0:
         return 0.0, 2 * one.cut + _NEAR
-    limit = beta / alpha * (1 - _NEAR)
+    limit = beta / (alpha + _ALPHA * (lean + rate * other)) * (1 - _NEAR)
     above = np.searchsorted(-one.ratio, -limit / one.ratio, side="right")
     mass_p, mass_q = float(one.p @ one.sums_p[above]), float(one.q @ one.sums_q[above])
     found = share * (alpha * mass_p - beta * mass_q)
@@ -195,8 +199,8 @@ def attack_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float
     alpha, beta, gamma = lean - rate * other, lean + rate * own, rate * neither
     if alpha <= 0:
         return 0.0, _NEAR
-    # Raised a little: digits that are lost in this difference leave no j out.
-    over = alpha * one.ratio * (1 + _NEAR) - gamma * (1 - _NEAR)
+    # Raised a little: digits that are lost in these differences leave no j out.
+    over = (alpha + _ALPHA * (lean + rate * other)) * one.ratio * (1 + _NEAR) - gamma * (1 - _NEAR)
     limit = np.divide(beta * (1 - _NEAR), over, out=np.full(len(over), np.inf), where=over > 0)
     above = np.where(over > 0, np.searchsorted(-one.ratio, -limit, side="right"), 0)
     sums_p, sums_q = one.sums_p[above], one.sums_q[above]

@@ -243,8 +243,8 @@ class _Values:
         """Return the sum of the least law that is above all of these cells'."""
         steps, masses = self.cells.law(places)
         kept = 1 - self.share
-        # Rounding only raises: the potential grows with both.
-        masses, steps = masses * kept, steps / kept * (1 + _ROUNDING)
+        # Every value is raised by more than rounding took from the law's mean: the potential grows with each.
+        masses, steps = masses * kept, (steps + _ROUNDING * float(np.abs(steps).max())) / kept
         drawn = tuple(steps.tolist()), tuple(masses.tolist())
         left = 1 - float(masses.sum())
         return IidSum(self.people, *drawn, -expm1(self.epsilon), left, float(steps.max()), 1.0 / self.people)

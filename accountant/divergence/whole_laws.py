@@ -26,9 +26,11 @@ mass β for any randomizer, and below every R_z if β ≤ 1/E, as μ, μ' ≤ E�
    convex order if it is another one of the six.
 4. The others are left: the absolute values of `whole_law` bound any mixture of them by the largest.
 
-Places of the shuffled batch may have different randomizers, if these were fixed beforehand: for the n! orders of the
-people, nothing above changes. If the randomizer of a place depends on what earlier places sent, the product of
-transforms is none: this is not proven, and `stronger-clones` is.
+Places of the shuffled batch may have different randomizers, if these were fixed beforehand. Place j then has its own
+M_j, all of the mass β. Say that places S are seen, and the people π are in them. The view's density has the factor
+(n − |S|)!/n! for them, and a mean over who of the rest is the victim, 1/(n − |S|). So the sum is a mean over the orders
+of the others, and for each order what is above. If the randomizer of a place depends on what earlier places sent, the
+product of transforms is none: this is not proven, and `stronger-clones` is.
 
 **A finite law.** M is a share of the blanket. It takes what is hidden from outputs of which nothing is to be learnt, if
 there are any: outputs whose chance is the same for all inputs.

@@ -21,16 +21,17 @@ _LEAST = 24
 """Fewest columns of the terminal that a folded value is given; with fewer it goes below its name."""
 
 
-def print_table(console: Console, table: Table, spare: Sequence[str] = ()) -> None:
+def print_table(console: Console, table: Table, spare: Sequence[str] = (), pictures: Sequence[str] = ()) -> None:
     """Print a table whose cells are texts; if the terminal is too narrow, print each row as lines of name and value.
 
-    `spare` are headers of columns that are left out, the last first, if the table then fits as it is. If it does not,
-    all of them are left out, and cells that are longer than their column are wrapped at words; a number never is.
+    Columns with the headers `pictures` are left out if the table does not fit as it is. Then cells that are longer than
+    their column are wrapped at words; a number never is. Then columns with the headers `spare` are left out, the last
+    first.
     """
     _prepare(table)
     every = list(table.columns)
-    choices = [(spare[len(spare) - count :], _whole) for count in range(len(spare) + 1)]
-    for left_out, needed in [*choices, (spare, _least)]:
+    folded = (((*pictures, *spare[len(spare) - count :]), _least) for count in range(len(spare) + 1))
+    for left_out, needed in [((), _whole), (pictures, _whole), *folded]:
         table.columns = [replace(each) for each in every if each.header not in left_out]
         for place, column in enumerate(table.columns):
             column._index = place

@@ -52,7 +52,7 @@ def print_query(console: Console, document: Mapping[str, Any], every: bool = Fal
         label, *cells = _cells({**shown, "group": {}})
         bar = [_bar(shown["estimate"], longest) if shown["statistic"] in _PEOPLE else ""] if bars else []
         table.add_row(before + label, *cells, *bar)
-    print_table(console, table, spare=[BARS])
+    print_table(console, table, pictures=[BARS])
     for note in (*_about_many(document, every), *document.get("notes", ())):
         console.print(note, markup=False, soft_wrap=True)
     if document.get("raw_mean") is not None:

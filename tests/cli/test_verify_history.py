@@ -92,7 +92,10 @@ def test_one_certificate_says_how_many_released_rounds_were_never_counted(tmp_pa
 
 def test_a_proof_is_of_one_certificate(folder: Path, tmp_path: Path) -> None:
     ran = hubbub_here("verify", folder, "--rigorous")
-    assert (ran.status, ran.err) == (2, "error: --rigorous proves one certificate at a time; name one file\n")
+    assert (ran.status, ran.err) == (
+        2,
+        "error: --rigorous proves one certificate at a time; name one file, of one round\n",
+    )
     ran = hubbub_here("verify", tmp_path, "--json")
     assert ran.status == 1
     assert "no certificate in" in ran.json["error"]

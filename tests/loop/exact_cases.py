@@ -22,7 +22,7 @@ from hubbub.accountant.mechanisms import (
     LocalMechanism,
     WithNoise,
 )
-from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.mechanisms.exact import exp_decimal, log_above
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.pairs import Part
 from support.exact_batches import Law, View, batch_view
@@ -167,7 +167,10 @@ def hashed(draw: random.Random) -> Case:
 
 def unknown(draw: random.Random) -> Case:
     """An unknown randomizer of one local ε: any law of that ratio, and the two that are attacked."""
-    ratio = 1 + Fraction(draw.randint(1, 10**4), draw.choice((10**6, 10**4, 10**3, 100)))
+    # The ratio of the very double that is asked about: rounded up from another, its attacks would be above the truth
+    # just below the local ε, by as much as that double is above the other's logarithm.
+    local = log_above(1 + Fraction(draw.randint(1, 10**4), draw.choice((10**6, 10**4, 10**3, 100))))
+    ratio = Fraction(Fraction(exp_decimal(local)) * 10**60 // 1, 10**60)
     three = KRR(3, Fraction(3) / (ratio + 2))
     half = 1 / (2 * (ratio + 1))
     four: list[Law] = [
@@ -179,7 +182,7 @@ def unknown(draw: random.Random) -> Case:
     pairs = [*_alike(_laws(three), reports), *_batches(four, reports)]
     for _ in range(2 if reports < 4 else 0):
         pairs += _batches([_of_ratio(draw, ratio, 3) for _ in range(2)], reports)
-    return Case((Part(Generic(log_above(ratio)), reports),), tuple(pairs), attacked=True)
+    return Case((Part(Generic(local), reports),), tuple(pairs), attacked=True)
 
 
 def common(draw: random.Random) -> Case:

@@ -54,7 +54,13 @@ NOTHING = Fraction(1, 10**70)
 """e^ε has 80 digits: a truth below this may be 0."""
 
 TOLERANCE = Fraction(1, 10**9)
-"""A local ε that was rounded up belongs to a law that differs by less than this."""
+"""A local ε that was rounded up belongs to a law that differs by less than this, unless ε is just below it."""
+
+DOUBT = 1e-15
+"""Relative error of a sum of differences in doubles, of which each is rounded three times."""
+
+MOST_COMPARED = 200
+"""Most pairs of views that are compared in whole numbers at one ε."""
 
 
 @dataclass
@@ -86,18 +92,22 @@ class Truth:
             self._whole = math.lcm(self._whole, *{mass.denominator for mass in (*first.values(), *second.values())})
         self._exact = [_numerators(first, second, self._whole) for first, second in ordered]
         width = max(len(pairs) for pairs in self._exact)
-        self._p, self._q = np.zeros((len(self._exact), width)), np.zeros((len(self._exact), width))
+        self._gap, self._q = np.zeros((len(self._exact), width)), np.zeros((len(self._exact), width))
         for row, pairs in enumerate(self._exact):
-            self._p[row, : len(pairs)] = [p / self._whole for p, _ in pairs]
+            # Subtracted as whole numbers: of a small local ε the difference of two doubles has lost its digits.
+            self._gap[row, : len(pairs)] = [(p - q) / self._whole for p, q in pairs]
             self._q[row, : len(pairs)] = [q / self._whole for _, q in pairs]
 
     def delta(self, epsilon: float) -> Fraction:
         """Return it at `epsilon`: doubles find the pairs that may be the largest, and whole numbers compare those."""
         factor = Fraction(exp_decimal(epsilon))
-        rough: Array = np.maximum(self._p - min(float(factor), 1e300) * self._q, 0.0).sum(axis=1)
-        close = np.flatnonzero(rough >= float(rough.max()) * (1 - 1e-9) - 1e-14)
-        # If all are near 0 a few are compared; each is a true divergence.
-        chosen = sorted(close.tolist(), key=lambda row: -rough[row])[:6]
+        rate = min(float(factor - 1), 1e300)
+        rough: Array = np.maximum(self._gap - rate * self._q, 0.0).sum(axis=1)
+        # What the doubles of a row leave open: just below the local ε it is more than δ.
+        doubt: Array = DOUBT * np.where(self._gap > 0, self._gap + rate * self._q, 0.0).sum(axis=1)
+        close = np.flatnonzero(rough + doubt >= float((rough - doubt).max()) * (1 - 1e-9))
+        # If they are many some are compared; each is a true divergence.
+        chosen = sorted(close.tolist(), key=lambda row: -rough[row])[:MOST_COMPARED]
         grown, scale = factor.numerator, factor.denominator
         most = max(sum(max(p * scale - q * grown, 0) for p, q in self._exact[row]) for row in chosen)
         return Fraction(most, self._whole * scale)

@@ -10,8 +10,9 @@ import pytest
 from loop import million
 from loop.exact_cases import KINDS, Case, case
 
+from hubbub.accountant import delta_bracket
 from hubbub.accountant.losses.grid import LossGrid
-from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.mechanisms import KRR, exp_decimal
 from hubbub.accountant.pairs import Part, dominating_grid
 from support.exact_batches import batch_view
 
@@ -49,6 +50,25 @@ def test_the_truth_is_the_largest_of_all_pairs_both_ways() -> None:
         for pair in pairs
     )
     assert truth.delta(mechanism.epsilon_local * 1.001) == 0
+
+
+@pytest.mark.parametrize("kind", ["unknown", "common"])
+def test_just_below_the_local_epsilon_an_attack_is_not_above_the_truth(kind: str) -> None:
+    asked = case(kind, random.Random("2711:unknown:4"))
+    part, truth = asked.parts[0], million.Truth(asked)
+    for off in (1e-9, 1e-12, 2e-13, 1e-14, 5e-16):
+        epsilon = part.mechanism.epsilon_local * (1 - off)
+        factor = Fraction(exp_decimal(epsilon))
+        exact = max(
+            sum((max(Fraction(0), p - factor * two.get(at, Fraction(0))) for at, p in one.items()), Fraction(0))
+            for first, second in asked.pairs
+            for one, two in ((first, second), (second, first))
+        )
+        assert truth.delta(epsilon) == exact
+        found = delta_bracket(part.mechanism, part.reports, epsilon)
+        assert found.delta_lower is not None
+        assert found.delta_lower <= exact
+        assert exact <= found.delta_upper
 
 
 def test_a_bound_that_is_too_small_is_named_with_the_line_that_repeats_it(

@@ -40,6 +40,7 @@ from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.release_chain import position_after, read_release
+from hubbub.protos.sqlite_checksums import add_checksums
 from hubbub.protos.task.admission import ENROLLED, OPEN
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Task
@@ -408,6 +409,7 @@ async def test_what_one_service_forgets_with_all_its_digests_the_other_remembers
     await running.erased(0, task)
     await running.stop(Role.SHUFFLER)
     with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
+        add_checksums(connection)
         made_cheap(connection)
         connection.commit()
     await running.start(Role.SHUFFLER)

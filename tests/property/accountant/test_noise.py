@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from math import ceil, exp, log, nextafter
 from typing import Any
 
@@ -24,6 +24,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, WithNoise, read_mechanism
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
+from support.noise_views import power
 
 WHOLE = 2**128
 """A table's numbers add up to this."""
@@ -87,6 +88,28 @@ def test_a_quick_sum_contains_the_whole_one_of_the_attack(law: NoiseLaw, krr: KR
     assert low <= upper
     assert lower <= high
     assert high - low <= 1e-11
+
+
+@pytest.mark.parametrize(
+    ("krr", "law", "epsilon"),
+    [
+        (KRR.from_numerator(4, 3761010557), NoiseLaw("geometric", 937287, 3), 0.44972846171382747),
+        (KRR.from_numerator(4, 1252242542), NoiseLaw("geometric", 131072, 1), 2.3720442119242167),
+    ],
+)
+def test_where_the_pair_has_lost_the_digits_of_alpha_a_quick_sum_is_not_below_it(
+    krr: KRR, law: NoiseLaw, epsilon: float
+) -> None:
+    factor, own, other = power(epsilon), krr.truthful, krr.other
+    weights = zip((0, *law.weights), (*law.weights, 0), strict=True)
+    counts = [(Fraction(up, WHOLE), Fraction(stay, WHOLE)) for up, stay in weights]
+    exact = Fraction(0)
+    for (up, stay), (up_too, stay_too) in product(counts, counts):
+        one, two = up * stay_too, stay * up_too
+        exact += max(Fraction(0), own * one + other * two - factor * (own * two + other * one))
+    low, high = delta_near(krr, order_above(law), epsilon)
+    assert low <= exact <= high
+    assert not NOISE.is_within(WithNoise(krr, law), epsilon, float(exact) * (1 - 1e-9))
 
 
 @given(krrs, people, st.floats(1e-3, 1.0), deltas)
