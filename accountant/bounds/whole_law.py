@@ -1,6 +1,7 @@
 """Evaluates the bound by all that the others send, where it is known."""
 
 from dataclasses import dataclass
+from math import exp
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, checked_beside, uncovered
@@ -15,6 +16,9 @@ from hubbub.accountant.pairs.renyi import rdp_upper
 
 NEEDS = "RAPPOR, a small finite law, Laplace noise, or one randomizer common to all"
 """The mechanisms of which it is known."""
+
+_LEAST_LOG = -700.0
+"""The least ln δ of which e^ is a usual double."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,14 @@ class WholeLawBound:
         return probabilities(self._log_delta(mechanism, int(reports), checked_epsilon(epsilon), int(dummies)))
 
     def _log_delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int) -> LogBracket:
-        law = self._law(mechanism, reports, dummies)
-        return ZERO if epsilon >= pairs_of(mechanism).ceiling else law.log_delta(reports + dummies, epsilon)
+        law, people = self._law(mechanism, reports, dummies), reports + dummies
+        if epsilon >= pairs_of(mechanism).ceiling:
+            return ZERO
+        found = law.log_delta(people, epsilon)
+        if found.upper < _LEAST_LOG:
+            return found
+        # What is hidden was chosen for a guess of δ. For δ itself it is what `epsilon` chooses.
+        return min(found, law.near(people, exp(found.upper))(epsilon), key=lambda each: each.upper)
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:

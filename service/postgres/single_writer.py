@@ -19,6 +19,9 @@ from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, answers, configure, shown
 
 _LOCK = "hashtextextended(current_schema() || ' alone', 0)"
+_RELEASE_SECONDS = 2
+"""Most seconds to wait for a lock whose user has just ended."""
+
 _HOLDER = f"""
 SELECT application_name, coalesce(host(client_addr), 'the server''s machine'), backend_start
 FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -81,8 +84,7 @@ class SingleWriterSessions(Sessions):
         connection = self._kind.connect(self.settled, autocommit=True, application_name=name)
         try:
             configure(connection, self.schema)
-            row = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})").fetchone()
-            if row is None or not row[0]:
+            if not _has_taken(connection):
                 raise UnusableError(
                     f"the store {shown(self.address)} is in use: {_holder(connection)}. One {self._whose} at a time "
                     "may use it; stop that one, or name another database in `store`"
@@ -91,6 +93,25 @@ class SingleWriterSessions(Sessions):
             connection.close()
             raise
         return connection
+
+
+def _has_taken(connection: Connection) -> bool:
+    """Take the lock if nobody has it; return whether it was taken.
+
+    A server releases it a moment after its user's connection was closed, and longer if it is busy.
+    """
+    row = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})").fetchone()
+    if row is not None and row[0]:
+        return True
+    if connection.execute(_HOLDER).fetchone() is not None:
+        return False
+    try:
+        connection.execute(f"SET lock_timeout = '{_RELEASE_SECONDS}s'")
+        connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
+        connection.execute("RESET lock_timeout")
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return True
 
 
 def _holder(connection: Connection) -> str:

@@ -26,7 +26,7 @@ from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import EnrolledDevices, renewed
 from hubbub.protos import codec
 from hubbub.protos.enrollment.credentials import Credential
-from hubbub.protos.enrollment.tickets import Ticket, new_tickets
+from hubbub.protos.enrollment.tickets import Ticket, countersigned, new_tickets, signed
 from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import CredentialAction, CredentialStatus, RoundState
@@ -186,12 +186,12 @@ async def test_a_renewed_ticket_counts_where_both_authorities_signed_it_and_neve
     operator, task, now = running.identity(Role.OPERATOR), running.named("countersigned").task, int(time.time())
     (first,) = new_tickets(1, running.shuffler_key, now + HOUR, [operator, SECOND])
     known, later = EnrolledDevices(first.device, first), iter(range(now + 2 * HOUR, now + 9 * HOUR, HOUR))
-    by_one = renewed(known, operator, None, next(later))
-    by_another = renewed(known, operator, None, next(later)).countersigned_by(Identity.generate())
-    by_both = renewed(known, operator, None, next(later)).countersigned_by(SECOND)
-    by_second = Ticket(first.device, running.shuffler_key, next(later)).signed_by(SECOND)
+    by_one = renewal_of(known, operator, next(later))
+    (by_another,) = countersigned([renewal_of(known, operator, next(later))], Identity.generate())
+    (by_both,) = countersigned([renewal_of(known, operator, next(later))], SECOND)
+    (by_second,) = signed([Ticket(first.device, running.shuffler_key, next(later))], [SECOND])
     with pytest.raises(HubbubError, match="only countersigned the ticket"):
-        renewed(known, SECOND, None, next(later))
+        renewal_of(known, SECOND, next(later))
     async with open_channel(running.shuffler, TLS(running.authority)) as channel:
         rounds = [await Visitor.at(channel, task, number) for number in range(ROUNDS)]
         credential = await credential_of(channel, first)
@@ -210,9 +210,14 @@ async def test_a_renewed_ticket_counts_where_both_authorities_signed_it_and_neve
         assert await rounds[2].prove(anew) is Reason.ID_CONFLICT
         await revoke(running, first.encode())
         assert await rounds[LAST].prove(anew) is Reason.REVOKED
-        last = renewed(known, operator, None, next(later)).countersigned_by(SECOND)
+        (last,) = countersigned([renewal_of(known, operator, next(later))], SECOND)
         for ticket in (first, by_both, last):
             assert await redeemed(channel, ticket.encode()) is Reason.REVOKED
+
+
+def renewal_of(known: EnrolledDevices, signer: Identity, expires: int) -> Ticket:
+    (ticket,) = renewed({"": [known]}, signer, None, expires)[""]
+    return ticket
 
 
 async def credential_of(channel: grpc.aio.Channel, ticket: Ticket) -> Credential:
