@@ -90,7 +90,7 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         ("data.csv", b"", "give a first line with the columns' names"),
         ("data.csv", b"a,b\n1,2\n1,2,3\n", "give every row as many fields"),
         ("data.parquet", b"abc", "check that it is complete"),
-        ("data.csv", gzip.compress(b"a,b\n1,2\n"), "is no text, but compressed by gzip; give it a name that ends in"),
+        ("data.csv", gzip.compress(b"a,b\n1\n", mtime=0), "is no text, but compressed by gzip; give it a name that"),
         ("data.tsv", b"PK\x03\x04\x14", "is no text, but a workbook or a .zip; save its sheet as CSV"),
         ("data.csv", b"PAR1abc", "is no text, but Parquet; give it a name that ends in .parquet"),
         ("data.csv", b'"city" "n"\n"1" "a" 3\n', r"in R, write with write\.csv\(…, row\.names = FALSE\)"),
