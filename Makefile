@@ -4,7 +4,7 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 RUN := $(VENV)/bin/python
 SETUP := pyproject.toml setup.py Makefile
-SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy planning protos queries results service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
+SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy pages planning protos queries results service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 # One more than cores: tests of processes wait for these half of the time.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)

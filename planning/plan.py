@@ -15,10 +15,11 @@ from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError, UnmetTarget
-from hubbub.planning import by_error, longitudinal
+from hubbub.planning import by_error
 from hubbub.planning.by_error import check_workable, first_that, task_error
 from hubbub.planning.digits import ErrorsByCap, PlannedSum, enough_local, plan_sum
-from hubbub.planning.longitudinal_goals import Goal
+from hubbub.planning.longitudinal import plan as longitudinal
+from hubbub.planning.longitudinal.goals import Goal
 from hubbub.planning.planned import Plan, PlannedQuery, asked_of, forecast_of, half_width
 from hubbub.protos.errors import TakesNoNoiseTask, TaskError, UnmetTask
 from hubbub.protos.task.draft import check_draft

@@ -14,7 +14,7 @@ from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.spending.budget import BudgetForecast, forecast
 from hubbub.planning.by_error import HALF_WIDTH_ERRORS
 from hubbub.planning.digits import PlannedSum
-from hubbub.planning.longitudinal import StrategyCandidate
+from hubbub.planning.longitudinal.plan import StrategyCandidate
 from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.task.task import Draft, Identities, Task

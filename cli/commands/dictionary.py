@@ -30,9 +30,9 @@ def command(
     Example: hubbub dictionary deployment/operator/task.json --out pages
     """
     with failures(as_json):
-        from hubbub.cli.dictionary.entry import Entry
-        from hubbub.cli.dictionary.pages import written
         from hubbub.deploy.files import signed_task_in
+        from hubbub.pages.dictionary.entry import Entry
+        from hubbub.pages.dictionary.pages import written
 
         entries = {(entry := Entry.of(signed_task_in(path))).task.id: entry for path in _files(tasks)}
         files = written(list(entries.values()), out)

@@ -36,8 +36,9 @@ def command(
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
-        from hubbub.cli.tables.signed_task import every_member, noise_by_itself, print_task
+        from hubbub.cli.tables.signed_task import every_member, print_task
         from hubbub.deploy.files import save, signed_task_in, succession_in
+        from hubbub.planning.task_words import noise_by_itself
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
         from hubbub.protos.task.delta_warnings import delta_warning

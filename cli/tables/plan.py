@@ -28,7 +28,6 @@ from hubbub.cli.tables.planned_errors import (
 from hubbub.cli.tables.prefixes import print_steps, steps_words
 from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.randomizers import meanings, print_candidates
-from hubbub.cli.tables.signed_task import promise_sentence
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.alternatives import Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
@@ -36,6 +35,7 @@ from hubbub.planning.comparison import best, candidates_of
 from hubbub.planning.digits import PlannedSum
 from hubbub.planning.plan import noise_kept_out
 from hubbub.planning.planned import Plan, PlannedQuery, half_width, sent_by, steps_of, symbols_named, too_weak_when_full
+from hubbub.planning.task_words import promise_sentence
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.task.task import is_large
 from hubbub.queries.longitudinal.tree import SendingNodes

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Sampled, Tree, Vector
-from hubbub.planning.longitudinal import StrategyTargets, compare_strategies
-from hubbub.planning.longitudinal_goals import Goal
+from hubbub.planning.longitudinal.goals import Goal
+from hubbub.planning.longitudinal.plan import StrategyTargets, compare_strategies
 from hubbub.planning.simulate.compare import Contender, Pool, RandomizerComparison, SimulatedErrors, observed_statistic
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.estimation.bands import Z_95

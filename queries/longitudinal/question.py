@@ -217,7 +217,7 @@ class Longitudinal:
         """Return both states."""
         return (False, True)
 
-    # Planning chooses a strategy over the whole horizon (`planning.longitudinal`), not by these methods.
+    # Planning chooses a strategy over the whole horizon (`planning.longitudinal.plan`), not by these methods.
 
     @property
     def sizes(self) -> range:

@@ -31,7 +31,8 @@ ARROWS = {
         *("client", "service", "shuffler", "analyzer", "planning", "verification", "results"),
         *("protos", "queries", "accountant"),
     },
-    # The command line: nothing imports it.
+    # The command line and pages for people: nothing else imports them.
+    "pages": set(FOLDERS) - {"cli"},
     "cli": set(FOLDERS),
 }
 """What each folder may import besides itself."""

@@ -24,8 +24,8 @@ from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
-from hubbub.planning.longitudinal import StrategyTargets, chosen, compare_strategies
-from hubbub.planning.longitudinal_goals import Goal
+from hubbub.planning.longitudinal.goals import Goal
+from hubbub.planning.longitudinal.plan import StrategyTargets, chosen, compare_strategies
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.questions.number import Number

@@ -27,8 +27,8 @@ from hubbub.accountant.mechanisms import KRR, NoiseLaw, WithNoise
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
 from hubbub.planning.comparison import errors_at
-from hubbub.planning.longitudinal import StrategyTargets, compare_strategies
-from hubbub.planning.longitudinal_goals import Goal
+from hubbub.planning.longitudinal.goals import Goal
+from hubbub.planning.longitudinal.plan import StrategyTargets, compare_strategies
 from hubbub.planning.plan import plan
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Draft, Privacy, Schedule

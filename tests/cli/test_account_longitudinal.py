@@ -20,7 +20,7 @@ MEMBERS = {
 }
 
 
-# tests/unit/planning/test_longitudinal.py has the least error chosen, and the tests below show tables.
+# tests/unit/planning/longitudinal/test_plan.py has the least error chosen, and the tests below show tables.
 @pytest.mark.exhaustive
 def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
     ran = hubbub(*ASKED, "--reports", "10000", "--steady-share", "0.9", "--json")

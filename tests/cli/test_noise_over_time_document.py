@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon
-from hubbub.planning.longitudinal import StrategyTargets, compare_strategies
-from hubbub.planning.longitudinal_goals import Goal
+from hubbub.planning.longitudinal.goals import Goal
+from hubbub.planning.longitudinal.plan import StrategyTargets, compare_strategies
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "accounting-noise-over-time.md").read_text()
 ROWS = re.findall(

@@ -14,8 +14,7 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import UnmetTarget
 from hubbub.accountant.mechanisms import KRR, NoiseLaw, WithNoise
-from hubbub.cli.dictionary.entry import Entry
-from hubbub.cli.registry import Extra
+from hubbub.pages.dictionary.entry import Entry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.questions.histogram import Histogram
@@ -84,9 +83,7 @@ def test_nothing_is_claimed_for_noise_where_nothing_computes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command's own extra brings no numbers: it signs all the same, and promises what holds in any case."""
-    monkeypatch.setattr(
-        "hubbub.cli.tables.signed_task.ACCOUNTANT", Extra("accountant", "the accountant", ("no_such_module",))
-    )
+    monkeypatch.setattr("hubbub.planning.task_words.NUMERICS", ("no_such_module",))
     first, second, *_ = signing(tmp_path, task(ENOUGH)).splitlines()
     assert PEOPLE in first
     assert second.startswith("to say what the shuffler's noise keeps by itself, this command needs the accountant")

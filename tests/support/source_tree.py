@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
     *("accountant", "queries", "protos", "verification", "results", "planning", "service"),
-    *("client", "shuffler", "analyzer", "deploy", "cli"),
+    *("client", "shuffler", "analyzer", "deploy", "pages", "cli"),
 )
 """Every folder of the package, from the one that imports nothing to the one that imports all."""
 

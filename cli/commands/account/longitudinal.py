@@ -15,7 +15,7 @@ from hubbub.cli.progress import working
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.longitudinal import Horizon
-    from hubbub.planning.longitudinal import StrategyCandidate
+    from hubbub.planning.longitudinal.plan import StrategyCandidate
 
 
 def longitudinal(
@@ -69,8 +69,8 @@ def longitudinal(
     """
     with failures(as_json), option_values():
         from hubbub.accountant.mechanisms.longitudinal import Horizon
-        from hubbub.planning.longitudinal import StrategyTargets, chosen, compare_strategies
-        from hubbub.planning.longitudinal_goals import Goal
+        from hubbub.planning.longitudinal.goals import Goal
+        from hubbub.planning.longitudinal.plan import StrategyTargets, chosen, compare_strategies
 
         started, horizon = time.perf_counter(), Horizon(periods, changes)
         goal = Goal.over_all(epsilon, delta, reports, epsilon_local, honest_share)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hubbub.cli.dictionary.entry import NOT_STATED, Entry
 from hubbub.deploy.files import save
+from hubbub.pages.dictionary.entry import NOT_STATED, Entry
 
 INDEX = "index.html"
 
@@ -20,7 +20,7 @@ def written(entries: Sequence[Entry], folder: Path) -> list[Path]:
     Files of an earlier run are written over; others in the folder stay as they are.
     """
     pages = Environment(
-        loader=PackageLoader("hubbub.cli.dictionary"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("hubbub.pages.dictionary"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     pages.globals["not_stated"] = NOT_STATED
     folder.mkdir(parents=True, exist_ok=True)

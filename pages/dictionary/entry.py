@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub import __version__
-from hubbub.cli.tables.signed_task import noise_by_itself, promise_sentence, question_in_words
+from hubbub.planning.task_words import noise_by_itself, promise_sentence, question_in_words
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.asked import Asked

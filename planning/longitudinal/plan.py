@@ -15,7 +15,7 @@ from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, 
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.accountant.mechanisms.noise_law import ChainNoise, NoiseLaw
 from hubbub.accountant.numbers import real
-from hubbub.planning.longitudinal_goals import (
+from hubbub.planning.longitudinal.goals import (
     Goal,
     binary_beside_noise,
     least_binary,

@@ -18,8 +18,8 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
 from hubbub.cli.output import console
 from hubbub.cli.tables.plan import Compared, print_plan
-from hubbub.planning.longitudinal import StrategyTargets, candidates, chosen, compare_strategies
-from hubbub.planning.longitudinal_goals import Goal
+from hubbub.planning.longitudinal.goals import Goal
+from hubbub.planning.longitudinal.plan import StrategyTargets, candidates, chosen, compare_strategies
 from hubbub.planning.plan import plan
 from hubbub.planning.planned import expected_errors, forecast_of, randomizer_words
 from hubbub.protos.errors import TaskError

@@ -1,0 +1,1 @@
+"""Pages for people, as HTML: what is asked, what came out, and what is promised to whom."""
