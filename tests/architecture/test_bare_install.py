@@ -23,6 +23,7 @@ import hubbub
 from hubbub.cli.registry import COMMAND_LINE, FAILURE_STATUS, NEEDS
 from hubbub.deploy.init.folders import sample
 from hubbub.deploy.local.pipeline import LocalPipeline
+from support.patience import PATIENCE
 
 LARGEST_BARE = 50_000_000
 """Most bytes of a bare install, compiled modules aside: 37 MB were measured, and numpy alone would add 60."""
@@ -77,7 +78,9 @@ class Installed:
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the interpreter on these words, isolated from this one's folder and settings."""
         command = [str(self.python), "-I", *words]
-        return subprocess.run(command, cwd=self.python.parent, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, cwd=self.python.parent, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
 
     def hubbub(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("-m", "hubbub.cli.main", *words)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hubbub.client
+from support.patience import PATIENCE
 from support.source_tree import FOLDERS, ROOT
 
 LINKS = ROOT / "src" / "links.py"
@@ -27,7 +28,9 @@ except ModuleNotFoundError:
 def python(*words: str | Path, at: Path, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": ":".join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, cwd=at, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=at, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 @pytest.fixture

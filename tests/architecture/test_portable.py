@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from hubbub.accountant import KRR, epsilon_bracket
+from support.patience import PATIENCE
 from support.samples import START, Parties, make_tls, sample_task, signed
 
 HIDE = """
@@ -69,7 +70,7 @@ def run_hidden(script: str, *libraries: str) -> str:
     """Run a program without the modules of Unix, which `libraries` had when they were loaded; return what it prints."""
     loads = "\n".join(f"import {library}" for library in libraries)
     command = [sys.executable, "-c", f"{loads}\n{HIDE}\n{script}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -20,6 +20,7 @@ from hubbub.deploy.local.cluster import spark_missing
 from hubbub.protos.task.admission import Mode
 from support.cli import Ran, hubbub_here
 from support.ended import started_program
+from support.patience import PATIENCE
 from support.thoroughness import EXHAUSTIVE
 
 
@@ -306,7 +307,7 @@ def test_demo_that_is_interrupted_stops_everything_and_keeps_logs(tmp_path: Path
             assert demo.poll() is None
         demo.send_signal(number)
         demo.stderr.read()
-        assert demo.wait(timeout=60) == 130
+        assert demo.wait(timeout=PATIENCE) == 130
     assert {"shuffler.log", "analyzer.log"} <= {path.name for path in (out / "logs").iterdir()}
     assert _processes_with(mark) == []
 

@@ -15,6 +15,7 @@ from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, devices_for
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from support.cli import hubbub, hubbub_here
+from support.patience import PATIENCE
 
 ONE = ("--rate", "100", "--seconds", "1")
 
@@ -110,7 +111,7 @@ async def test_above_its_queue_the_service_sheds_and_goes_on(tmp_path: Path, cal
         # Counted on both sides: by devices here, where each call's refusal is one answer for each of them.
         assert status.refusals["overloaded"] >= flood.counts.refused["overloaded"]
         async with running.device("newcomer") as newcomer:
-            await newcomer.submit({"theme": "dark"}, timeout=30.0)
+            await newcomer.submit({"theme": "dark"}, timeout=PATIENCE)
         (status,) = await running.status()
         assert status.submissions == flood.acknowledged + 1
 

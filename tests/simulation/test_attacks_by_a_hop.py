@@ -33,9 +33,9 @@ from hubbub.service.transport.grpc_server import listen
 from hubbub.shuffler.hop.receiver import Hop
 from hubbub.shuffler.hop.sqlite import HopSqliteStore
 from hubbub.verification.certificate import Pins, verify
-from support.attack_deployment import DEADLINE, MINIMUM, Attacked, task_of
+from support.attack_deployment import MINIMUM, Attacked, task_of
 from support.ended import opened_server
-from support.patience import pause, when_ready
+from support.patience import CALL_SECONDS, pause, when_ready
 from support.queries import krr_query, report
 from support.raw_device import Visitor, keys_ready
 
@@ -220,7 +220,7 @@ async def certified(running: Attacked, name: str, number: int) -> dict[str, Any]
     task, address = running.named(name).task, running.services[Role.ANALYZER].addresses["results"]
     async with open_channel(address, running.operator_tls) as channel:
         caller = ResultsCaller(channel)
-        found = await when_ready(lambda: caller.get_results(task.id, number, 20.0, 2 * DEADLINE))
+        found = await when_ready(lambda: caller.get_results(task.id, number, 20.0, CALL_SECONDS))
     named = task.identities
     content: dict[str, Any] = verify(
         found.certificate, Pins(named.operator, named.shuffler, named.analyzer, named.hops)
@@ -283,5 +283,5 @@ async def test_a_batch_that_a_hop_swallowed_is_missed_with_the_next_round(lied: 
     assert (await status_of(lied.running, "swallowed", 1))[0] is RoundState.MIXED
     task, address = lied.running.named("swallowed").task, lied.running.services[Role.ANALYZER].addresses["results"]
     async with open_channel(address, lied.running.operator_tls) as channel:
-        statuses = await ResultsCaller(channel).get_statuses(task.id, DEADLINE)
+        statuses = await ResultsCaller(channel).get_statuses(task.id, CALL_SECONDS)
     assert [query.valid for status in statuses for query in status.queries] == []

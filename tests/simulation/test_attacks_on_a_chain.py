@@ -26,7 +26,8 @@ from hubbub.protos.task.task import Identities, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, Verified, verify
-from support.attack_deployment import DEADLINE, MINIMUM, Attacked, task_of
+from support.attack_deployment import MINIMUM, Attacked, task_of
+from support.patience import CALL_SECONDS
 from support.queries import krr_query
 from support.raw_device import Visitor, keys_ready
 
@@ -120,7 +121,7 @@ async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At
         task, refused = running.task.task, {}
         async with open_channel(running.shuffler, TLS(running.authority)) as channel:
             await keys_ready(channel, [task])
-            keys = await SubmissionCaller(channel).get_round(task.id, 0, DEADLINE)
+            keys = await SubmissionCaller(channel).get_round(task.id, 0, CALL_SECONDS)
             made = made_up(running, keys, 0, [os.urandom(99)] * MINIMUM, ())
             for name, (party, lie) in LIES.items():
                 refused[name] = await announced(running, party, Role.ANALYZER, made, lie(running, made))
@@ -142,7 +143,7 @@ async def announced(running: Attacked, party: str, to: str, made: Made, record: 
     """Announce a batch with a party's own TLS certificate; return why it was refused."""
     async with open_channel(running.services[to].addresses["delivery"], running._tls(party)) as channel:
         with pytest.raises(Refusal) as caught:
-            await DeliveryCaller(channel).begin(record, made.keys, made.releases, DEADLINE)
+            await DeliveryCaller(channel).begin(record, made.keys, made.releases, CALL_SECONDS)
     return caught.value.reason
 
 
@@ -176,7 +177,7 @@ async def test_no_certificate_of_the_analyzer_leaves_a_hop_out_or_speaks_for_it(
 async def test_a_hop_that_delivers_other_bytes_than_it_signed_is_refused(attacked: AttackedChain) -> None:
     running, task = attacked.running, attacked.running.task.task
     async with open_channel(running.shuffler, TLS(running.authority)) as channel:
-        keys = await SubmissionCaller(channel).get_round(task.id, 1, DEADLINE)
+        keys = await SubmissionCaller(channel).get_round(task.id, 1, CALL_SECONDS)
     (width,) = task.counted_bytes
     signed, others = ([os.urandom(width) for _ in range(MINIMUM)] for _ in range(2))
     assert attacked.verified.release is not None
@@ -184,9 +185,9 @@ async def test_a_hop_that_delivers_other_bytes_than_it_signed_is_refused(attacke
     batch = BatchId(task.id, 1, 0)
     async with open_channel(running.services[Role.ANALYZER].addresses["delivery"], running._tls(HOP)) as channel:
         caller = DeliveryCaller(channel)
-        assert await caller.begin(made.hop.signed_by(hop_of(running)), keys, made.releases, DEADLINE) == 0
-        assert await caller.put(Envelopes(batch, 0, tuple(others)), DEADLINE) == MINIMUM
+        assert await caller.begin(made.hop.signed_by(hop_of(running)), keys, made.releases, CALL_SECONDS) == 0
+        assert await caller.put(Envelopes(batch, 0, tuple(others)), CALL_SECONDS) == MINIMUM
         for digest in (released_digest(signed), released_digest(others)):
             with pytest.raises(Refusal) as caught:
-                await caller.commit(batch, digest, DEADLINE)
+                await caller.commit(batch, digest, CALL_SECONDS)
             assert caught.value.reason is Reason.DIGEST_DIFFERS

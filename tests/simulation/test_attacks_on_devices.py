@@ -38,8 +38,9 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-from support.attack_deployment import DEADLINE, HOUR, MINIMUM, ROUNDS, Attacked, task_of
+from support.attack_deployment import HOUR, MINIMUM, ROUNDS, Attacked, task_of
 from support.man_in_the_middle import Between, Change, as_bytes, as_it_is, between
+from support.patience import CALL_SECONDS
 from support.planted_secrets import found_in
 from support.queries import krr_query, unary_query
 from support.raw_device import Visitor, keys_ready, redeemed
@@ -228,7 +229,7 @@ async def credential_of(channel: grpc.aio.Channel, ticket: Ticket) -> Credential
 
 async def managed(running: Attacked, step: CredentialAction, *devices: bytes) -> CredentialStatus:
     async with open_channel(running.services[Role.SHUFFLER].addresses["control"], running.operator_tls) as channel:
-        return await ControlCaller(channel).manage_credentials(step, devices, DEADLINE)
+        return await ControlCaller(channel).manage_credentials(step, devices, CALL_SECONDS)
 
 
 async def revoke(running: Attacked, ticket: bytes) -> None:
@@ -291,7 +292,7 @@ async def test_a_task_by_certificates_takes_one_of_each_and_none_without(running
     for tls in (TLS(running.authority), strangers, running.operator_tls):
         async with open_channel(devices, tls) as channel:
             with pytest.raises(Unreachable):
-                await SubmissionCaller(channel).get_round(task.task.id, 0, DEADLINE)
+                await SubmissionCaller(channel).get_round(task.task.id, 0, CALL_SECONDS)
     assert (await running.round_status(task.task, 0)).submissions == 2
 
 
@@ -468,10 +469,10 @@ async def test_nothing_is_released_before_the_cut_however_many_came_and_whoever_
     assert (status.state, status.submissions >= 3 * MINIMUM) == (RoundState.OPEN, True)
     async with open_channel(running.services[Role.ANALYZER].addresses["results"], running.operator_tls) as channel:
         reader = ResultsCaller(channel)
-        (status,) = [each for each in await reader.get_statuses(kiosks.id, DEADLINE) if each.id.round == 2]
+        (status,) = [each for each in await reader.get_statuses(kiosks.id, CALL_SECONDS) if each.id.round == 2]
         assert status.queries == ()
         with pytest.raises(Refusal) as caught:
-            await reader.get_results(kiosks.id, 2, 0.0, DEADLINE)
+            await reader.get_results(kiosks.id, 2, 0.0, CALL_SECONDS)
         assert caught.value.reason is Reason.NO_RESULTS
     # Who has a task closed by its schedule cannot have it cut earlier, be it the operator.
     with pytest.raises(Refusal) as caught:

@@ -18,10 +18,10 @@ from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
+from support.patience import CALL_SECONDS
 from support.samples import FEW
 
 MOST = 30
-CALL_SECONDS = 30.0
 NO_DISK = 2**60
 """Bytes that no disk has free."""
 

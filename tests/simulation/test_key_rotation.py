@@ -82,7 +82,7 @@ class DeviceLoad:
 
     async def _submit(self, device: Device) -> None:
         for round_number in (0, 1):
-            receipt = await device.submit({"theme": "dark"}, round_number, timeout=60)
+            receipt = await device.submit({"theme": "dark"}, round_number, timeout=PATIENCE)
             assert receipt.sent
             async with self._came:
                 self.acknowledged[round_number] += 1

@@ -28,11 +28,10 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
-from support.patience import PATIENCE, when_ready
+from support.patience import CALL_SECONDS, PATIENCE, when_ready
 from support.postgres import OwnServer
 
 DEVICES, AT_A_TIME = 80, 4
-CALL_SECONDS = 30.0
 AGAIN_SECONDS = 0.2
 
 

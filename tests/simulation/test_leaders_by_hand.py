@@ -24,9 +24,7 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import open_channel
 from support import postgres
-from support.patience import PATIENCE, pause
-
-CALL_SECONDS = 30.0
+from support.patience import CALL_SECONDS, PATIENCE, pause
 
 
 def second_of(pipeline: LocalPipeline, name: str = "second") -> ServiceProcess:

@@ -28,10 +28,10 @@ from hubbub.shuffler.stores.postgres.replication.leadership import TAKEOVER_SECO
 from support import partitionable_links
 from support.cli import hubbub
 from support.partitionable_links import Cable
+from support.patience import PATIENCE
 from support.postgres import OwnServer
 
 SOCKET = ".s.PGSQL.5432"
-TIMEOUT_SECONDS = 280.0
 SECONDS = (0.3, 3.0, TAKEOVER_SECONDS + 3.0)
 """How long a way may be cut: too short for anybody to notice, long enough for calls to fail, and for a takeover."""
 
@@ -152,7 +152,7 @@ async def test_whichever_way_is_cut_and_whenever_everybody_counts_once(
     acknowledged, changed = [0], asyncio.Condition()
     with new_databases(server.address) as databases:
         async with (
-            asyncio.timeout(TIMEOUT_SECONDS),
+            asyncio.timeout(PATIENCE),
             Ways(folder, databases) as ways,
             Cabled(tmp_path / "pipeline", databases, ways) as cluster,
         ):
@@ -161,7 +161,7 @@ async def test_whichever_way_is_cut_and_whenever_everybody_counts_once(
             async def people() -> None:
                 for name in names:
                     async with cluster.device(name) as device:
-                        await device.submit({"theme": "dark"}, timeout=TIMEOUT_SECONDS)
+                        await device.submit({"theme": "dark"}, timeout=PATIENCE)
                     async with changed:
                         acknowledged[0] += 1
                         changed.notify_all()

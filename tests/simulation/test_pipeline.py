@@ -158,7 +158,7 @@ async def test_garbage_on_the_devices_port_changes_nothing_and_leaves_the_log_re
     async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
         for _ in range(20):
             with pytest.raises(grpc.aio.AioRpcError):
-                await channel.unary_unary("/hubbub.v1.SubmissionService/Submit")(b"\xff garbage", timeout=10)
+                await channel.unary_unary("/hubbub.v1.SubmissionService/Submit")(b"\xff garbage", timeout=PATIENCE)
     host, _, port = pipeline.shuffler.rpartition(":")
     for _ in range(20):
         _, writer = await asyncio.open_connection(host, int(port))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, seal
+from unit.shuffler.test_server import Deployment, analyzer_at, channel, seal
 
 from hubbub.client import Device
 from hubbub.deploy.pki.tickets import EnrolledDevices, renewed
@@ -24,7 +24,7 @@ from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import changed, signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
@@ -92,7 +92,7 @@ class World:
     async def submissions(self) -> list[int]:
         """How many each round holds."""
         async with channel(self.addresses["control"], self.deployment.tls["operator"]) as opened:
-            rounds = await ControlCaller(opened).get_status(None, DEADLINE)
+            rounds = await ControlCaller(opened).get_status(None, CALL_SECONDS)
             return [each.submissions for each in rounds]
 
 
@@ -125,7 +125,7 @@ async def test_a_device_goes_on_with_what_it_holds_where_another_has_its_new_tic
     async with world.device() as device:
         await device.submit(ANSWERS, 0)
         async with channel(world.addresses["submission"], TLS(world.deployment.tls["shuffler"].authority)) as public:
-            await SubmissionCaller(public).enroll([Redemption(taken.encode(), os.urandom(32))], DEADLINE)
+            await SubmissionCaller(public).enroll([Redemption(taken.encode(), os.urandom(32))], CALL_SECONDS)
         world.place.write_bytes(taken.encode())
         await device.submit(ANSWERS, 1)
         assert await world.submissions() == [1, 1]
@@ -139,13 +139,13 @@ async def test_two_credentials_of_a_device_lead_to_one_place_and_are_revoked_as_
     ):
         caller, control = SubmissionCaller(public), ControlCaller(operators)
         tickets = [first.encode(), world.renewed(first, days=30).encode()]
-        enrolled = await caller.enroll([Redemption(ticket, secret) for ticket in tickets], DEADLINE)
+        enrolled = await caller.enroll([Redemption(ticket, secret) for ticket in tickets], CALL_SECONDS)
         old, new = (each for each in enrolled if isinstance(each, Credential))
         assert old.id != new.id
         to, (one, other, third) = await seal(caller, world.deployment.task, 3)
 
         async def sent(credential: Credential, submission: Submission) -> Answer:
-            (answer,) = await caller.submit_batch(to, [credential.proven(to, submission)], DEADLINE)
+            (answer,) = await caller.submit_batch(to, [credential.proven(to, submission)], CALL_SECONDS)
             return answer
 
         assert [await sent(each, one) for each in (old, new)] == [Receipt(one.id, 0)] * 2
@@ -155,11 +155,11 @@ async def test_two_credentials_of_a_device_lead_to_one_place_and_are_revoked_as_
         lost, secret = world.ticket(days=1), os.urandom(32)
         tickets = [lost.encode(), world.renewed(lost, days=30).encode()]
         both = [Redemption(ticket, secret) for ticket in tickets]
-        enrolled = await caller.enroll(both, DEADLINE)
-        await control.manage_credentials(CredentialAction.REVOKE, [lost.device], DEADLINE)
+        enrolled = await caller.enroll(both, CALL_SECONDS)
+        await control.manage_credentials(CredentialAction.REVOKE, [lost.device], CALL_SECONDS)
         found = [each for each in enrolled if isinstance(each, Credential)]
         assert [reason(await sent(each, third)) for each in found] == [Reason.REVOKED] * 2
-        again = await caller.enroll(both, DEADLINE)
+        again = await caller.enroll(both, CALL_SECONDS)
         assert [each.reason for each in again if isinstance(each, Refusal)] == [Reason.REVOKED] * 2
 
 

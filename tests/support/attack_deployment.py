@@ -18,13 +18,12 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Close, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.query import Query
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 from support.samples import MOST, changed
 
 HOUR = 3600
 ROUNDS = 4
 MINIMUM = 3
-DEADLINE = 20.0
 
 PRIVACY = Privacy(epsilon=20.0, delta=0.05, epsilon_local=20.0)
 """As weak as may be, so that three people make a round."""
@@ -79,12 +78,12 @@ class Attacked(LocalPipeline):
     async def close(self, task: Task, number: int) -> RoundStatus:
         """Cut a round of any of the tasks, as the operator."""
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
-            return await ControlCaller(channel).close_round(task.id, number, DEADLINE)
+            return await ControlCaller(channel).close_round(task.id, number, CALL_SECONDS)
 
     async def round_status(self, task: Task, number: int) -> RoundStatus:
         """What the shuffler says of a round."""
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
-            found = await ControlCaller(channel).get_status(task.id, DEADLINE)
+            found = await ControlCaller(channel).get_status(task.id, CALL_SECONDS)
         return next(each for each in found if each.round == number)
 
     async def erased(self, number: int, task: Task | None = None) -> None:

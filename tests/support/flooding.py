@@ -13,11 +13,10 @@ from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport.channels import TLS, open_channel
+from support.patience import CALL_SECONDS
 
 KNOWN = 0
 """The symbol that every made-up report is of."""
-
-CALL_SECONDS = 30.0
 
 
 async def flood(shuffler: str, tls: TLS, task: Task, count: int) -> list[Answer]:

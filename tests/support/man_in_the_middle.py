@@ -14,8 +14,8 @@ from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.transport import grpc_server
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 
-DEADLINE = 20.0
 Change = Callable[[str, bytes], bytes]
 """What becomes of an answer: of the method's name and the bytes that the shuffler answered."""
 
@@ -28,7 +28,7 @@ def as_it_is(_method: str, answer: bytes) -> bytes:
 async def as_bytes(channel: grpc.aio.Channel, path: str, request: bytes) -> bytes:
     """Make a call of bytes and return the bytes that come back."""
     call: Any = channel.unary_unary(path)
-    answer: bytes = await call(request, timeout=DEADLINE)
+    answer: bytes = await call(request, timeout=CALL_SECONDS)
     return answer
 
 

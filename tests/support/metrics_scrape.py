@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from support.patience import PATIENCE
+
 
 class Scraped:
     """What a port showed: its text, and its samples by name and labels."""
@@ -44,9 +46,9 @@ class Scraped:
 def fetch(address: str, path: str = "/metrics", context: ssl.SSLContext | None = None) -> tuple[int, str]:
     """GET a page: its status and text."""
     connection = (
-        http.client.HTTPSConnection(address, timeout=10, context=context)
+        http.client.HTTPSConnection(address, timeout=PATIENCE, context=context)
         if context is not None
-        else http.client.HTTPConnection(address, timeout=10)
+        else http.client.HTTPConnection(address, timeout=PATIENCE)
     )
     try:
         connection.request("GET", path)

@@ -14,6 +14,9 @@ PATIENCE = 540.0
 It is no claim about speed. A limit that was chosen near what a test takes fails on a machine that does other things.
 """
 
+CALL_SECONDS = PATIENCE / 2
+"""Deadline of a test's own call: far from what any call takes, for the same reason."""
+
 AGAIN_SECONDS = 0.02
 
 Answer = TypeVar("Answer")

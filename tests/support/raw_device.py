@@ -18,13 +18,12 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.task.task import Task
-
-DEADLINE = 20.0
+from support.patience import CALL_SECONDS
 
 
 async def redeemed(channel: grpc.aio.Channel, ticket: bytes, secret: bytes = b"s" * 32) -> Credential | Reason:
     """Redeem a ticket by a secret; return the credential, or why there is none."""
-    (answer,) = await SubmissionCaller(channel).enroll([Redemption(ticket, secret)], DEADLINE)
+    (answer,) = await SubmissionCaller(channel).enroll([Redemption(ticket, secret)], CALL_SECONDS)
     return answer.reason if isinstance(answer, Refusal) else answer
 
 
@@ -60,7 +59,7 @@ class Visitor:
 
     async def send(self, submission: Submission) -> Reason | None:
         """Send a submission as it is; return why it was refused, None where it was taken."""
-        (answer,) = await self._caller.submit_batch(self.to, [submission], DEADLINE)
+        (answer,) = await self._caller.submit_batch(self.to, [submission], CALL_SECONDS)
         return answer.reason if isinstance(answer, Refusal) else None
 
     async def prove(self, credential: Credential) -> Reason | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from support.deployment_files import Unit
+from support.patience import PATIENCE
 
 WITHOUT_WRITABLE_CODE = (
     sys.executable,
@@ -84,7 +85,7 @@ class Host:
         """Run a command on this host to its end, in its root folder."""
         command = [*self.enter, "env", f"--chdir={self.root}", *map(str, words)]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
         )
         if check and done.returncode:
             raise AssertionError(f"{words} on {self.name}: {done.stdout}{done.stderr}")
@@ -162,7 +163,7 @@ def _entered(holder: subprocess.Popen[Any]) -> list[str]:
 
 
 def _do(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     if done.returncode:
         raise NoNamespaces(f"{command[0]} … {command[-1]}: {done.stderr[-500:]}")
 
@@ -188,6 +189,6 @@ def _held(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         yield holder
     finally:
         holder.stdin.close()
-        holder.wait(timeout=30)
+        holder.wait(timeout=PATIENCE)
         holder.stdout.close()
         holder.stderr.close()

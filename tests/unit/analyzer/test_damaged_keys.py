@@ -16,11 +16,12 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.suites import SUITES, Suite
 from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from support.changed_stores import by_hand
+from support.patience import PATIENCE
 
 
 def change_key(folder: Path) -> None:
     """Change a byte of the one private key."""
-    with closing(by_hand(folder / FILE_NAME, timeout=10)) as connection:
+    with closing(by_hand(folder / FILE_NAME, timeout=PATIENCE)) as connection:
         changed = bytearray(connection.execute("SELECT private_key FROM private_key").fetchone()[0])
         changed[-10] ^= 0x10
         connection.execute("UPDATE private_key SET private_key = ?", (bytes(changed),))
@@ -37,7 +38,7 @@ RECORD = {"public_key": ("record", 200), "first": ("record", 2), "signature": ("
 
 def change_record(folder: Path, column: str, place: int) -> None:
     """Change one byte of the one key record."""
-    with closing(by_hand(folder / FILE_NAME, timeout=10)) as connection:
+    with closing(by_hand(folder / FILE_NAME, timeout=PATIENCE)) as connection:
         changed = bytearray(connection.execute(f"SELECT {column} FROM round").fetchone()[0])  # noqa: S608
         changed[place] ^= 0x01
         connection.execute(f"UPDATE round SET {column} = ?", (bytes(changed),))  # noqa: S608

@@ -24,6 +24,7 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.schedule import key_validity
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.service.processes.opening_pool import OpeningPool
+from support.patience import PATIENCE
 from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:
@@ -376,7 +377,7 @@ def test_the_accountant_is_loaded_while_a_batch_arrives_and_not_before() -> None
         "import sys; from hubbub.analyzer.receiver import _load_accountant as load; "
         f"before = {wanted} & set(sys.modules); load(); sys.exit(bool(before) or not {wanted} <= set(sys.modules))"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(("valid", "counted"), [(30, 0), (35, 5)])

@@ -20,6 +20,7 @@ from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.protos.errors import TaskError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.queries.randomizers.randomizer import Tally
+from support.patience import PATIENCE
 from support.samples import QUERIES, Parties, sample_task, signed
 
 
@@ -126,7 +127,7 @@ def test_standard_output_by_its_name_is_written_before_what_is_printed(tmp_path:
     script = "from pathlib import Path; from hubbub.deploy.files import save\n"
     script += "save(Path('/dev/stdout'), b'saved\\n'); print('printed')"
     with (tmp_path / "out").open("wb") as out:
-        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, timeout=PATIENCE)
     assert (tmp_path / "out").read_bytes() == b"saved\nprinted\n"
 
 

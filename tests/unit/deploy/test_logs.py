@@ -42,7 +42,7 @@ from hubbub.queries.questions.number import Number
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from support.cli import hubbub
 from support.metrics_scrape import fetch
-from support.patience import PATIENCE, pause
+from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.planted_secrets import forms, found_in, in_key_files
 from support.samples import FEW
 
@@ -57,7 +57,6 @@ DRAFT = Draft(
     Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ANSWERS), Number("session", 0.0, 60.0, "minutes", optional=True)),
 )
-DEADLINE = 10.0
 STORED = {
     "shuffler/data/shuffler.db": """
         SELECT private_key FROM round WHERE private_key IS NOT NULL
@@ -107,27 +106,27 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
     size = len(await _an_envelope(pipeline))
     async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
         caller = SubmissionCaller(channel)
-        keys = await caller.get_round(pipeline.task.task.id, 0, DEADLINE)
+        keys = await caller.get_round(pipeline.task.task.id, 0, CALL_SECONDS)
         here = Destination(pipeline.task.task.id, 0, keys.hash)
         other = Destination(pipeline.task.task.id, 0, bytes(32))
         nowhere = Destination(os.urandom(32), 0, keys.hash)
         redemption = Redemption(pipeline.ticket("misbehaving"), os.urandom(32))
-        (credential,) = await caller.enroll([redemption], DEADLINE)
+        (credential,) = await caller.enroll([redemption], CALL_SECONDS)
         assert isinstance(credential, Credential)
         device = Ticket.decode(redemption.ticket).device
         planted.secrets |= {redemption.device_key, device, credential.id, credential.key, credential.id[-16:]}
-        await caller.submit_batch(here, [Submission(os.urandom(16), os.urandom(size))], DEADLINE)
+        await caller.submit_batch(here, [Submission(os.urandom(16), os.urandom(size))], CALL_SECONDS)
         for to, length in ((here, size), (here, 40), (other, size), (nowhere, size)):
             submission = Submission(os.urandom(16), os.urandom(length))
             planted.add(submission)
-            for answer in await caller.submit_batch(to, [credential.proven(to, submission)], DEADLINE):
+            for answer in await caller.submit_batch(to, [credential.proven(to, submission)], CALL_SECONDS):
                 assert isinstance(answer, Refusal)
                 reasons.add(answer.reason)
         for method in ("Submit", "SubmitBatch", "GetRound"):
             garbage = os.urandom(60)
             planted.secrets.add(garbage[:20])
             with pytest.raises(grpc.aio.AioRpcError):
-                await channel.unary_unary(f"/hubbub.v1.SubmissionService/{method}")(garbage, timeout=DEADLINE)
+                await channel.unary_unary(f"/hubbub.v1.SubmissionService/{method}")(garbage, timeout=CALL_SECONDS)
     return reasons
 
 

@@ -20,6 +20,7 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.transport.health import is_serving
 from hubbub.service.transport.ports import Ports
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -29,7 +30,6 @@ PORTS = {
     "delivery": DELIVERY_SERVICE,
     "results": RESULTS_SERVICE,
 }
-DEADLINE = 10.0
 HELD = (
     "/grpc.health.v1.Health/Watch",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -50,7 +50,7 @@ async def both(folder: Path) -> AsyncIterator[tuple[dict[str, str], TLS, TLS]]:
 
 async def health(channel: grpc.aio.Channel, service: str) -> int:
     stub = health_pb2_grpc.HealthStub(channel)
-    return int((await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=DEADLINE)).status)
+    return int((await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=CALL_SECONDS)).status)
 
 
 async def test_every_port_answers_health_and_holds_no_call_for_its_caller(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_every_port_answers_health_and_holds_no_call_for_its_caller(tmp_pa
                 assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
                 for endless in HELD:
                     with pytest.raises(grpc.aio.AioRpcError) as refused:
-                        await channel.unary_unary(endless)(b"", timeout=DEADLINE)
+                        await channel.unary_unary(endless)(b"", timeout=CALL_SECONDS)
                     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -92,7 +92,7 @@ async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(
             "/grpc.health.v1.Health/Check",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
             response_deserializer=health_pb2.HealthCheckResponse.FromString,
-        )(timeout=DEADLINE)
+        )(timeout=CALL_SECONDS)
         await held.wait_for_connection()
         # On the same connection: when this one is answered, that one has been taken.
         assert await health(channel, "") == SERVING

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
+from unit.shuffler.test_server import Deployment, analyzer_at, channel, running, seal
 from unit.shuffler.world import BY_OPERATOR, World, unreachable
 
 from hubbub.protos.errors import HubbubError
@@ -30,7 +30,7 @@ from hubbub.shuffler.metrics import REFUSED, ShufflerCollector
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.metrics_scrape import Scraped, fetch, scrape
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 
 TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
 SUBMISSIONS = "hubbub_shuffler_submissions_total"
@@ -64,12 +64,12 @@ async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: 
         devices = TLS(deployment.tls["shuffler"].authority)
         caller = SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
         destination, submissions = await seal(caller, deployment.task, 30)
-        await caller.submit_batch(destination, submissions, DEADLINE)
-        await caller.submit_batch(destination, submissions[:5], DEADLINE)
-        await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], DEADLINE)
+        await caller.submit_batch(destination, submissions, CALL_SECONDS)
+        await caller.submit_batch(destination, submissions[:5], CALL_SECONDS)
+        await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], CALL_SECONDS)
         before = await scrape(addresses["metrics"])
         control = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
-        await ControlCaller(control).close_round(deployment.task.id, 0, DEADLINE)
+        await ControlCaller(control).close_round(deployment.task.id, 0, CALL_SECONDS)
         while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="erase") == 0:
             await pause()
     assert before.value(SUBMISSIONS, result="accepted") == 30
@@ -117,9 +117,9 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
 
         async def looked() -> tuple[Any, ...]:
             with pytest.raises(Refusal) as refused:
-                await control.close_round(deployment.task.id, 0, DEADLINE)
-            rounds, condition = await control.get_status(None, DEADLINE), await control.get_incidents(DEADLINE)
-            credentials = await control.manage_credentials(CredentialAction.STATUS, [], DEADLINE)
+                await control.close_round(deployment.task.id, 0, CALL_SECONDS)
+            rounds, condition = await control.get_status(None, CALL_SECONDS), await control.get_incidents(CALL_SECONDS)
+            credentials = await control.manage_credentials(CredentialAction.STATUS, [], CALL_SECONDS)
             paths = ("/metrics", f"/metrics?name[]={SUBMISSIONS}&name[]=process_open_fds")
             scraped = [(await asyncio.to_thread(fetch, addresses["metrics"], path))[1] for path in paths]
             # How long certificates are still good for changes with the time alone.
@@ -130,9 +130,9 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
 
         async def person(caller: SubmissionCaller, places: slice) -> None:
             destination, submissions = await seal(caller, deployment.task, places.stop)
-            await caller.submit_batch(destination, submissions[places], DEADLINE)
-            await caller.submit_batch(destination, submissions[places], DEADLINE)
-            await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], DEADLINE)
+            await caller.submit_batch(destination, submissions[places], CALL_SECONDS)
+            await caller.submit_batch(destination, submissions[places], CALL_SECONDS)
+            await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], CALL_SECONDS)
 
         # The first one opens a connection, starts a process and fills tables; nobody can tell it from a probe.
         caller = SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))

@@ -16,6 +16,7 @@ from unit.shuffler.test_server import Deployment
 
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
 from support.ended import started_program
+from support.patience import PATIENCE
 
 RUN = """
 import asyncio, sys
@@ -60,7 +61,7 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_drains_and_leaves_when_asked_to(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert b"draining" in errors
     assert b"Traceback" not in errors
@@ -78,7 +79,7 @@ def test_a_service_that_ends_with_its_stdin_drains_when_that_closes(tmp_path: Pa
         assert b"submission" in process.stdout.readline()
         process.stdin.write(b"what is written is passed over")
         process.stdin.flush()
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert b"draining" in errors
 
@@ -87,7 +88,7 @@ def test_signals_that_others_reload_at_are_ignored(process: subprocess.Popen[byt
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
         process.send_signal(number)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert b"draining" in errors
     assert all(name in errors for name in (b"SIGHUP", b"SIGUSR1", b"SIGUSR2"))

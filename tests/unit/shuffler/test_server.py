@@ -32,11 +32,9 @@ from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.ended import opened_server
-from support.patience import when_ready
+from support.patience import CALL_SECONDS, when_ready
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
-
-DEADLINE = 10.0
 
 
 class Deployment:
@@ -110,7 +108,7 @@ def deployment(tmp_path: Path) -> Deployment:
 
 
 async def seal(caller: SubmissionCaller, task: Task, count: int) -> tuple[Destination, list[Submission]]:
-    key_set = await when_ready(lambda: caller.get_round(task.id, 0, DEADLINE))
+    key_set = await when_ready(lambda: caller.get_round(task.id, 0, CALL_SECONDS))
     records = key_set.read(task.id, 0, task.suite, task.identities.shuffler, task.identities.analyzer)
     destination = Destination(task.id, 0, key_set.hash)
     sealer = Sealer(destination, *(record.public_key for record in records))
@@ -128,18 +126,18 @@ async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:
         name, analyzer = await stack.enter_async_context(analyzer_at(deployment))
         addresses = await stack.enter_async_context(running(deployment.settings(name)))
         public = await stack.enter_async_context(channel(addresses["submission"], devices))
-        assert await health.is_serving(public, DEADLINE)
+        assert await health.is_serving(public, CALL_SECONDS)
         caller = SubmissionCaller(public)
         destination, submissions = await seal(caller, deployment.task, 60)
-        answers = await caller.submit_batch(destination, submissions[:59], DEADLINE)
+        answers = await caller.submit_batch(destination, submissions[:59], CALL_SECONDS)
         assert all(isinstance(answer, Receipt) for answer in answers)
-        assert await caller.submit(destination, submissions[59], DEADLINE) == Receipt(submissions[59].id, 0)
+        assert await caller.submit(destination, submissions[59], CALL_SECONDS) == Receipt(submissions[59].id, 0)
         control = ControlCaller(
             await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
         )
-        closed = await control.close_round(deployment.task.id, 0, DEADLINE)
+        closed = await control.close_round(deployment.task.id, 0, CALL_SECONDS)
         assert closed.submissions == 60
-        while (await control.get_status(None, DEADLINE))[0].state is not RoundState.ERASED:  # noqa: ASYNC110 - over the wire
+        while (await control.get_status(None, CALL_SECONDS))[0].state is not RoundState.ERASED:  # noqa: ASYNC110 - over the wire
             await asyncio.sleep(0.02)
         assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
         assert next(iter(analyzer.records.values())).closed_by == "operator"
@@ -152,14 +150,14 @@ async def test_a_reader_sees_the_tasks_and_rounds_and_changes_nothing(deployment
         control = ControlCaller(
             await stack.enter_async_context(channel(addresses["control"], deployment.tls["reader"]))
         )
-        assert await control.list_tasks(DEADLINE) == [ListedTask(task.id, task.name)]
-        assert (await control.get_task(task.id, DEADLINE)) == signed(task, deployment.parties)
+        assert await control.list_tasks(CALL_SECONDS) == [ListedTask(task.id, task.name)]
+        assert (await control.get_task(task.id, CALL_SECONDS)) == signed(task, deployment.parties)
         with pytest.raises(Refusal) as unknown:
-            await control.get_task(bytes(32), DEADLINE)
+            await control.get_task(bytes(32), CALL_SECONDS)
         assert unknown.value.reason is Reason.UNKNOWN_TASK
-        await control.get_status(None, DEADLINE)
+        await control.get_status(None, CALL_SECONDS)
         with pytest.raises(Refusal, match="role operator, and the one shown is that of reader") as refused:
-            await control.close_round(task.id, 0, DEADLINE)
+            await control.close_round(task.id, 0, CALL_SECONDS)
         assert refused.value.reason is Reason.NOT_ALLOWED
 
 
@@ -168,7 +166,7 @@ async def test_control_port_answers_nobody_else(deployment: Deployment) -> None:
         addresses = await stack.enter_async_context(running(deployment.settings("127.0.0.1:1")))
         other = await stack.enter_async_context(channel(addresses["control"], deployment.tls["analyzer"]))
         with pytest.raises(Refusal, match="operator or reader, and the one shown is that of analyzer") as refused:
-            await ControlCaller(other).get_status(None, DEADLINE)
+            await ControlCaller(other).get_status(None, CALL_SECONDS)
         assert refused.value.reason is Reason.NOT_ALLOWED
 
 

@@ -40,7 +40,11 @@ with tempfile.TemporaryDirectory() as folder:
 def said_after(before: str) -> str:
     """What making a gateway prints in a process that begins so."""
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", before + MADE], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-W", "ignore", "-c", before + MADE],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
     )
     return ran.stdout.strip()
 

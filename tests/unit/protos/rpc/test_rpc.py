@@ -58,6 +58,7 @@ from hubbub.service.rpc.size_limits import FEW_SHORT
 from hubbub.service.transport.grpc_server import listen
 from support.ended import opened_server
 from support.https_port import opened
+from support.patience import CALL_SECONDS
 from support.queries import INNER_BYTES
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -69,7 +70,6 @@ KEYS = KeySet(RECORD, SignedDocument(b"{}", b"S" * 64))
 STATUS_OF_ROUND = RoundStatus(TASK, 3, RoundState.MIXED, 10, 5, {"too_late": 2}, "the analyzer")
 BATCH = BatchId(TASK, 3, 1)
 ROUND = RoundId(TASK, "flights", 3)
-DEADLINE = 10.0
 
 
 def submission(number: int) -> Submission:
@@ -222,37 +222,42 @@ SIGNED = signed(sample_task(PARTIES), PARTIES)
 LISTED = [ListedTask(TASK, "commute"), ListedTask(SIGNED.task.id, SIGNED.task.name)]
 
 CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any]] = [
-    ("get_round", lambda to: to.submissions.get_round(TASK, 3, DEADLINE), (TASK, 3), KEYS),
-    ("close_round", lambda to: to.control.close_round(TASK, 3, DEADLINE), (TASK, 3), STATUS_OF_ROUND),
-    ("get_status", lambda to: to.control.get_status(TASK, DEADLINE), (TASK,), [STATUS_OF_ROUND, STATUS_OF_ROUND]),
-    ("get_status", lambda to: to.control.get_status(None, DEADLINE), (None,), []),
-    ("get_key", lambda to: to.delivery.get_key(TASK, 3, DEADLINE), (TASK, 3), RECORD),
-    ("get_releases", lambda to: to.delivery.get_releases(TASK, DEADLINE), (TASK,), Known(3, b"h" * 32, (1, 2))),
-    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, RELEASES, DEADLINE), (RECORD, KEYS, RELEASES), 2**40),
-    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, NO_RELEASES, DEADLINE), (RECORD, KEYS, NO_RELEASES), 0),
+    ("get_round", lambda to: to.submissions.get_round(TASK, 3, CALL_SECONDS), (TASK, 3), KEYS),
+    ("close_round", lambda to: to.control.close_round(TASK, 3, CALL_SECONDS), (TASK, 3), STATUS_OF_ROUND),
+    ("get_status", lambda to: to.control.get_status(TASK, CALL_SECONDS), (TASK,), [STATUS_OF_ROUND, STATUS_OF_ROUND]),
+    ("get_status", lambda to: to.control.get_status(None, CALL_SECONDS), (None,), []),
+    ("get_key", lambda to: to.delivery.get_key(TASK, 3, CALL_SECONDS), (TASK, 3), RECORD),
+    ("get_releases", lambda to: to.delivery.get_releases(TASK, CALL_SECONDS), (TASK,), Known(3, b"h" * 32, (1, 2))),
+    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, RELEASES, CALL_SECONDS), (RECORD, KEYS, RELEASES), 2**40),
+    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, NO_RELEASES, CALL_SECONDS), (RECORD, KEYS, NO_RELEASES), 0),
     (
         "put",
-        lambda to: to.delivery.put(Envelopes(BATCH, 7, (b"e" * INNER_BYTES,) * 2), DEADLINE),
+        lambda to: to.delivery.put(Envelopes(BATCH, 7, (b"e" * INNER_BYTES,) * 2), CALL_SECONDS),
         (Envelopes(BATCH, 7, (b"e" * INNER_BYTES,) * 2),),
         9,
     ),
-    ("commit", lambda to: to.delivery.commit(BATCH, b"d" * 32, DEADLINE), (BATCH, b"d" * 32), Committed(5, {"bad": 1})),
+    (
+        "commit",
+        lambda to: to.delivery.commit(BATCH, b"d" * 32, CALL_SECONDS),
+        (BATCH, b"d" * 32),
+        Committed(5, {"bad": 1}),
+    ),
     (
         "get_results",
-        lambda to: to.results.get_results(TASK, 3, 1.5, DEADLINE),
+        lambda to: to.results.get_results(TASK, 3, 1.5, CALL_SECONDS),
         (TASK, 3, 1.5),
         RoundResults(ROUND, (), b"{}"),
     ),
-    ("list_results", lambda to: to.results.list_results(TASK, DEADLINE), (TASK,), [ROUND]),
-    ("list_results", lambda to: to.results.list_results(None, DEADLINE), (None,), []),
-    ("get_statuses", lambda to: to.results.get_statuses(TASK, DEADLINE), (TASK,), STATUSES),
-    ("get_statuses", lambda to: to.results.get_statuses(None, DEADLINE), (None,), []),
-    ("get_incidents", lambda to: to.control.get_incidents(DEADLINE), (), INCIDENT_REPORT),
-    ("get_incidents", lambda to: to.results.get_incidents(DEADLINE), (), IncidentReport()),
-    ("list_tasks", lambda to: to.control.list_tasks(DEADLINE), (), LISTED),
-    ("list_tasks", lambda to: to.results.list_tasks(DEADLINE), (), []),
-    ("get_task", lambda to: to.control.get_task(SIGNED.task.id, DEADLINE), (SIGNED.task.id,), SIGNED),
-    ("get_task", lambda to: to.results.get_task(SIGNED.task.id, DEADLINE), (SIGNED.task.id,), SIGNED),
+    ("list_results", lambda to: to.results.list_results(TASK, CALL_SECONDS), (TASK,), [ROUND]),
+    ("list_results", lambda to: to.results.list_results(None, CALL_SECONDS), (None,), []),
+    ("get_statuses", lambda to: to.results.get_statuses(TASK, CALL_SECONDS), (TASK,), STATUSES),
+    ("get_statuses", lambda to: to.results.get_statuses(None, CALL_SECONDS), (None,), []),
+    ("get_incidents", lambda to: to.control.get_incidents(CALL_SECONDS), (), INCIDENT_REPORT),
+    ("get_incidents", lambda to: to.results.get_incidents(CALL_SECONDS), (), IncidentReport()),
+    ("list_tasks", lambda to: to.control.list_tasks(CALL_SECONDS), (), LISTED),
+    ("list_tasks", lambda to: to.results.list_tasks(CALL_SECONDS), (), []),
+    ("get_task", lambda to: to.control.get_task(SIGNED.task.id, CALL_SECONDS), (SIGNED.task.id,), SIGNED),
+    ("get_task", lambda to: to.results.get_task(SIGNED.task.id, CALL_SECONDS), (SIGNED.task.id,), SIGNED),
 ]
 EVERY_CALL = pytest.mark.parametrize(("name", "call", "arrives", "answer"), CALLS, ids=[call[0] for call in CALLS])
 MUTUAL = [case for case in CALLS if case[0] != "get_round"]
@@ -270,14 +275,14 @@ async def test_values_arrive_and_come_back(
 
 async def test_submission_arrives_and_its_receipt_comes_back(handler: Recorder, callers: Callers) -> None:
     handler.answer = [receipt(1)]
-    assert await callers.submissions.submit(HERE, submission(1), DEADLINE) == receipt(1)
+    assert await callers.submissions.submit(HERE, submission(1), CALL_SECONDS) == receipt(1)
     assert handler.calls == [("submit", HERE, (submission(1),))]
 
 
 async def test_many_submissions_are_answered_one_by_one_in_order(handler: Recorder, callers: Callers) -> None:
     refusal = Refusal(Reason.TOO_LATE, "too late", 2.5)
     handler.answer = [receipt(0), refusal, receipt(2)]
-    answers = await callers.submissions.submit_batch(HERE, [submission(number) for number in range(3)], DEADLINE)
+    answers = await callers.submissions.submit_batch(HERE, [submission(number) for number in range(3)], CALL_SECONDS)
     assert [answers[0], answers[2]] == [receipt(0), receipt(2)]
     assert isinstance(answers[1], Refusal)
     assert (answers[1].reason, answers[1].message, answers[1].retry_after) == (Reason.TOO_LATE, "too late", 2.5)
@@ -286,7 +291,7 @@ async def test_many_submissions_are_answered_one_by_one_in_order(handler: Record
 async def test_malformed_submission_does_not_sink_its_neighbours(handler: Recorder, callers: Callers) -> None:
     handler.answer = [receipt(0), receipt(2)]
     batch = [submission(0), Submission(b"short", b"e"), submission(2), Submission(b"", b"")]
-    answers = await callers.submissions.submit_batch(HERE, batch, DEADLINE)
+    answers = await callers.submissions.submit_batch(HERE, batch, CALL_SECONDS)
     assert [answers[0], answers[2]] == [receipt(0), receipt(2)]
     for answer, length in ((answers[1], 5), (answers[3], 0)):
         assert isinstance(answer, Refusal)
@@ -298,21 +303,21 @@ async def test_malformed_submission_does_not_sink_its_neighbours(handler: Record
 
 async def test_malformed_submission_of_its_own_call_is_counted(handler: Recorder, callers: Callers) -> None:
     with pytest.raises(Refusal, match="5 bytes, but 16 are expected"):
-        await callers.submissions.submit(HERE, Submission(b"short", b"e"), DEADLINE)
+        await callers.submissions.submit(HERE, Submission(b"short", b"e"), CALL_SECONDS)
     assert (handler.calls, handler.counted) == ([], [(HERE, Reason.MALFORMED, 1)])
 
 
 async def test_batch_of_nothing_well_formed_does_not_reach_the_handler(handler: Recorder, callers: Callers) -> None:
-    answers = await callers.submissions.submit_batch(HERE, [Submission(b"", b"")], DEADLINE)
+    answers = await callers.submissions.submit_batch(HERE, [Submission(b"", b"")], CALL_SECONDS)
     assert [type(answer) for answer in answers] == [Refusal]
-    assert await callers.submissions.submit_batch(HERE, [], DEADLINE) == []
+    assert await callers.submissions.submit_batch(HERE, [], CALL_SECONDS) == []
     assert handler.calls == []
 
 
 async def test_flood_of_empty_submissions_is_refused_as_a_whole(handler: Recorder, callers: Callers) -> None:
     flood = [Submission(bytes(16), b"")] * (MAXIMUM_SUBMISSIONS + 1)
     with pytest.raises(Refusal, match=f"send at most {MAXIMUM_SUBMISSIONS}") as caught:
-        await callers.submissions.submit_batch(HERE, flood, DEADLINE)
+        await callers.submissions.submit_batch(HERE, flood, CALL_SECONDS)
     assert caught.value.reason is Reason.MALFORMED
     # They are counted before anything is parsed: not even where they were to go is read.
     assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, MAXIMUM_SUBMISSIONS + 1)])
@@ -321,7 +326,7 @@ async def test_flood_of_empty_submissions_is_refused_as_a_whole(handler: Recorde
 async def test_submissions_too_short_to_be_any_are_refused_as_a_whole(handler: Recorder, callers: Callers) -> None:
     """Twenty thousand bytes would be answered by half a million, after half a tenth of a second of work."""
     with pytest.raises(Refusal, match="send elements of at least 18") as caught:
-        await callers.submissions.submit_batch(HERE, [Submission(b"", b"")] * 5000, DEADLINE)
+        await callers.submissions.submit_batch(HERE, [Submission(b"", b"")] * 5000, CALL_SECONDS)
     assert caught.value.reason is Reason.MALFORMED
     assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, FEW_SHORT + 1)])
 
@@ -329,7 +334,7 @@ async def test_submissions_too_short_to_be_any_are_refused_as_a_whole(handler: R
 async def test_submissions_to_nowhere_are_counted_as_malformed(handler: Recorder, callers: Callers) -> None:
     nowhere = submission_pb2.SubmitBatchRequest(submissions=[submission_pb2.Submission()] * 3).SerializeToString()
     with pytest.raises(grpc.aio.AioRpcError):
-        await callers.channel.unary_unary("/hubbub.v1.SubmissionService/SubmitBatch")(nowhere, timeout=DEADLINE)
+        await callers.channel.unary_unary("/hubbub.v1.SubmissionService/SubmitBatch")(nowhere, timeout=CALL_SECONDS)
     assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, 3)])
 
 
@@ -339,17 +344,17 @@ async def test_handler_that_answers_another_number_fails_the_call(
 ) -> None:
     handler.answer = [receipt(0)] * number
     with pytest.raises(Unreachable):
-        await callers.submissions.submit_batch(HERE, [submission(0), submission(1)], DEADLINE)
+        await callers.submissions.submit_batch(HERE, [submission(0), submission(1)], CALL_SECONDS)
 
 
 async def test_receipt_for_another_submission_or_round_is_not_believed(handler: Recorder, callers: Callers) -> None:
     for wrong in (receipt(2), Receipt(receipt(1).submission_id, 4)):
         handler.answer = [wrong]
         with pytest.raises(MessageError, match="another submission or round"):
-            await callers.submissions.submit(HERE, submission(1), DEADLINE)
+            await callers.submissions.submit(HERE, submission(1), CALL_SECONDS)
         handler.answer = [receipt(0), wrong]
         with pytest.raises(MessageError, match="another submission or round"):
-            await callers.submissions.submit_batch(HERE, [submission(0), submission(1)], DEADLINE)
+            await callers.submissions.submit_batch(HERE, [submission(0), submission(1)], CALL_SECONDS)
 
 
 # Refusals
@@ -369,8 +374,8 @@ async def test_refusal_comes_back_as_it_was_raised(
 ) -> None:
     message = "round 3 is over; send to round 4 — é"
     for call in (
-        lambda: callers.submissions.submit(HERE, submission(1), DEADLINE),
-        lambda: callers.control.close_round(TASK, 3, DEADLINE),
+        lambda: callers.submissions.submit(HERE, submission(1), CALL_SECONDS),
+        lambda: callers.control.close_round(TASK, 3, CALL_SECONDS),
     ):
         handler.answer = Refusal(reason, message, retry_after)
         with pytest.raises(Refusal) as caught:
@@ -385,7 +390,7 @@ async def test_refusal_travels_as_its_status(handler: Recorder, callers: Callers
     handler.answer = Refusal(reason, "no")
     raw = callers.channel.unary_unary("/hubbub.v1.RoundControlService/GetStatus")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await raw(b"", timeout=DEADLINE)
+        await raw(b"", timeout=CALL_SECONDS)
     assert caught.value.code() is STATUS[reason]
     assert dict(caught.value.trailing_metadata() or ())["hubbub-reason"] == reason.value
 
@@ -393,7 +398,7 @@ async def test_refusal_travels_as_its_status(handler: Recorder, callers: Callers
 async def test_long_message_still_arrives(handler: Recorder, callers: Callers) -> None:
     handler.answer = Refusal(Reason.BAD_RECORD, "é\n" * 50_000)
     with pytest.raises(Refusal) as caught:
-        await callers.control.close_round(TASK, 3, DEADLINE)
+        await callers.control.close_round(TASK, 3, CALL_SECONDS)
     assert caught.value.reason is Reason.BAD_RECORD
     assert caught.value.message == ("é\\n" * 50_000)[:LONGEST_MESSAGE]
 
@@ -438,7 +443,7 @@ async def test_nobody_is_allowed_where_no_certificates_are_asked_for(handler: Re
         await server.start()
         async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
             with pytest.raises(Refusal) as caught:
-                await ControlCaller(channel).get_status(None, DEADLINE)
+                await ControlCaller(channel).get_status(None, CALL_SECONDS)
     assert caught.value.reason is Reason.NOT_ALLOWED
     assert handler.calls == []
 
@@ -467,7 +472,7 @@ async def test_malformed_request_is_refused_before_the_handler(
     handler: Recorder, callers: Callers, method: str, request_bytes: bytes
 ) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await callers.channel.unary_unary(f"/hubbub.v1.{method}")(request_bytes, timeout=DEADLINE)
+        await callers.channel.unary_unary(f"/hubbub.v1.{method}")(request_bytes, timeout=CALL_SECONDS)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert dict(caught.value.trailing_metadata() or ())["hubbub-reason"] == "malformed"
     assert handler.calls == []
@@ -480,27 +485,27 @@ async def test_bytes_that_are_no_message_stop_at_the_border(
 ) -> None:
     """gRPC itself turns them away; the server goes on."""
     with pytest.raises(grpc.aio.AioRpcError):
-        await callers.channel.unary_unary(f"/hubbub.v1.{method}")(request_bytes, timeout=DEADLINE)
+        await callers.channel.unary_unary(f"/hubbub.v1.{method}")(request_bytes, timeout=CALL_SECONDS)
     assert handler.calls == []
     handler.answer = []
-    assert await callers.control.get_status(None, DEADLINE) == []
+    assert await callers.control.get_status(None, CALL_SECONDS) == []
 
 
 @pytest.mark.parametrize("wait", [-1.0, float("nan")])
 async def test_wait_that_is_no_time_is_malformed(handler: Recorder, callers: Callers, wait: float) -> None:
     with pytest.raises(Refusal) as caught:
-        await callers.results.get_results(TASK, 3, wait, DEADLINE)
+        await callers.results.get_results(TASK, 3, wait, CALL_SECONDS)
     assert caught.value.reason is Reason.MALFORMED
 
 
 @pytest.mark.parametrize("number", [-1, 2**32])
 async def test_round_that_no_message_holds_is_named_to_the_caller(callers: Callers, number: int) -> None:
     for call in (
-        callers.submissions.get_round(TASK, number, DEADLINE),
-        callers.control.close_round(TASK, number, DEADLINE),
-        callers.delivery.get_key(TASK, number, DEADLINE),
-        callers.results.get_results(TASK, number, 0.0, DEADLINE),
-        callers.delivery.commit(BatchId(TASK, number, 0), b"d" * 32, DEADLINE),
+        callers.submissions.get_round(TASK, number, CALL_SECONDS),
+        callers.control.close_round(TASK, number, CALL_SECONDS),
+        callers.delivery.get_key(TASK, number, CALL_SECONDS),
+        callers.results.get_results(TASK, number, 0.0, CALL_SECONDS),
+        callers.delivery.commit(BatchId(TASK, number, 0), b"d" * 32, CALL_SECONDS),
     ):
         with pytest.raises(MessageError, match="the round is"):
             await call
@@ -509,8 +514,8 @@ async def test_round_that_no_message_holds_is_named_to_the_caller(callers: Calle
 async def test_message_above_the_limit_is_not_sent_again_and_again(callers: Callers) -> None:
     """gRPC would answer RESOURCE_EXHAUSTED, which reads like a busy server."""
     for call in (
-        callers.submissions.submit(HERE, Submission(bytes(16), bytes(MAXIMUM_MESSAGE_BYTES)), DEADLINE),
-        callers.delivery.put(Envelopes(BATCH, 0, (bytes(INNER_BYTES),) * 200_000), DEADLINE),
+        callers.submissions.submit(HERE, Submission(bytes(16), bytes(MAXIMUM_MESSAGE_BYTES)), CALL_SECONDS),
+        callers.delivery.put(Envelopes(BATCH, 0, (bytes(INNER_BYTES),) * 200_000), CALL_SECONDS),
     ):
         with pytest.raises(MessageError, match=f"send at most {MAXIMUM_MESSAGE_BYTES}"):
             await call
@@ -539,7 +544,7 @@ async def test_results_above_what_readers_take_are_refused_by_name(
     with pytest.raises(
         Refusal, match=r"round 3 has 1\d{3} bytes of results, but a message has at most 1000; .*fewer"
     ) as caught:
-        await callers.results.get_results(TASK, 3, 0.0, DEADLINE)
+        await callers.results.get_results(TASK, 3, 0.0, CALL_SECONDS)
     assert caught.value.reason is Reason.TOO_LARGE
 
 
@@ -582,8 +587,8 @@ async def test_malformed_answer_is_a_hubbub_error(
 async def test_malformed_receipts_are_hubbub_errors(tls: dict[str, TLS]) -> None:
     for content in (b"", b"\x0a\x00", b"\xff", submission_pb2.SubmitBatchResponse(answers=[{}]).SerializeToString()):
         for call in (
-            lambda to: to.submissions.submit(HERE, submission(1), DEADLINE),
-            lambda to: to.submissions.submit_batch(HERE, [submission(1)], DEADLINE),
+            lambda to: to.submissions.submit(HERE, submission(1), CALL_SECONDS),
+            lambda to: to.submissions.submit_batch(HERE, [submission(1)], CALL_SECONDS),
         ):
             with pytest.raises(HubbubError):
                 await lied_to(tls["service"], Liar(content), call)
@@ -603,7 +608,7 @@ async def test_malformed_receipts_are_hubbub_errors(tls: dict[str, TLS]) -> None
 )
 async def test_malformed_refusal_is_a_hubbub_error(tls: dict[str, TLS], trailers: tuple[tuple[str, str], ...]) -> None:
     with pytest.raises(HubbubError) as caught:
-        await lied_to(tls["service"], Liar(b"", trailers), lambda to: to.control.get_status(None, DEADLINE))
+        await lied_to(tls["service"], Liar(b"", trailers), lambda to: to.control.get_status(None, CALL_SECONDS))
     assert "\x1b" not in str(caught.value)
     if isinstance(caught.value, Refusal):
         assert caught.value.retry_after is None
@@ -641,11 +646,11 @@ async def test_an_unknown_service_is_a_wrong_port_or_another_version(tls: dict[s
         async with open_channel(f"127.0.0.1:{port}", tls["peer"]) as channel:
             callers = Callers.over(channel)
             calls = {
-                "port for devices (7301)": callers.submissions.get_round(bytes(32), 0, DEADLINE),
-                "control port (7302)": callers.control.get_status(None, DEADLINE),
-                "delivery port (7401, or a hop's 7501)": callers.delivery.get_key(bytes(32), 0, DEADLINE),
-                "results port (7402)": callers.results.get_statuses(None, DEADLINE),
-                "leader port (7309)": LeaderCaller(channel).get_secrets(bytes(32), 0, DEADLINE),
+                "port for devices (7301)": callers.submissions.get_round(bytes(32), 0, CALL_SECONDS),
+                "control port (7302)": callers.control.get_status(None, CALL_SECONDS),
+                "delivery port (7401, or a hop's 7501)": callers.delivery.get_key(bytes(32), 0, CALL_SECONDS),
+                "results port (7402)": callers.results.get_statuses(None, CALL_SECONDS),
+                "leader port (7309)": LeaderCaller(channel).get_secrets(bytes(32), 0, CALL_SECONDS),
             }
             for called, call in calls.items():
                 says = f"UNIMPLEMENTED: .*; check that the address has its {re.escape(called)}, and that it has the"

@@ -24,6 +24,7 @@ from hubbub.service.observability.shared_metrics import Disk, Metrics
 from hubbub.service.transport import metrics_port
 from hubbub.service.transport.metrics_port import CONNECTIONS, MetricsPort
 from support.metrics_scrape import Scraped, fetch
+from support.patience import PATIENCE
 from support.samples import make_tls
 
 
@@ -63,7 +64,7 @@ def test_only_the_documented_path_and_method_are_answered() -> None:
     with port("127.0.0.1:0") as opened:
         assert fetch(opened, "/")[0] == 404
         assert fetch(opened, "/metrics/../secrets")[0] == 404
-        connection = http.client.HTTPConnection(opened, timeout=10)
+        connection = http.client.HTTPConnection(opened, timeout=PATIENCE)
         connection.request("POST", "/metrics", body=b"x")
         assert connection.getresponse().status == 405
         connection.close()
@@ -146,7 +147,7 @@ def test_who_has_asked_is_answered_whoever_comes_after() -> None:
     with port("127.0.0.1:0", registry=registry) as opened, dripping(opened, CONNECTIONS) as asking:
         for each in asking:
             each.sendall(b"y\r\n\r\n")
-        assert all(held.entered.acquire(timeout=10) for _ in asking)
+        assert all(held.entered.acquire(timeout=PATIENCE) for _ in asking)
         with pytest.raises((ConnectionError, http.client.HTTPException)):
             fetch(opened)
         held.let.set()

@@ -16,6 +16,7 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.shuffler.admit.opening_worker import LENGTH, RoundKey, write_header
+from support.patience import PATIENCE
 from support.source_tree import MODULES
 
 PR_GET_DUMPABLE = 3
@@ -82,7 +83,7 @@ def test_programs_say_that_they_cannot_be_dumped(program: str) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.stdout.splitlines()[-1] == "0 (0, 0)"
 

@@ -20,9 +20,9 @@ from hubbub.service.rpc import serve_control, serve_results
 from hubbub.service.rpc.looks import LOOK_SECONDS, MOST_LOOKS, LookLog, checked_caller
 from hubbub.service.transport.grpc_server import listen
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 from support.samples import Parties, make_tls, sample_task, signed
 
-DEADLINE = 20.0
 PARTIES = Parties.generate()
 SIGNED = signed(sample_task(PARTIES), PARTIES)
 TASK = SIGNED.task
@@ -64,21 +64,21 @@ class Everything:
 
 Call = Callable[[ControlCaller, ResultsCaller], Awaitable[object]]
 LOOKS: dict[tuple[str, str], Call] = {
-    ("control", "GetStatus"): lambda control, _: control.get_status(None, DEADLINE),
-    ("control", "GetIncidents"): lambda control, _: control.get_incidents(DEADLINE),
-    ("control", "ListTasks"): lambda control, _: control.list_tasks(DEADLINE),
-    ("control", "GetTask"): lambda control, _: control.get_task(TASK.id, DEADLINE),
-    ("results", "GetResults"): lambda _, results: results.get_results(TASK.id, 0, 0, DEADLINE),
-    ("results", "ListResults"): lambda _, results: results.list_results(None, DEADLINE),
-    ("results", "GetStatuses"): lambda _, results: results.get_statuses(None, DEADLINE),
-    ("results", "GetIncidents"): lambda _, results: results.get_incidents(DEADLINE),
-    ("results", "ListTasks"): lambda _, results: results.list_tasks(DEADLINE),
-    ("results", "GetTask"): lambda _, results: results.get_task(TASK.id, DEADLINE),
+    ("control", "GetStatus"): lambda control, _: control.get_status(None, CALL_SECONDS),
+    ("control", "GetIncidents"): lambda control, _: control.get_incidents(CALL_SECONDS),
+    ("control", "ListTasks"): lambda control, _: control.list_tasks(CALL_SECONDS),
+    ("control", "GetTask"): lambda control, _: control.get_task(TASK.id, CALL_SECONDS),
+    ("results", "GetResults"): lambda _, results: results.get_results(TASK.id, 0, 0, CALL_SECONDS),
+    ("results", "ListResults"): lambda _, results: results.list_results(None, CALL_SECONDS),
+    ("results", "GetStatuses"): lambda _, results: results.get_statuses(None, CALL_SECONDS),
+    ("results", "GetIncidents"): lambda _, results: results.get_incidents(CALL_SECONDS),
+    ("results", "ListTasks"): lambda _, results: results.list_tasks(CALL_SECONDS),
+    ("results", "GetTask"): lambda _, results: results.get_task(TASK.id, CALL_SECONDS),
 }
 CHANGES: dict[tuple[str, str], Call] = {
-    ("control", "CloseRound"): lambda control, _: control.close_round(TASK.id, 0, DEADLINE),
+    ("control", "CloseRound"): lambda control, _: control.close_round(TASK.id, 0, CALL_SECONDS),
     ("control", "ManageCredentials"): lambda control, _: control.manage_credentials(
-        CredentialAction.STATUS, (), DEADLINE
+        CredentialAction.STATUS, (), CALL_SECONDS
     ),
 }
 

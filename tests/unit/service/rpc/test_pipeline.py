@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from unit.protos.rpc.test_rpc import DEADLINE, HERE, TASK, Recorder, submission
+from unit.protos.rpc.test_rpc import HERE, TASK, Recorder, submission
 
 from hubbub.protos import codec
 from hubbub.protos.messages import Submission
@@ -25,6 +25,7 @@ from hubbub.service.rpc.size_limits import FEW_SHORT
 from hubbub.service.transport.grpc_server import listen
 from support import http2_frames
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
 SECONDS = 10.0
@@ -69,7 +70,7 @@ async def test_who_is_not_allowed_takes_no_slot(tls: dict[str, TLS]) -> None:
         assert (pipeline.admission.waiting, pipeline.admission.refused) == (0, {PortLimit.PEER: 100})
         async with open_channel(address, tls["shuffler"]) as channel:
             with pytest.raises(Refusal) as caught:
-                await DeliveryCaller(channel).get_key(TASK, 1, DEADLINE)
+                await DeliveryCaller(channel).get_key(TASK, 1, CALL_SECONDS)
         assert caught.value.reason is Reason.UNKNOWN_TASK
 
 
@@ -108,13 +109,13 @@ async def test_what_is_refused_for_what_it_is_waits_for_its_answer_and_others_do
             for _ in range(20):
                 stranger.call(http2_frames.SUBMIT, b"\xff")
             while sum(pipeline.admission._pausing.values()) < 20:
-                assert await caller.submit_batch(HERE, [], DEADLINE) == []
+                assert await caller.submit_batch(HERE, [], CALL_SECONDS) == []
             # Nothing of theirs is held but the call.
             assert pipeline.admission.in_work == 0
             # A call that is refused for what somebody else did is told at once.
             handler.answer = Refusal(Reason.UNKNOWN_TASK, "no")
             with pytest.raises(Refusal, match="no"):
-                await caller.submit(HERE, submission(1), DEADLINE)
+                await caller.submit(HERE, submission(1), CALL_SECONDS)
 
 
 async def test_a_process_without_memory_takes_no_calls(tls: dict[str, TLS]) -> None:
@@ -123,10 +124,10 @@ async def test_a_process_without_memory_takes_no_calls(tls: dict[str, TLS]) -> N
     async with served(tls, pipeline, handler) as address, open_channel(address, everybody(tls)) as channel:
         caller = SubmissionCaller(channel)
         with pytest.raises(Refusal, match="its limit of memory") as caught:
-            await caller.submit(HERE, submission(1), DEADLINE)
+            await caller.submit(HERE, submission(1), CALL_SECONDS)
         assert (caught.value.reason, caught.value.retry_after) == (Reason.OVERLOADED, 1.0)
         full = False
-        assert await caller.submit_batch(HERE, [], DEADLINE) == []
+        assert await caller.submit_batch(HERE, [], CALL_SECONDS) == []
 
 
 async def test_a_call_that_ends_before_its_message_does_leaves_nothing(tls: dict[str, TLS]) -> None:
@@ -167,7 +168,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_given_back_with_their_c
         await asyncio.to_thread(attack)
         assert pipeline.admission.refused[PortLimit.UNREAD] > 0
         async with open_channel(address, everybody(tls)) as channel:
-            assert len(await SubmissionCaller(channel).submit_batch(HERE, [Submission(b"x", b"")], DEADLINE)) == 1
+            assert len(await SubmissionCaller(channel).submit_batch(HERE, [Submission(b"x", b"")], CALL_SECONDS)) == 1
         async with asyncio.timeout(SECONDS):
             while pipeline.admission._bytes:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
@@ -193,7 +194,7 @@ async def test_who_waits_for_results_keeps_no_slot_from_who_reads_them(tls: dict
                 while pipeline.admission.in_work < len(waiting):  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0)
             with pytest.raises(Refusal, match="none"):
-                await caller.get_results(TASK, 1, 0.0, DEADLINE)
+                await caller.get_results(TASK, 1, 0.0, CALL_SECONDS)
             waits.set()
             await asyncio.gather(*waiting, return_exceptions=True)
     assert pipeline.admission.refused == {}
@@ -230,5 +231,5 @@ async def test_refused_calls_leave_nothing_for_the_garbage_collector(tls: dict[s
             for _ in range(20):
                 # Not with pytest's own, which keeps what was raised.
                 with contextlib.suppress(Refusal):
-                    await caller.submit_batch(HERE, batch, DEADLINE)
+                    await caller.submit_batch(HERE, batch, CALL_SECONDS)
             assert held() - before <= len(batch)

@@ -20,6 +20,7 @@ from hubbub.service.sqlite.wal_guard import WalPosition, position_file_of, what_
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
+from support.patience import PATIENCE
 from support.thoroughness import usually
 
 TASK = bytes(32)
@@ -45,7 +46,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a process that was killed left: eight rounds were acknowledged, and all of them are in the log."""
     folder = tmp_path_factory.mktemp("left")
     ShufflerSqliteStore.create(folder)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder)], capture_output=True, check=False, timeout=PATIENCE
+    )
     assert done.stdout == b"acknowledged\n"
     return folder
 

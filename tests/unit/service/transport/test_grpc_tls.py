@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from unit.protos.rpc.test_rpc import DEADLINE, HERE, Recorder, receipt, submission
+from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.transport.channels import TLS, open_channel, renewed_server
@@ -17,6 +17,7 @@ from hubbub.service.rpc import serve_submissions
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport import grpc_server
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 from support.tls_records import ALERT, HANDSHAKE, SECONDS, USER_CANCELED, Records, bare, fragments
 
@@ -72,7 +73,7 @@ async def test_records_without_plaintext_end_the_connection_and_no_other(
     async with opened(service) as port:
         assert await asyncio.to_thread(attack, port)
         async with open_channel(f"localhost:{port}", TLS(service.authority)) as channel:
-            assert await SubmissionCaller(channel).submit(HERE, submission(1), DEADLINE) == receipt(1)
+            assert await SubmissionCaller(channel).submit(HERE, submission(1), CALL_SECONDS) == receipt(1)
 
 
 async def test_a_handshake_message_that_is_too_long_ends_the_connection(tls: dict[str, TLS]) -> None:

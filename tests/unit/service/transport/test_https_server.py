@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.protos.rpc.test_rpc import DEADLINE, HERE, TASK, Recorder, receipt, submission
+from unit.protos.rpc.test_rpc import HERE, TASK, Recorder, receipt, submission
 
 from hubbub.protos import codec
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
@@ -33,6 +33,7 @@ from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer,
 from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
 from support.https_port import SUBMIT, answers, asked, opened, raw, written
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 from support.source_tree import ROOT
 
@@ -418,15 +419,15 @@ async def test_a_server_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
     https = HttpsServer(submission_router(Slow(), RequestPipeline()), ConnectionLimits(Connections()), tls, lambda: 0)
     port = https.listen("127.0.0.1:0")
     async with HTTPSChannel(f"https://localhost:{port}", TLS(tls.authority)) as channel:
-        call = asyncio.create_task(SubmissionCaller(channel).submit(HERE, submission(1), DEADLINE))
+        call = asyncio.create_task(SubmissionCaller(channel).submit(HERE, submission(1), CALL_SECONDS))
         await began.wait()
-        closing = asyncio.create_task(https.close(DEADLINE))
+        closing = asyncio.create_task(https.close(CALL_SECONDS))
         await asyncio.sleep(0)
         go.set()
         assert await call == receipt(1)
         await closing
         with pytest.raises(Unreachable, match="refused"):
-            await SubmissionCaller(channel).get_round(TASK, 3, DEADLINE)
+            await SubmissionCaller(channel).get_round(TASK, 3, CALL_SECONDS)
 
 
 async def test_pages_of_the_origins_that_are_set_may_call_and_others_not(tls: TLS) -> None:
@@ -464,9 +465,9 @@ async def test_files_that_were_taken_anew_are_shown_from_then_on(tls: TLS, tmp_p
     async with HTTPSChannel(f"https://localhost:{port}", TLS(other.authority)) as channel:
         caller = SubmissionCaller(channel)
         with pytest.raises(Distrusted):
-            await caller.submit(HERE, submission(1), DEADLINE)
+            await caller.submit(HERE, submission(1), CALL_SECONDS)
         renewals = 1
-        assert await caller.submit(HERE, submission(1), DEADLINE) == receipt(1)
+        assert await caller.submit(HERE, submission(1), CALL_SECONDS) == receipt(1)
     await https.close(None)
 
 

@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
-from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
+from unit.shuffler.test_server import Deployment, analyzer_at, channel, running, seal
 
 from hubbub.client import Device, Fleet, Retrying, RetryPolicy, UsageError
 from hubbub.deploy.pki.authority import Authority
@@ -30,6 +30,7 @@ from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.mtls import check_devices, devices_authority
 from hubbub.shuffler.settings import ShufflerSettings
+from support.patience import CALL_SECONDS
 from support.samples import changed, signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
@@ -163,8 +164,8 @@ async def test_a_call_of_many_takes_one_for_its_certificate(live: Running) -> No
         to, submissions = await seal(caller, task, 20)
         # A credential that somebody made up is worth as little as none: the certificate alone decides.
         shown = [Submission(each.id, each.envelope, bytes(44), bytes(16)) for each in submissions]
-        answers = await caller.submit_batch(to, shown, DEADLINE)
-        again = await caller.submit_batch(to, shown, DEADLINE)
+        answers = await caller.submit_batch(to, shown, CALL_SECONDS)
+        again = await caller.submit_batch(to, shown, CALL_SECONDS)
     assert [type(answer) for answer in answers] == [Receipt] + [Refusal] * 19
     assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {Reason.ID_CONFLICT}
     assert again[0] == answers[0]
@@ -194,7 +195,7 @@ async def test_a_device_s_certificate_opens_no_other_port(live: Running) -> None
     impostor = live.deployment.issue("operator")
     async with channel(live.addresses["control"], impostor) as opened:
         with pytest.raises(Unreachable):
-            await ControlCaller(opened).get_status(None, DEADLINE)
+            await ControlCaller(opened).get_status(None, CALL_SECONDS)
 
 
 @pytest.mark.parametrize("name", ["devices_listen", "devices_authority"])

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, seal
+from unit.shuffler.test_server import Deployment, analyzer_at, channel, seal
 
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
@@ -18,7 +18,7 @@ from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.postgres.open_store import create_replicated
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 
 
 def free_address() -> str:
@@ -69,20 +69,20 @@ async def test_a_round_goes_on_with_the_one_that_stood_by(tmp_path: Path, monkey
         caller = SubmissionCaller(public)
         # The round has keys only once the standby has them.
         destination, submissions = await seal(caller, deployment.task, 60)
-        answers = await caller.submit_batch(destination, submissions[:40], DEADLINE)
+        answers = await caller.submit_batch(destination, submissions[:40], CALL_SECONDS)
         assert all(isinstance(answer, Receipt) for answer in answers)
         await first.end()
         addresses = await second.acts()
         public = await stack.enter_async_context(channel(addresses["submission"], devices))
         caller = SubmissionCaller(public)
-        answers = await caller.submit_batch(destination, submissions, DEADLINE)
+        answers = await caller.submit_batch(destination, submissions, CALL_SECONDS)
         assert all(isinstance(answer, Receipt) for answer in answers)
         operator = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
         control = ControlCaller(operator)
-        status = await control.close_round(deployment.task.id, 0, DEADLINE)
+        status = await control.close_round(deployment.task.id, 0, CALL_SECONDS)
         assert status.submissions == 60
         while status.state is not RoundState.ERASED:
             await pause()
-            (status,) = (each for each in await control.get_status(None, DEADLINE) if each.round == 0)
+            (status,) = (each for each in await control.get_status(None, CALL_SECONDS) if each.round == 0)
         assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
         await second.end()

@@ -15,6 +15,7 @@ from hubbub.protos.refusals import Reason
 from hubbub.shuffler.hop.sqlite import FILE_NAME
 from support.chain import Chain
 from support.changed_stores import by_hand
+from support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ async def chain(tmp_path: Path) -> AsyncIterator[Chain]:
 
 def flip(chain: Chain, table: str, column: str, position: int) -> None:
     """Change a byte of a table's one row, counted from its end."""
-    with closing(by_hand(chain.at("hop-2") / FILE_NAME, timeout=10)) as connection:
+    with closing(by_hand(chain.at("hop-2") / FILE_NAME, timeout=PATIENCE)) as connection:
         ((content,),) = connection.execute(f"SELECT {column} FROM {table}")  # noqa: S608
         changed = bytearray(content)
         changed[-position] ^= 0x10

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from unit.shuffler.test_server import DEADLINE, Deployment
+from unit.shuffler.test_server import Deployment
 
 from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -24,6 +24,7 @@ from hubbub.shuffler.workers.ipc import Frame
 from hubbub.shuffler.workers.metrics import MergedMetrics
 from hubbub.shuffler.workers.store_server import StoreServer
 from hubbub.shuffler.workers.supervisor import WorkerSupervisor
+from support.patience import CALL_SECONDS
 
 BEGIN = """
 import json, os, socket, struct, sys
@@ -103,7 +104,7 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Staged:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for what a process does, in turns of the loop."""
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(CALL_SECONDS):
         while not holds():
             await one_turn()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from unit.shuffler.test_process import RUN, SETTINGS
-from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
+from unit.shuffler.test_server import Deployment, analyzer_at, channel, running, seal
 
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt
@@ -30,7 +30,7 @@ from hubbub.service.transport import health
 from hubbub.shuffler.settings import ShufflerSettings, load
 from support.ended import started_program
 from support.metrics_scrape import scrape
-from support.patience import PATIENCE, pause
+from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.thoroughness import usually
 
 WORKERS = 2
@@ -75,28 +75,28 @@ async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(dep
         assert {"submission", "https", "control", "metrics"} == set(addresses)
         assert len(workers_of(os.getpid())) == WORKERS
         async with channel(addresses["submission"], devices(deployment)) as first:
-            assert await health.is_serving(first, DEADLINE)
+            assert await health.is_serving(first, CALL_SECONDS)
             to, made = await seal(SubmissionCaller(first), deployment.task, 60)
         # A connection each: the system shares them out.
         for start in range(0, 60, 6):
             async with channel(addresses["submission"], devices(deployment)) as each:
                 caller = SubmissionCaller(each)
-                answers = await caller.submit_batch(to, made[start : start + 6], DEADLINE)
+                answers = await caller.submit_batch(to, made[start : start + 6], CALL_SECONDS)
                 assert answers == [Receipt(submission.id, 0) for submission in made[start : start + 6]]
         async with channel(addresses["submission"], devices(deployment)) as again:
             # A retry is a retry whoever answers it, and other bytes under an id that is held are none.
             caller = SubmissionCaller(again)
-            assert await caller.submit(to, made[0], DEADLINE) == Receipt(made[0].id, 0)
+            assert await caller.submit(to, made[0], CALL_SECONDS) == Receipt(made[0].id, 0)
             with pytest.raises(Refusal) as refused:
-                await caller.submit(to, type(made[0])(made[0].id, made[1].envelope), DEADLINE)
+                await caller.submit(to, type(made[0])(made[0].id, made[1].envelope), CALL_SECONDS)
             assert refused.value.reason is Reason.ID_CONFLICT
         async with channel(addresses["control"], deployment.tls["operator"]) as operator:
             control = ControlCaller(operator)
-            status = await control.close_round(deployment.task.id, 0, DEADLINE)
+            status = await control.close_round(deployment.task.id, 0, CALL_SECONDS)
         assert status.submissions == 60
         async with channel(addresses["submission"], devices(deployment)) as late:
             caller = SubmissionCaller(late)
-            assert await caller.submit(to, made[0], DEADLINE) == Receipt(made[0].id, 0)
+            assert await caller.submit(to, made[0], CALL_SECONDS) == Receipt(made[0].id, 0)
         # Each tells once a second what it has done: ten calls with six submissions, and three with one.
         timed = "hubbub_shuffler_stage_duration_seconds_count"
         while (shown := await scrape(addresses["metrics"])).value(timed, stage="admit") < 13:
@@ -119,16 +119,16 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
             while answer is None:
                 async with channel(addresses["submission"], devices(deployment)) as each:
                     with contextlib.suppress(Unreachable):
-                        answer = await SubmissionCaller(each).submit(to, submission, DEADLINE)
+                        answer = await SubmissionCaller(each).submit(to, submission, CALL_SECONDS)
                 await pause()
             assert answer == Receipt(submission.id, 0)
         async with channel(addresses["control"], deployment.tls["operator"]) as operator:
-            (status,) = await ControlCaller(operator).get_status(None, DEADLINE)
+            (status,) = await ControlCaller(operator).get_status(None, CALL_SECONDS)
             assert status.submissions == 20
             # What ended is told until the next one serves.
             while (
                 len(workers_of(os.getpid())) < WORKERS
-                or (await ControlCaller(operator).get_incidents(DEADLINE)).incidents
+                or (await ControlCaller(operator).get_incidents(CALL_SECONDS)).incidents
             ):
                 await pause()
         assert not set(before) <= set(workers_of(os.getpid()))
@@ -145,7 +145,7 @@ async def test_files_that_changed_since_the_start_are_for_the_again(deployment: 
         while answer is None:
             async with channel(addresses["submission"], devices(deployment)) as again:
                 with contextlib.suppress(Unreachable):
-                    answer = await SubmissionCaller(again).submit(to, made[0], DEADLINE)
+                    answer = await SubmissionCaller(again).submit(to, made[0], CALL_SECONDS)
             await pause()
         assert answer == Receipt(made[0].id, 0)
 
@@ -163,13 +163,13 @@ async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory
         # That process is this one.
         monkeypatch.setattr(memory, "resident", lambda: 2**50)
         with pytest.raises(Refusal) as failed:
-            await again_and_again(lambda: caller.submit(to, made[0], DEADLINE))
+            await again_and_again(lambda: caller.submit(to, made[0], CALL_SECONDS))
         assert failed.value.reason is Reason.OVERLOADED
         monkeypatch.undo()
         answer = None
         while answer is None:
             with contextlib.suppress(Refusal):
-                answer = await caller.submit(to, made[0], DEADLINE)
+                answer = await caller.submit(to, made[0], CALL_SECONDS)
             await pause()
         assert answer == Receipt(made[0].id, 0)
 
@@ -246,7 +246,7 @@ def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) ->
         while not workers_of(process.pid):
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert b"Traceback" not in errors
 
@@ -269,10 +269,10 @@ def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) 
 
 async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:
     async with channel(addresses["control"], deployment.tls["operator"]) as operator:
-        incident_report = await ControlCaller(operator).get_incidents(DEADLINE)
+        incident_report = await ControlCaller(operator).get_incidents(CALL_SECONDS)
         while sum(each.text.startswith("lines of its log were lost: ") for each in incident_report.incidents) < WORKERS:
             await pause()
-            incident_report = await ControlCaller(operator).get_incidents(DEADLINE)
+            incident_report = await ControlCaller(operator).get_incidents(CALL_SECONDS)
     assert {each.kind for each in incident_report.incidents} >= {IncidentKind.LOG.value}
     # Those of the main process, and a line and more of each.
     shown = await scrape(addresses["metrics"])
@@ -304,7 +304,7 @@ def test_they_drain_with_who_keeps_the_rounds(process: subprocess.Popen[bytes], 
     for pid in pids:  # a signal to the group, or to all of a unit, is for the main process
         os.kill(pid, number)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert errors.count(b"draining") == 1 + WORKERS
     assert b"Traceback" not in errors
