@@ -14,6 +14,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
+from support.patience import PATIENCE
 from support.postgres import OwnServer, secrets_in
 from support.thoroughness import usually
 
@@ -45,7 +46,7 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
                     await asyncio.to_thread(server.start)
                     await waits
                 else:
-                    await device.submit({"theme": "dark"})
+                    await device.submit({"theme": "dark"}, timeout=PATIENCE)
             if name == names[DEVICES // 2]:
                 await running.kill(Role.SHUFFLER)
                 await running.start(Role.SHUFFLER)

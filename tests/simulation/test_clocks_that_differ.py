@@ -79,7 +79,7 @@ async def test_whatever_their_clocks_say_a_cluster_counts_everybody_once(
                         ticket=cluster.ticket(name),
                     )
                     async with device:
-                        assert (await device.submit({"theme": "dark"})).sent
+                        assert (await device.submit({"theme": "dark"}, timeout=PATIENCE)).sent
 
             await submit(names[: DEVICES // 2])
             # To the third one the round is over by hours. It says so, and stores nothing.

@@ -31,7 +31,7 @@ from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
-from support.patience import pause
+from support.patience import PATIENCE, pause
 from support.thoroughness import usually
 
 DEVICES, OPENED = usually(40, 100), usually(15, 40)
@@ -77,7 +77,7 @@ class Pair:
     async def submit(self, which: int, names: Iterable[str]) -> None:
         for name in names:
             async with self.device(which, name) as device:
-                await device.submit({"theme": "dark"})
+                await device.submit({"theme": "dark"}, timeout=PATIENCE)
 
     def device(self, which: int, name: str) -> Device:
         pipeline = self.pipeline

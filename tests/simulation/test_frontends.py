@@ -23,6 +23,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
+from support.patience import PATIENCE
 
 DEVICES = 60
 
@@ -68,7 +69,7 @@ async def test_devices_of_two_frontends_count_once_whoever_is_killed(tmp_path: P
         async def submit(where: ServiceProcess | str, some: Iterable[str]) -> None:
             for name in some:
                 async with device(where, name) as each:
-                    await each.submit({"theme": "dark"})
+                    await each.submit({"theme": "dark"}, timeout=PATIENCE)
 
         await pipeline.stop(Role.SHUFFLER)
         settings = pipeline.folder.of(Role.SHUFFLER) / "shuffler.toml"

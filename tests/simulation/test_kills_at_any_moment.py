@@ -128,7 +128,7 @@ async def test_whoever_is_killed_and_whenever_everybody_counts_once(
             async def people() -> None:
                 for name in names:
                     async with cluster.device(name) as device:
-                        await device.submit({"theme": "dark"})
+                        await device.submit({"theme": "dark"}, timeout=PATIENCE)
                     async with changed:
                         acknowledged[0] += 1
                         changed.notify_all()

@@ -54,7 +54,7 @@ async def revoke(pipeline: LocalPipeline, name: str) -> None:
 async def submit(pipeline: LocalPipeline, name: str) -> Reason | None:
     async with pipeline.device(name) as device:
         try:
-            await device.submit({"theme": "dark"})
+            await device.submit({"theme": "dark"}, timeout=PATIENCE)
         except Refusal as refusal:
             return refusal.reason
     return None

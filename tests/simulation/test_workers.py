@@ -28,6 +28,7 @@ from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
+from support.patience import PATIENCE
 from support.thoroughness import thinned
 
 WORKERS, DEVICES, AT_A_TIME = 2, 80, 4
@@ -100,7 +101,7 @@ async def test_whoever_is_killed_and_whenever_everybody_counts_once(tmp_path: Pa
         async def people() -> None:
             for number, name in enumerate(names):
                 async with device(pipeline, name, ("https", "submission")[number % 2]) as each:
-                    await each.submit({"theme": "dark"})
+                    await each.submit({"theme": "dark"}, timeout=PATIENCE)
                 async with changed:
                     acknowledged[0] += 1
                     changed.notify_all()
@@ -139,10 +140,10 @@ async def test_who_is_revoked_is_refused_by_each_once_the_operator_is_answered(t
             # Each comes over a connection of its own: both workers are asked, by both servers.
             with pytest.raises(Refusal) as refused:
                 async with device(pipeline, name, ("https", "submission")[number % 2]) as each:
-                    await each.submit({"theme": "dark"})
+                    await each.submit({"theme": "dark"}, timeout=PATIENCE)
             assert refused.value.reason is Reason.REVOKED
         async with device(pipeline, "another", "https") as each:
-            await each.submit({"theme": "dark"})
+            await each.submit({"theme": "dark"}, timeout=PATIENCE)
 
 
 # tests/unit/shuffler/workers/test_supervisor.py drains them and starts those that are killed at the ports they had.
@@ -153,7 +154,7 @@ async def test_a_port_is_free_again_as_soon_as_all_are_gone(tmp_path: Path) -> N
             await pipeline.stop(Role.SHUFFLER)
             with pytest.raises(Unreachable):
                 async with device(pipeline, "early", "submission", RetryPolicy(total=2.0, call=1.0)) as each:
-                    await each.submit({"theme": "dark"})
+                    await each.submit({"theme": "dark"}, timeout=PATIENCE)
             await pipeline.start(Role.SHUFFLER)
         async with device(pipeline, "late", "submission") as each:
-            await each.submit({"theme": "dark"})
+            await each.submit({"theme": "dark"}, timeout=PATIENCE)
