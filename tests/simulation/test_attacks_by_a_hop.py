@@ -20,6 +20,7 @@ from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.records.batch import BatchId, HopRecord, released_digest
 from hubbub.protos.records.release_chain import Known, ReleaseChunk
+from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import DeliveryCaller, ResultsCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.task.admission import OPEN
@@ -220,7 +221,7 @@ async def certified(running: Attacked, name: str, number: int) -> dict[str, Any]
     task, address = running.named(name).task, running.services[Role.ANALYZER].addresses["results"]
     async with open_channel(address, running.operator_tls) as channel:
         caller = ResultsCaller(channel)
-        found = await when_ready(lambda: caller.get_results(task.id, number, 20.0, CALL_SECONDS))
+        found = await when_ready(lambda: caller.get_results(task.id, number, 20.0, CALL_SECONDS), Reason.NO_RESULTS)
     named = task.identities
     content: dict[str, Any] = verify(
         found.certificate, Pins(named.operator, named.shuffler, named.analyzer, named.hops)

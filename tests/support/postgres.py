@@ -29,6 +29,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.analyzer.stores.postgres import store as analyzer
 from hubbub.analyzer.stores.postgres.keyring import AnalyzerKeyring as AnalyzerKeyring
+from hubbub.deploy.local import databases
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES, unpad
 from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
@@ -130,7 +131,9 @@ class OwnServer:
         remove_orphans()
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self._disk = mebibytes > 0 and _mounted(self.folder, mebibytes)
-        self._server = postgres_server.get_server(self.folder, cleanup_mode="stop" if self._disk else "delete")
+        mode = "stop" if self._disk else "delete"
+        self._server = postgres_server.get_server(self.folder, cleanup_mode=mode, start=False)
+        self.start()
         parts = conninfo_to_dict(self._server.get_uri())
         self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
 
@@ -158,7 +161,7 @@ class OwnServer:
 
     def start(self) -> None:
         """Start it again, on what is on its disk."""
-        self._server.start()
+        databases.start(self._server)
 
     def fill(self) -> Path:
         """Take all that is free of its own disk, with a file that is returned."""
