@@ -23,6 +23,7 @@ from hubbub.service.observability.collectors import Ages
 from hubbub.service.observability.shared_metrics import Disk, Metrics
 from hubbub.service.transport import metrics_port
 from hubbub.service.transport.metrics_port import CONNECTIONS, MetricsPort
+from support.ipv6 import IPV6
 from support.metrics_scrape import Scraped, fetch
 from support.patience import PATIENCE
 from support.samples import make_tls
@@ -49,7 +50,7 @@ def context(tls: TLS) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0"])
 def test_on_loopback_it_answers_whoever_is_on_the_machine(address: str) -> None:
-    if "::1" in address and not socket.has_ipv6:
+    if "::1" in address and not IPV6:
         pytest.skip("this machine has no IPv6")
     with port(address) as opened:
         status, text = fetch(opened)
