@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support.thoroughness import EXHAUSTIVE, TIMES, left_out_of, usually
 
-pytest_plugins = ["support.cost"]
+pytest_plugins = ["support.cost", "support.reports"]
 
 # As the command line has it, and before numpy is loaded: tests run in as many processes as there are cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -70,21 +70,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from support.preloaded import fork_services
 
         fork_services(item.get_closest_marker("from_nothing") is None)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_report_to_serializable() -> Generator[None, Any, Any]:
-    """Have a failure reported whatever it says: a path that is no text would end the process that runs the tests."""
-    return _as_text((yield))
-
-
-def _as_text(data: Any) -> Any:
-    """Return data whose texts all have a form in UTF-8."""
-    if isinstance(data, str):
-        return data.encode("utf-8", "backslashreplace").decode()
-    if isinstance(data, dict):
-        return {_as_text(key): _as_text(value) for key, value in data.items()}
-    return [_as_text(each) for each in data] if isinstance(data, list | tuple) else data
 
 
 @pytest.fixture(autouse=True)

@@ -141,3 +141,16 @@ def test_what_killed_tests_left_of_postgresql_is_removed_by_the_next_that_need_i
     remove_orphans()
     assert not folder.exists()
     asyncio.run(over(server))
+
+
+def test_a_failure_that_is_no_text_is_reported_and_the_next_test_is_run(tmp_path: Path) -> None:
+    """Else the process that runs the tests ends, with the tests that it was given."""
+    (tmp_path / "test_odd.py").write_text('def test_odd():\n    assert 0, "\\udcff"\n\ndef test_next():\n    pass\n')
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "support.reports", str(tmp_path)]
+    told = subprocess.run(
+        [*command, "-c", os.devnull, "-p", "no:cacheprovider"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert b"1 failed, 1 passed" in told.stdout, told
