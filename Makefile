@@ -41,7 +41,7 @@ costs: $(VENV)/.installed  ## Measure what tests cost (COSTS=tests/unit), and wr
 	$(RUN) tests/loop/costs.py build/costs
 
 exhaustive: lint types  ## All of it whole, property tests with ten times the examples: before a release. Hours.
-	HUBBUB_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests
+	TEST_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests
 	$(RUN) tests/loop/million.py --minutes 30
 	$(MAKE) demo demo-cluster bench withstand
 

@@ -1,4 +1,4 @@
-"""Loads the device of a client's settings file for commands, with its limits, timeout and progress messages."""
+"""Loads the device of a client's settings for commands, with its limits, timeout and progress messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
     from hubbub.client import Device, PrivacyLimits, Retry
-    from hubbub.deploy.settings import PrivacyLimitSettings
     from hubbub.protos.refusals import Refusal
     from hubbub.protos.task.task import Task
     from hubbub.queries.questions.question import Question, Value
 
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", help="Seconds to try to reach the shuffler. [default: 60]"),
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="Seconds to try to reach the shuffler. [default: `timeout` of the settings]",
+    ),
 ]
 """The option of commands that send."""
 
@@ -39,6 +42,15 @@ def checked_timeout(seconds: float | None) -> float | None:
     return seconds
 
 
+SettingsFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="CLIENT.toml",
+        help="The client's settings file. [default: the one that HUBBUB_SETTINGS names]",
+    ),
+]
+"""The first argument of commands that are a device."""
+
 LimitOption = Annotated[
     list[str] | None,
     typer.Option("--limit", metavar="NAME=EPSILON", help="Replace a limit of [limits] in the settings; repeatable."),
@@ -46,18 +58,19 @@ LimitOption = Annotated[
 """The option of commands that answer, or show the budget."""
 
 
-def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> PrivacyLimits:
-    """Return the limits of a settings file; texts of the form NAME=EPSILON replace some of them.
+def limits_from(limits: PrivacyLimits, words: Sequence[str]) -> PrivacyLimits:
+    """Return the limits of the settings; texts of the form NAME=EPSILON replace some of them.
 
     Raises:
         UsageError: if a text has another form, or names no limit.
     """
+    from dataclasses import asdict, replace
+
     from hubbub.accountant.written_numbers import real
-    from hubbub.client import PrivacyLimits
     from hubbub.deploy.errors import as_usage_error
     from hubbub.protos.errors import UsageError
 
-    given = settings.model_dump()
+    given = asdict(limits)
     for word in words:
         name, _, value = word.partition("=")
         name = name.replace("-", "_")
@@ -67,47 +80,30 @@ def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> Privacy
             known = ", ".join(given)
             raise UsageError(f"--limit {word!r} is not NAME=EPSILON; the names are {known}") from error
     with as_usage_error(UsageError):
-        return PrivacyLimits(**given)
+        return replace(limits, **given)
 
 
-def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
-    """Return the device of a settings file; while it retries to reach the shuffler, it reports so on stderr.
+def load_device(settings: Path | None, limits: Sequence[str] = ()) -> Device:
+    """Return the device of the settings; while it retries to reach the shuffler, it reports so on stderr.
 
-    `limits` are texts NAME=EPSILON that replace limits of the settings.
+    `settings` is their file, if it is not named by a variable. `limits` are texts NAME=EPSILON that replace limits.
 
     Raises:
-        UsageError: if a limit cannot be read.
+        UsageError: if a limit cannot be read, or settings are missing.
         HubbubError, OSError: if the settings, or the files that they name, cannot be used.
     """
-    from hubbub.client import Device, Retrying
+    from hubbub.client import Device, Retrying, RetryPolicy, read_settings
     from hubbub.deploy.files import signed_task_in
-    from hubbub.deploy.settings import ClientSettings
-    from hubbub.service.settings import load
 
-    files = load(settings, ClientSettings, "client")
-    return Device(
-        # Read here first: the device's own error could not name the file.
-        signed_task_in(files.task).encode(),
-        operator_key=_public_key(files.operator_key),
-        shuffler_key=_public_key(files.shuffler_key),
-        state=files.state,
-        shuffler=files.shuffler,
-        authority=files.authority,
-        ticket=files.ticket,
-        certificate=files.certificate,
-        key=files.key,
-        proxy=files.proxy or None,
-        limits=limits_from(files.limits, limits),
-        retrying=Retrying(progress=RetryProgress(files.shuffler, _say, terminal=sys.stderr.isatty())),
+    found = read_settings(settings)
+    progress = RetryProgress(found.shuffler, _say, terminal=sys.stderr.isatty())
+    return Device.from_settings(
+        settings,
+        # Read here: it may be a draft, and the command says what to do with it.
+        task=signed_task_in(found.task).encode(),
+        limits=limits_from(found.limits, limits),
+        retrying=Retrying(RetryPolicy(total=found.timeout), progress=progress),
     )
-
-
-def _public_key(path: Path) -> bytes:
-    """Return a file with a public key, checked here, since the device's own error could not name the file."""
-    from hubbub.protos.identity.keys import load_public
-
-    load_public(path)
-    return path.read_bytes()
 
 
 def say_clipped(task: Task, answers: Sequence[Mapping[str, Value]]) -> list[str]:
@@ -135,15 +131,14 @@ def _is_outside(part: Question, answer: Value) -> bool:
     return bool(-math.inf < number < lower or upper < number < math.inf)
 
 
-def naming_ticket(refusal: Refusal, settings: Path) -> Refusal:
+def naming_ticket(refusal: Refusal, settings: Path | None) -> Refusal:
     """Return a refusal of a missing or bad ticket with the name of the ticket's file; any other one as it is."""
-    from hubbub.deploy.settings import ClientSettings
+    from hubbub.client import read_settings
     from hubbub.protos.refusals import Reason, Refusal
-    from hubbub.service.settings import load
 
-    ticket = load(settings, ClientSettings, "client").ticket
+    ticket = read_settings(settings).ticket
     if refusal.reason is Reason.NOT_ENROLLED and (ticket is None or not ticket.exists()):
-        where = f"{settings} names no ticket" if ticket is None else f"there is no ticket {ticket}"
+        where = f"{settings or 'the environment'} names no ticket" if ticket is None else f"there is no ticket {ticket}"
         return Refusal(refusal.reason, f"{where}: {refusal.message}", refusal.retry_after)
     if refusal.reason is not Reason.BAD_TICKET or ticket is None:
         return refusal

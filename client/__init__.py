@@ -1,18 +1,10 @@
 """The client encodes, randomizes and seals a device's answers on the device, and only then sends them.
 
 An application embeds `Device`. A `Fleet` is many devices in one place, and is given their answers. Both take a signed
-task, the public keys of the operator and the shuffler, a state file and the shuffler's address. The keys are pinned:
-there is no trust on first use.
+task, the public keys of the operator and the shuffler, a state file and the shuffler's address: as arguments, from a
+settings file, or from variables such as HUBBUB_STATE. The keys are pinned: there is no trust on first use.
 
-    device = Device(
-        Path("task.json").read_bytes(),
-        operator_key=Path("operator.pub.pem").read_bytes(),
-        shuffler_key=Path("shuffler.pub.pem").read_bytes(),
-        state=Path("device.db"),
-        shuffler="shuffler.example.org:7301",
-        authority=Path("authority.pem"),
-        ticket=Path("device.ticket"),
-    )
+    device = Device.from_settings("client.toml")
     async with device:
         receipt = await device.submit({"carrier": "UA", "departure_delay": None})
 
@@ -51,6 +43,7 @@ if TYPE_CHECKING:
     from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
     from hubbub.client.recorder import Recorder, RecorderCounts
     from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
+    from hubbub.client.settings import DeviceSettings, read_settings
     from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
     from hubbub.client.submit import Retry, Retrying, RetryPolicy
     from hubbub.protos.errors import (
@@ -58,6 +51,7 @@ if TYPE_CHECKING:
         HubbubError,
         KeyRecordError,
         MessageError,
+        SettingsError,
         SignatureError,
         TaskError,
         Unreachable,
@@ -75,6 +69,7 @@ __all__ = [
     "Device",
     "DeviceReceipt",
     "DeviceRound",
+    "DeviceSettings",
     "DeviceStatus",
     "Distrusted",
     "Ending",
@@ -102,6 +97,7 @@ __all__ = [
     "RetryPolicy",
     "Retrying",
     "SealedSubmission",
+    "SettingsError",
     "SignatureError",
     "Spending",
     "StateError",
@@ -111,6 +107,7 @@ __all__ = [
     "Unreachable",
     "UsageError",
     "Value",
+    "read_settings",
 ]
 
 _MODULES = {
@@ -151,6 +148,10 @@ _MODULES = {
         "Outcome",
         "SealedSubmission",
     ),
+    "hubbub.client.settings": (
+        "DeviceSettings",
+        "read_settings",
+    ),
     "hubbub.client.status": (
         "Answer",
         "DeviceRound",
@@ -167,6 +168,7 @@ _MODULES = {
         "HubbubError",
         "KeyRecordError",
         "MessageError",
+        "SettingsError",
         "SignatureError",
         "TaskError",
         "Unreachable",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from hubbub.client.enrollment.credentials import ticket_of
 from hubbub.client.limits import PrivacyLimits
@@ -20,6 +20,7 @@ from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
 from hubbub.client.session.submissions import Submissions
 from hubbub.client.session.unit_of_work import DeviceWork
+from hubbub.client.settings import DeviceArguments, arguments_from
 from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Retrying
 from hubbub.client.validation import checked_choice, checked_type
@@ -56,8 +57,8 @@ class Device:
             admit enrolled devices need it. The device redeems it once, and keeps its credential in `state`.
         certificate, key: the device's TLS certificate and its key, as PEM files. The device shows the certificate in
             tasks that admit by certificates (`mtls`), and in no others.
-        proxy: http://host:port of a proxy that takes CONNECT, through which a shuffler on another machine is called. No
-            variable of the environment names one.
+        proxy: http://host:port of a proxy that takes CONNECT, through which a shuffler on another machine is called.
+            `https_proxy` and its like name none.
         name: the device's name, if several devices share a state file. It is never sent.
         retrying: how long to try, with which clock, pauses and jitter, and a function to call before each pause.
         limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may have. No limits by
@@ -113,6 +114,29 @@ class Device:
             raise UsageError(f"name is {name!r:.80}; {error}") from error
         self._session, self._state = session, session.state
         self._submissions = Submissions(session, self._work)
+
+    @classmethod
+    def from_settings(
+        cls,
+        file: Path | str | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **arguments: Unpack[DeviceArguments],
+    ) -> Self:
+        """Make a device from its arguments, variables of the environment and a settings file, in this order.
+
+        Args:
+            file: a settings file in TOML, such as `client.toml`. Without it, HUBBUB_SETTINGS may name one.
+            environment: the variables HUBBUB_TASK, HUBBUB_STATE and so on; those of the process by default, and none
+                if it is `{}`.
+            arguments: what `Device` takes. No variable and no file changes an argument.
+
+        Raises:
+            SettingsError: if a variable or the file cannot be used; the message names it, the value and what it must
+                be.
+            UsageError: if a required setting is missing, and there is no file; and what `Device` raises.
+        """
+        return cls(**arguments_from(DeviceArguments, file, environment, arguments))
 
     @property
     def task(self) -> Task:

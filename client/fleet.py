@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.credentials import Refused, tickets_of
@@ -22,6 +22,7 @@ from hubbub.client.privacy.report import Budget
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.rounds import VerifiedRoundKeys, check_taken
 from hubbub.client.session.session import OVER, Session, checked_name
+from hubbub.client.settings import FleetArguments, arguments_from
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, explained, submit_batch
@@ -169,6 +170,23 @@ class Fleet:
             proxy=proxy,
         )
         self._state = self._session.state
+
+    @classmethod
+    def from_settings(
+        cls,
+        file: Path | str | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **arguments: Unpack[FleetArguments],
+    ) -> Self:
+        """Make a fleet from arguments, variables and a settings file, as `Device.from_settings` does.
+
+        The settings of one device alone, such as its ticket, are not used.
+
+        Raises:
+            SettingsError, UsageError: as `Device.from_settings` does; and what `Fleet` raises.
+        """
+        return cls(**arguments_from(FleetArguments, file, environment, arguments))
 
     @property
     def task(self) -> Task:

@@ -6,15 +6,16 @@ The devices need not trust it with their answers: each device randomizes and sea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import checked_shuffler, named_proxy, trusted_authority
+from hubbub.client.settings import GatewayArguments, arguments_from
 from hubbub.client.submit import Retrying, ShufflerLink, submit_batch
 from hubbub.client.validation import checked_many, checked_type, checked_whole
 from hubbub.protos.errors import MessageError, Unreachable, UsageError
@@ -75,6 +76,23 @@ class Gateway:
         address, tls = checked_shuffler(shuffler), TLS(trusted_authority(authority), proxy=named_proxy(proxy))
         self._new_link: Callable[[], ShufflerLink] = lambda: ShufflerLink(address, tls)
         self._link = self._new_link()
+
+    @classmethod
+    def from_settings(
+        cls,
+        file: Path | str | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **arguments: Unpack[GatewayArguments],
+    ) -> Self:
+        """Make a gateway from arguments, variables and a settings file, as `Device.from_settings` does.
+
+        Of the settings it uses `shuffler`, `authority`, `proxy` and `timeout`.
+
+        Raises:
+            SettingsError, UsageError: as `Device.from_settings` does; and what `Gateway` raises.
+        """
+        return cls(**arguments_from(GatewayArguments, file, environment, arguments))
 
     async def __aenter__(self) -> Self:
         await self._link.__aenter__()

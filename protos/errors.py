@@ -42,6 +42,10 @@ class Distrusted(Unreachable):
     """The other side's TLS certificate is not trusted, so repeating the call soon does not help."""
 
 
+class SettingsError(HubbubError):
+    """Settings cannot be used; the message names the file and the key, or the variable of the environment."""
+
+
 class UsageError(HubbubError):
     """A call, an option or an argument is wrong; a command exits with status 2."""
 

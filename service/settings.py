@@ -12,15 +12,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
-from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses, checked_target
+from hubbub.protos.errors import SettingsError as SettingsError
+from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.proxies import ProxyError, checked_proxy
 from hubbub.service.runtime.setting_messages import expectation
-
-
-class SettingsError(HubbubError):
-    """A settings file cannot be used; the message names the problem and its place."""
 
 
 def _placed(path: Path, info: ValidationInfo) -> Path:
@@ -34,10 +30,6 @@ File = Annotated[Path, AfterValidator(_placed)]
 
 def _called(address: str) -> str:
     return _host(lambda: checked_address(address))
-
-
-def _target(address: str) -> str:
-    return _host(lambda: checked_target(address))
 
 
 def _several(address: str) -> str:
@@ -68,9 +60,6 @@ Address = Annotated[str, AfterValidator(_called)]
 
 Addresses = Annotated[str, AfterValidator(_several)]
 """host:port of a server to call, or several separated by commas, any of which may be the right one."""
-
-Target = Annotated[str, AfterValidator(_target)]
-"""The address to which devices submit: host:port, or https://host:port."""
 
 OptionalProxy = Annotated[str, AfterValidator(_proxied_if_any)]
 """http://host:port of a proxy through which others are called, or empty for none."""
@@ -160,7 +149,7 @@ class TLSSettings(SettingsTable):
     proxy: OptionalProxy = Field(
         default="",
         description="http://host:port of a proxy that takes CONNECT, to call other machines through; empty for "
-        "none, whatever variables of the environment name",
+        "none, whatever `https_proxy` says",
     )
 
     def paths(self) -> TLS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.cli.commands.submit import AnswerOption, AnswersOption, RoundOption, given_answers
-from hubbub.cli.device import LimitOption, Timeout, checked_timeout, load_device
+from hubbub.cli.device import LimitOption, SettingsFile, Timeout, checked_timeout, load_device
 from hubbub.cli.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
@@ -23,11 +23,9 @@ app = typer.Typer(
     """,
 )
 
-Settings = Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")]
-
 
 @app.command("status")
-def status(settings: Settings, as_json: Json = False) -> None:
+def status(settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show this device's rounds, unsent answers and spent ε.
 
     It reads the device's state file and calls no service. ε_local is guaranteed by the device's own randomizer, even if
@@ -45,7 +43,7 @@ def status(settings: Settings, as_json: Json = False) -> None:
 
 
 @app.command("budget")
-def budget(settings: Settings, limit: LimitOption = None, as_json: Json = False) -> None:
+def budget(settings: SettingsFile = None, limit: LimitOption = None, as_json: Json = False) -> None:
     """Show the ε spent today and on each task, and the limits.
 
     It covers all tasks that share this state file. An answer counts once it is randomized, whether or not it was sent.
@@ -65,7 +63,7 @@ def budget(settings: Settings, limit: LimitOption = None, as_json: Json = False)
 
 @app.command("preview")
 def preview(
-    settings: Settings,
+    settings: SettingsFile = None,
     answer: AnswerOption = None,
     answers: AnswersOption = None,
     round_number: RoundOption = None,
@@ -97,7 +95,7 @@ def preview(
 
 @app.command("add-certificate")
 def add_certificate(
-    settings: Settings,
+    settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")],
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE.json", help="A round's certificate.")],
     as_json: Json = False,
 ) -> None:
@@ -119,7 +117,7 @@ def add_certificate(
 
 @app.command("resend")
 def resend(
-    settings: Settings,
+    settings: SettingsFile = None,
     timeout: Timeout = None,
     early: Annotated[bool, typer.Option("--early", help="Also send what has a send time in the future.")] = False,
     as_json: Json = False,
@@ -144,7 +142,7 @@ def resend(
 
 
 @app.command("opt-out")
-def opt_out(settings: Settings, as_json: Json = False) -> None:
+def opt_out(settings: SettingsFile = None, as_json: Json = False) -> None:
     """Send nothing from now on, and erase unsent answers.
 
     This applies to every task that shares this state file, until `hubbub device opt-in`.
@@ -157,7 +155,7 @@ def opt_out(settings: Settings, as_json: Json = False) -> None:
 
 
 @app.command("opt-in")
-def opt_in(settings: Settings, as_json: Json = False) -> None:
+def opt_in(settings: SettingsFile = None, as_json: Json = False) -> None:
     """Take and send answers again, after an opt-out.
 
     Example: hubbub device opt-in deployment/client/client.toml
@@ -168,7 +166,7 @@ def opt_in(settings: Settings, as_json: Json = False) -> None:
 
 
 @app.command("wipe")
-def wipe(settings: Settings, as_json: Json = False) -> None:
+def wipe(settings: SettingsFile = None, as_json: Json = False) -> None:
     """Erase this device's stored reports, for all tasks.
 
     Sealed bytes and submission ids are erased too. The device still remembers which rounds it answered until they are

@@ -81,12 +81,12 @@ def command(
         import asyncio
         import functools
 
+        from hubbub.client import read_settings
         from hubbub.deploy.files import signed_task_in
         from hubbub.deploy.load.rehearse import send
-        from hubbub.deploy.settings import ClientSettings
-        from hubbub.service.settings import load
 
-        files = load(settings, ClientSettings, "client")
+        # The variables are those of one device, which this command is not.
+        files = read_settings(settings, environment={})
         task = signed_task_in(files.task).task
         written = notation(decimal, thousands, missing, data is not None)
         count, answers = _answers(task, devices, answer or [], data, column or [], written)

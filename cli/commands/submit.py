@@ -1,4 +1,4 @@
-"""Sends one device's answers: `hubbub submit CLIENT.toml`."""
+"""Sends one device's answers: `hubbub submit [CLIENT.toml]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.device import LimitOption, Timeout, say_clipped
+from hubbub.cli.device import LimitOption, SettingsFile, Timeout, say_clipped
 from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ ASKED = "type the answers, one NAME=VALUE per line; end with Ctrl-D"
 
 
 def command(
-    settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")],
+    settings: SettingsFile = None,
     answer: AnswerOption = None,
     answers: AnswersOption = None,
     round_number: RoundOption = None,

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hubbub.client import Device, Fleet, Summary
+from hubbub.client import Device, DeviceSettings, Fleet, Summary
 from hubbub.deploy.errors import as_usage_error
 from hubbub.deploy.load.individually import submit_individually
-from hubbub.deploy.settings import ClientSettings
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
@@ -25,7 +24,7 @@ CertificateFiles = tuple[Path, Path]
 
 
 async def send(
-    files: ClientSettings,
+    files: DeviceSettings,
     answers: Iterable[Answers],
     round_number: int | None,
     progress: Callable[[int], None],

@@ -17,6 +17,7 @@ from typing import Any
 from rich.progress import Progress
 
 from hubbub.accountant.written_numbers import real
+from hubbub.client import read_settings
 from hubbub.client.session.rounds import choose_round
 from hubbub.deploy.files import signed_task_in
 from hubbub.deploy.load.coordinator import Deployment, run_schedule
@@ -33,12 +34,10 @@ from hubbub.deploy.load.schedule import (
     devices_for,
 )
 from hubbub.deploy.pki.tickets import read_tickets
-from hubbub.deploy.settings import ClientSettings
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS
-from hubbub.service.settings import load as load_settings
 
 USUAL_RATE = 200.0
 """The default rate in devices a second, which every machine can keep."""
@@ -123,7 +122,7 @@ def deployment_in(
         HubbubError, OSError: if the settings, or what they name, cannot be used.
         NoRound: if no round takes answers now.
     """
-    files = load_settings(settings, ClientSettings, "client")
+    files = read_settings(settings, environment={})
     if not pollute and not _is_local(files.shuffler):
         raise UsageError(
             f"{files.shuffler} is not on this machine, and a load makes the results of its round meaningless; "

@@ -31,14 +31,15 @@ def checked_proxy(proxy: object) -> str:
     wanted = "give http://host:port of a proxy that takes CONNECT"
     if not isinstance(proxy, str):
         raise ProxyError(f"proxy is {proxy!r:.80}; {wanted}, or None")
+    if "@" in proxy:
+        # Looked for first: no other message may show it.
+        raise ProxyError(f"proxy has a name and a password before its host; {wanted}, without these")
     try:
         parts = urlsplit(proxy)
     except ValueError as error:  # brackets that hold no IPv6 address
         raise ProxyError(f"proxy is {proxy!r:.80}: {error}; {wanted}") from error
     if parts.scheme != "http" or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ProxyError(f"proxy is {proxy!r:.80}; {wanted}")
-    if "@" in parts.netloc:
-        raise ProxyError(f"proxy has a name and a password before its host; {wanted}, without these")
     try:
         return f"{HTTP_PROXY}{checked_address(parts.netloc)}"
     except HostError as error:

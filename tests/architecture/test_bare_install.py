@@ -53,13 +53,10 @@ from pathlib import Path
 from hubbub.client import Device
 
 files = Path({client!r})
-device = Device(
-    (files / "task.json").read_bytes(),
-    operator_key=(files / "trust/operator.pub.pem").read_bytes(),
-    shuffler_key=(files / "trust/shuffler.pub.pem").read_bytes(),
+device = Device.from_settings(
+    files / "client.toml",
     state=files / "application.db",
     shuffler={at!r},
-    authority=files / "tls/authority.pem",
     ticket=files / "application.ticket",
 )
 print(device.submit_blocking({{"theme": "light", "session": 31.0}}))

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hubbub.cli.app import build
 from hubbub.cli.commands.submit import lines_in
 from hubbub.cli.device import RetryProgress, naming_ticket
 from hubbub.client import Answer, RecorderCounts, Refusal, Retry, Spending, Unreachable
+from hubbub.deploy.init.folders import sample
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task.task import Schedule, Task
@@ -361,11 +362,11 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", TEXT)
 EXPECTED = {
     "receipt = ": "0 True",
-    "Gateway(": "True",
+    "Gateway.": "True",
     "Recorder(": "RecorderCounts(calls=2, kept=1, repeated=1,",
     "device.status()": "0 none 1 ()",
     "PrivacyLimits(": "round 0 of task ",
-    "Fleet(": "3 3 {} {}",
+    "Fleet.": "3 3 {} {}",
 }
 """What a program prints, by words that only this program has."""
 
@@ -389,7 +390,7 @@ async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program:
     # This task asks for no tickets.
     (files / "fleet.jsonl").write_text("{}\n" * 3)
     (files / "tls").symlink_to(tmp_path / "tls")
-    program = program.replace("127.0.0.1:7301", client.shuffler.address)
+    (files / "client.toml").write_text(sample("client.toml").replace("127.0.0.1:7301", client.shuffler.address))
     for ours, theirs in (('"theme": "light"', '"carrier": "UA"'), ('"theme": "dark"', '"carrier": "AA"')):
         program = program.replace(ours, theirs)
     program = program.replace('"session"', '"delay"')
@@ -442,6 +443,44 @@ def test_elsewhere_progress_is_told_after_some_seconds_and_seldom(progress: Any,
         clock.now += seconds
         tell(retry(0.2, Refusal(Reason.NOT_READY, "no keys yet")))
     assert said == ["host:7301: no keys yet; trying again now, for 52 s more"] * 2
+
+
+# Settings by variables
+
+
+def hubbub_with(variables: Mapping[str, str], *words: str) -> Ran:
+    done = CliRunner().invoke(build(["submit", "device"]), list(words), env=variables, input=b"carrier=UA\n")
+    return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+async def test_a_variable_names_the_settings_file_and_others_replace_single_settings(client: Client) -> None:
+    named = {"HUBBUB_SETTINGS": str(client.settings)}
+    ran = await asyncio.to_thread(hubbub_with, named, "submit")
+    assert (ran.status, ran.out) == (0, "acknowledged: task flights, round 0\n")
+    limited = named | {"HUBBUB_LIMITS_EPSILON_PER_DAY": "0.5"}
+    for words, limit in (((), 0.5), (("--limit", "epsilon_per_day=7"), 7.0)):
+        ran = hubbub_with(limited, "device", "budget", "--json", *words)
+        assert ran.json["limits"]["epsilon_per_day"]["limit"] == limit
+    other = client.folder / "other.db"
+    ran = hubbub_with({"HUBBUB_STATE": str(other)}, "device", "status", str(client.settings), "--json")
+    assert (ran.json["rounds_sent"], other.exists()) == (0, True)
+
+
+def test_a_command_without_settings_says_how_to_name_them() -> None:
+    ran = hubbub_with({}, "device", "status")
+    assert ran.status == 2
+    assert ran.err.startswith("error: task, shuffler, operator_key, shuffler_key, state, authority are missing; name a")
+    ran = hubbub_with({"HUBBUB_TIMEOUT": "soon"}, "device", "status")
+    assert ran.status == 1
+    assert ran.err == "error: HUBBUB_TIMEOUT is 'soon'; it must be a number of seconds above 0, such as 60\n"
+
+
+async def test_the_settings_say_how_long_to_try(client: Client) -> None:
+    client.is_reached(False)
+    named = {"HUBBUB_SETTINGS": str(client.settings), "HUBBUB_TIMEOUT": "1e-3"}
+    ran = await asyncio.to_thread(hubbub_with, named, "submit")
+    assert ran.status == 1
+    assert "; tried once in " in ran.err
 
 
 async def test_a_refused_ticket_is_named_with_its_file(client: Client) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from hubbub.client import read_settings
 from hubbub.deploy.init import folders as initialising
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.pki.trusted_keys import identities_in
-from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.task.draft import read_draft
@@ -45,7 +46,7 @@ def test_a_host_that_is_none_is_bad_use_and_nothing_is_made(tmp_path: Path, opti
 def test_international_names_stand_in_settings_and_certificates_as_they_are_called(tmp_path: Path) -> None:
     hosts = {Role.SHUFFLER: ["münchen.example"], Role.ANALYZER: ["[2001:DB8::7]"]}
     folder = initialise(tmp_path / "deployment", Placement(hosts))
-    settings = load(folder.of("client") / "client.toml", ClientSettings, "client")
+    settings = read_settings(folder.of("client") / "client.toml", {})
     assert settings.shuffler == "xn--mnchen-3ya.example:7301"
     certificate = x509.load_pem_x509_certificate((folder.of("shuffler") / "tls/shuffler.pem").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

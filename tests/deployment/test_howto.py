@@ -14,10 +14,12 @@ import pytest
 
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.cli.main import COMMANDS
+from hubbub.client import read_settings
+from hubbub.client.settings import SETTINGS as CLIENT_SETTINGS
 from hubbub.deploy.init.cluster import Cluster
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.init.hops import Hops
-from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.results import AnalysisStage
@@ -40,9 +42,8 @@ KINDS = (
     hop_settings.HopSettings,
     analyzer_settings.AnalyzerSettings,
     OperatorSettings,
-    ClientSettings,
 )
-SETTINGS = {name for kind in KINDS for name in setting_names(kind)}
+SETTINGS = {name for kind in KINDS for name in setting_names(kind)} | CLIENT_SETTINGS.keys()
 TABLES = {name.partition(".")[0] for name in SETTINGS if "." in name}
 TASK_KEYS = set(re.findall(r"(?m)^(?:# )?(\w+) = ", (ROOT / "deploy" / "samples" / "task.toml").read_text()))
 
@@ -88,7 +89,7 @@ def readers(deployment: Folder, tmp_path_factory: pytest.TempPathFactory) -> Map
             deployment.of("operator") / "operator.toml",
             lambda path: load(path, OperatorSettings, "operator"),
         ),
-        "client": (deployment.of("client") / "client.toml", lambda path: load(path, ClientSettings, "client")),
+        "client": (deployment.of("client") / "client.toml", lambda path: read_settings(path, {})),
         "task": (deployment.of("operator") / "task.toml", lambda path: read_draft(path.read_text())),
     }
 

@@ -41,6 +41,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.cli.mechanisms.arguments import read_noise, read_rounds
+from hubbub.client import DeviceSettings, read_settings
 from hubbub.client.errors import NoRound, StateError
 from hubbub.client.privacy.report import budget_of
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
@@ -50,7 +51,7 @@ from hubbub.client.status import Memory, status_of
 from hubbub.deploy.files import draft_in, signed_task_in
 from hubbub.deploy.init.folders import sample
 from hubbub.deploy.operator.lookup import read_candidates
-from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.settings import OperatorSettings
 from hubbub.planning.simulate.dataset import SumSpec, from_file, from_table
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos import cluster, codec
@@ -661,6 +662,11 @@ def _settings_target(name: str, kind: type[SettingsTable]) -> Target:
     return Target(f"settings {name}", accept, (sample(f"{name}.toml").encode(),), (SettingsError,), of_text)
 
 
+def read_client_settings(data: bytes) -> None:
+    with in_file(data, "client.toml") as path:
+        same(isinstance(read_settings(path, {}), DeviceSettings), True)
+
+
 def read_csv(data: bytes) -> None:
     """A file as `demo --data` and `simulate --data` take it."""
     with in_file(data, "data.csv") as path:
@@ -883,7 +889,7 @@ def _targets() -> list[Target]:
         Target("private key", read_private_key, (_private_pem(),), signatures),
         _settings_target("shuffler", shuffler_settings.ShufflerSettings),
         _settings_target("analyzer", analyzer_settings.AnalyzerSettings),
-        _settings_target("client", ClientSettings),
+        Target("settings client", read_client_settings, (sample("client.toml").encode(),), (SettingsError,), of_text),
         _settings_target("operator", OperatorSettings),
         Target("CSV", read_csv, (b"carrier,delay\ndark,1.5\nlight,\ndark,3\n",), (HubbubError,), of_text),
         Target("Parquet", read_parquet, (_parquet(),), (HubbubError,)),

@@ -1,4 +1,4 @@
-"""The machine's own (`HUBBUB_TEST_POSTGRES`), or one from a package, once a process.
+"""The machine's own (`TEST_POSTGRES`), or one from a package, once a process.
 
 Each test has a database of its own. A folder remembers which one is its store's, so that a copy of the folder opens the
 same.
@@ -190,7 +190,7 @@ class OwnServer:
 @functools.cache
 def server() -> str:
     """Return the address of the server's own database."""
-    own = os.environ.get("HUBBUB_TEST_POSTGRES")
+    own = os.environ.get("TEST_POSTGRES")
     if own:
         return own
     started = OwnServer()
@@ -223,7 +223,7 @@ def new_database(*, template: Callable[[], str] | None = _template) -> str:
     with psycopg.connect(server(), autocommit=True) as connection:
         connection.execute(statement.format(sql.Identifier(name), sql.Identifier(of)))
     address = re.sub(rf"/{re.escape(_name(server()))}(?=\?|$)", f"/{name}", server())
-    if os.environ.get("HUBBUB_TEST_POSTGRES"):
+    if os.environ.get("TEST_POSTGRES"):
         _STOPS.append(functools.partial(drop_database, address))
     return address
 

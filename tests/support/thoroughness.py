@@ -9,7 +9,7 @@ import pytest
 
 Case = TypeVar("Case")
 
-TIMES = int(os.environ.get("HUBBUB_EXAMPLES", "1"))
+TIMES = int(os.environ.get("TEST_EXAMPLES", "1"))
 """How many times the examples of a usual run a property test draws: `make exhaustive` says 10."""
 
 EXHAUSTIVE = TIMES > 1

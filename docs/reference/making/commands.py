@@ -52,6 +52,11 @@ def _listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+_OF_A_DEVICE = (
+    "The variables of a device, such as `HUBBUB_SETTINGS`, are with [its settings](settings.md#settings-of-the-client)."
+)
+
+
 def _overview(commands: Mapping[str, Any]) -> Page:
     blocks = []
     for title, names in GROUPS.items():
@@ -82,7 +87,7 @@ def _overview(commands: Mapping[str, Any]) -> Page:
             section("", wrapped(shared)),
             *blocks,
             section("Exit status", table(("status", "means"), statuses)),
-            section("Environment", table(("variable", "means"), variables)),
+            section("Environment", table(("variable", "means"), variables), wrapped(_OF_A_DEVICE)),
         ),
     )
 

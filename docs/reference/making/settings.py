@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from hubbub.analyzer.settings import AnalyzerSettings
-from hubbub.deploy.settings import ClientSettings, OperatorSettings, ReaderSettings
+from hubbub.client import settings as client_settings
+from hubbub.deploy.settings import OperatorSettings, ReaderSettings
 from hubbub.service.settings import (
     Address,
     Addresses,
@@ -21,7 +22,6 @@ from hubbub.service.settings import (
     OptionalListen,
     SettingsTable,
     Store,
-    Target,
 )
 from hubbub.shuffler.hop.settings import HopSettings
 from hubbub.shuffler.settings import FrontendSettings, ShufflerSettings
@@ -34,7 +34,6 @@ PARTIES: Mapping[str, tuple[type[SettingsTable], str]] = {
     "analyzer": (AnalyzerSettings, "`hubbub analyzer analyzer.toml`"),
     "operator": (OperatorSettings, "`hubbub close`, `status`, `results` and `keys`, with `operator.toml`"),
     "reader": (ReaderSettings, "`hubbub status` and `results`, with `reader.toml`"),
-    "client": (ClientSettings, "`hubbub submit` and `hubbub device`, with `client.toml`"),
 }
 """The class of each party's settings, and the commands that read them."""
 
@@ -47,7 +46,6 @@ _ALIASES: tuple[tuple[Any, str], ...] = (
     (Listen, "host:port"),
     (OptionalListen, "host:port, or empty"),
     (MetricsListen, "host:port, or empty"),
-    (Target, "host:port or https://host:port"),
     (Database, "address of a database, or empty"),
     (Store, "address of a database, or empty"),
 )
@@ -70,13 +68,13 @@ def pages() -> list[Page]:
         wrapped(_RULES),
         wrapped("Variables of the environment are in [commands](commands.md#environment)."),
     )
-    parts = tuple(_section(party, kind, read_by) for party, (kind, read_by) in PARTIES.items())
+    parts = (*(_section(party, kind, read_by) for party, (kind, read_by) in PARTIES.items()), _of_the_client())
     return divided(
         Page(
             "settings",
             "Settings",
             "What can you set in the files of each party, and what is in force if you do not?",
-            "every key of the settings files: values, default, unit",
+            "every key of the settings files, and the variables of a device: values, default, unit",
             (intro, *parts),
         )
     )
@@ -107,13 +105,37 @@ def _section(party: str, kind: type[SettingsTable], read_by: str) -> Section:
     return section(f"Settings of the {party}", wrapped(f"Read by {read_by}."), table(heads, rows))
 
 
+def _of_the_client() -> Section:
+    """Return the settings of a device, which has no pydantic: its own list, with the variables."""
+    read_by = (
+        "Read by `Device.from_settings` and its like, `hubbub submit` and `hubbub device`, with `client.toml`, and by "
+        "`hubbub rehearse` and `hubbub load`, which read no variable. [Where settings come "
+        "from](../howto/embed-a-device.md#where-settings-come-from) has the order in which they count. "
+        f"`{client_settings.SETTINGS_FILE}` names the file, if nothing else does."
+    )
+    rows = [
+        [code(key), code(each.variable), each.kind.values, _client_default(each), sentence(each.about)]
+        for key, each in client_settings.SETTINGS.items()
+    ]
+    heads = ("key", "variable", "values", "default", "what it does")
+    return section("Settings of the client", wrapped(read_by), table(heads, rows))
+
+
+def _client_default(setting: client_settings.Setting) -> str:
+    if setting.required:
+        return "required"
+    return "none" if setting.default is None else _in_toml(setting.default)
+
+
 def default_of(field: FieldInfo) -> str:
     """Return a default as TOML has it; `required`, or `none` if the key is left out."""
     value = field.default
     if value is PydanticUndefined:
         return "required"
-    if value is None:
-        return "none"
+    return "none" if value is None else _in_toml(value)
+
+
+def _in_toml(value: Any) -> str:
     if isinstance(value, bool):
         return code(str(value).lower())
     if isinstance(value, str):

@@ -10,9 +10,11 @@ import pytest
 from pydantic import BaseModel
 
 from hubbub.analyzer import settings as analyzer_settings
+from hubbub.client import read_settings
+from hubbub.client.settings import SETTINGS
 from hubbub.deploy.init.folders import Placement, initialise, sample
 from hubbub.deploy.init.hops import Hops
-from hubbub.deploy.settings import ClientSettings, OperatorSettings, ReaderSettings
+from hubbub.deploy.settings import OperatorSettings, ReaderSettings
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import fingerprint
@@ -29,7 +31,6 @@ MODELS: dict[str, type[BaseModel]] = {
     "shuffler": shuffler_settings.ShufflerSettings,
     "hop": hop_settings.HopSettings,
     "analyzer": analyzer_settings.AnalyzerSettings,
-    "client": ClientSettings,
     "operator": OperatorSettings,
     "reader": ReaderSettings,
 }
@@ -39,6 +40,12 @@ MODELS: dict[str, type[BaseModel]] = {
 def test_sample_names_exactly_the_settings_there_are(name: str) -> None:
     content = tomllib.loads(sample(f"{name}.toml"))
     _compare(content, MODELS[name])
+
+
+def test_the_sample_of_a_client_names_exactly_the_settings_there_are() -> None:
+    content = tomllib.loads(sample("client.toml"))
+    limits = content.pop("limits")
+    assert [*content, *(f"limits.{name}" for name in limits)] == list(SETTINGS)
 
 
 def _compare(content: dict[str, object], model: type[BaseModel]) -> None:
@@ -52,7 +59,7 @@ def _compare(content: dict[str, object], model: type[BaseModel]) -> None:
             _compare(value, kind)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "client"])
 def test_sample_loads_from_the_folder_init_makes(tmp_path: Path, name: str) -> None:
     folder = initialise(tmp_path / "deployment", Placement(hops=Hops(1)))
     party = "hop-2" if name == "hop" else name
@@ -60,30 +67,30 @@ def test_sample_loads_from_the_folder_init_makes(tmp_path: Path, name: str) -> N
     loaders = {"shuffler": shuffler_settings.load, "hop": hop_settings.load, "analyzer": analyzer_settings.load}
     if name in loaders:
         assert loaders[name](path).identity == folder.of(party) / "identity.pem"
+    elif name == "client":
+        assert read_settings(path, {}).state == folder.of("client") / "state.db"
     else:
-        kind = ClientSettings if name == "client" else OperatorSettings
-        assert load(path, kind, name).model_dump()
+        assert load(path, OperatorSettings, name).model_dump()
 
 
-@pytest.mark.parametrize("name", ["client", "operator"])
-def test_unknown_setting_is_refused_with_those_there_are(tmp_path: Path, name: str) -> None:
+def test_unknown_setting_is_refused_with_those_there_are(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    path.write_text("colour = 1\n" + sample(f"{name}.toml"))
+    path.write_text("colour = 1\n" + sample("operator.toml"))
     with pytest.raises(HubbubError, match="colour"):
-        load(path, ClientSettings if name == "client" else OperatorSettings, "operator")
+        load(path, OperatorSettings, "operator")
 
 
 def test_missing_setting_is_named(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    path.write_text('task = "task.json"\n')
-    with pytest.raises(HubbubError, match="shuffler"):
-        load(path, ClientSettings, "client")
+    path.write_text('shuffler_control = "h:1"\n')
+    with pytest.raises(HubbubError, match="analyzer_results"):
+        load(path, OperatorSettings, "operator")
 
 
 def test_hosts_that_are_named_stand_in_settings_and_certificates(tmp_path: Path) -> None:
     hosts = {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
     folder = initialise(tmp_path / "deployment", Placement(hosts))
-    assert load(folder.of("client") / "client.toml", ClientSettings, "client").shuffler == "shuffler.example:7301"
+    assert read_settings(folder.of("client") / "client.toml", {}).shuffler == "shuffler.example:7301"
     operator = load(folder.of("operator") / "operator.toml", OperatorSettings, "operator")
     assert (operator.shuffler_control, operator.analyzer_results) == ("shuffler.example:7302", "analyzer.example:7402")
     shuffler = shuffler_settings.load(folder.of("shuffler") / "shuffler.toml")

@@ -9,8 +9,8 @@ from unit.shuffler.admit.test_mtls import Certified
 from unit.shuffler.test_server import analyzer_at, running
 
 from hubbub.cli.commands.rehearse import _answers, _certificates
+from hubbub.client import DeviceSettings
 from hubbub.deploy.load.rehearse import answers_in_turn, certificates_in, send
-from hubbub.deploy.settings import ClientSettings
 from hubbub.planning.simulate.notation import PLAIN
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.task import Task
@@ -76,7 +76,7 @@ async def test_devices_with_certificates_come_one_by_one_and_a_second_run_is_ref
     deployment.parties.shuffler.save_public(tmp_path / "shuffler.pub.pem")
     answers, done = [{"carrier": "AA", "delay": 1.5}] * 3, list[int]()
     async with analyzer_at(deployment) as (name, _), running(deployment.settings(name)) as addresses:
-        files = ClientSettings(
+        files = DeviceSettings(
             task=tmp_path / "tasks" / "task.json",
             shuffler=addresses["devices"],
             operator_key=tmp_path / "operator.pub.pem",
