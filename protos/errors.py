@@ -42,6 +42,10 @@ class Distrusted(Unreachable):
     """The other side's TLS certificate is not trusted, so repeating the call soon does not help."""
 
 
+class CannotCall(Unreachable):
+    """A process cannot call by gRPC, so repeating the call there does not help; the message says what does."""
+
+
 class UsageError(HubbubError):
     """A call, an option or an argument is wrong; a command exits with status 2."""
 
