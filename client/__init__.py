@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
     from hubbub.client.submit import Retry, Retrying, RetryPolicy
     from hubbub.protos.errors import (
+        CannotCall,
         Distrusted,
         HubbubError,
         KeyRecordError,
@@ -65,6 +66,7 @@ __all__ = [
     "AnswerError",
     "AuthorityError",
     "Budget",
+    "CannotCall",
     "CertifiedLoss",
     "Device",
     "DeviceReceipt",
@@ -164,6 +166,7 @@ _MODULES = {
         "RetryPolicy",
     ),
     "hubbub.protos.errors": (
+        "CannotCall",
         "Distrusted",
         "HubbubError",
         "KeyRecordError",

@@ -35,8 +35,10 @@ def encode_all(
     comes with the memory to keep after this round, if there is one.
 
     Raises:
-        AnswerError: if an answer does not fit its question, or the task asks none of its name.
+        AnswerError: if an answer does not fit its question, the task asks none of its name, or `answers` is no mapping.
     """
+    if not isinstance(answers, Mapping):
+        raise not_a_mapping(answers)
     names = [asked.name for asked in task.asked]
     if unknown := sorted(set(answers) - set(names), key=str):
         raise AnswerError(f"{shown(unknown[0])} is no query of task {task.name}; it asks {listed(names)}")
@@ -45,6 +47,12 @@ def encode_all(
         for asked in task.asked
         for symbol in asked.encoded(task.queries, answers.get(asked.name), number, memories, random)
     )
+
+
+def not_a_mapping(answers: object) -> AnswerError:
+    """Return the error of answers that are no mapping."""
+    kind = type(answers).__name__
+    return AnswerError(f"the answers are of type {kind}; give a mapping from each query's name to its answer")
 
 
 def randomize_all(task: Task, symbols: Sequence[int], random: Random) -> tuple[bytes, ...]:

@@ -236,7 +236,7 @@ class Fleet:
         if those do not fit. At most `calls` calls are made at a time.
 
         Raises:
-            UsageError: if `answers` is a mapping, because iterating it yields only its keys.
+            UsageError: if `answers` is a mapping, because iterating it yields only its keys, or has what is no pair.
             HubbubError: if `per_call` or `calls` is out of range; nothing was stored or sent.
             NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does. A fleet keeps
                 no answers to a round that begins later.
@@ -471,13 +471,30 @@ def _by_device(chunk: Sequence[Answers], settled: Summary) -> tuple[dict[str, Ma
     """Return each device's first answers, and how often it occurs; names that cannot be stored are refused."""
     first: dict[str, Mapping[str, Value]] = {}
     mentions: Counter[str] = Counter()
-    for device, answers in chunk:
+    for one in chunk:
+        device, answers = _pair(one)
         try:
             mentions[checked_name(device)] += 1
             first.setdefault(device, answers)
         except AnswerError as error:
             settled.refuse(BAD_ANSWER, str(error), 1)
     return first, mentions
+
+
+def _pair(one: Answers) -> Answers:
+    """Return a device and its answers, as they were given.
+
+    Raises:
+        UsageError: if they are no pair.
+    """
+    try:
+        device, answers = one
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"answers has a {type(one).__name__} that is no pair of a device and its answers; give such pairs. Those "
+            "before it may have been sent: call again with all, and nothing is sent twice"
+        ) from error
+    return device, answers
 
 
 def _sealed_submissions(

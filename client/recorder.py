@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from hubbub.client.blocking import run_sync
 from hubbub.client.device import Device
+from hubbub.client.encode import not_a_mapping
 from hubbub.client.errors import Expired, NoRound, OptedOut, OverLimit
 from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
 from hubbub.client.session.host_process import checked_host
@@ -159,7 +160,9 @@ class Recorder:
             return self._count("dropped")
         try:
             taken, number = _copied(answers), self._device.task.schedule.round_at(self._device._session.clock())
-        except Exception:  # a malformed argument must not stop the application
+        except Exception as error:  # a malformed argument must not stop the application
+            known = isinstance(error, AnswerError)
+            self._tell(error if known else AnswerError(f"the answers cannot be read: {type(error).__name__}"))
             return self._count("bad_answer")
         if number is None or number in self._over:
             return self._count("no_round")
@@ -229,9 +232,9 @@ class Recorder:
             worker, self._worker = self._worker, None
             if worker is not None:
                 worker.stop()
-            self._log.end()
             # If no try was completed, only the file shows whether something is left to send.
             done = done or self._is_disk_clear()
+            self._log.end()
             self._device._state.close()
         return done
 
@@ -431,6 +434,9 @@ class Recorder:
 
 def _copied(answers: Mapping[str, Value]) -> dict[str, Value]:
     """Return a copy of answers, also of those of several parts: a program may use one mapping for all its calls."""
+    if not isinstance(answers, Mapping):
+        # Pairs would be a mapping for `dict`, but not for a `Device`.
+        raise not_a_mapping(answers)
     given = dict(answers)
     return {name: dict(answer) if isinstance(answer, Mapping) else answer for name, answer in given.items()}
 
@@ -464,9 +470,9 @@ class ErrorLog:
 
 
 def _logged(error: Exception, more: int) -> None:
-    again = f" ({more:,} more times since it was logged)" if more else ""
-    # A shuffler that is unreachable for a while is normal: the recorder retries.
-    level = logging.INFO if isinstance(error, Unreachable) else logging.WARNING
+    again = f" ({more:,} more {'time' if more == 1 else 'times'} since it was logged)" if more else ""
+    # A shuffler that is unreachable for a while is normal: the recorder retries. A `Distrusted` one stays so.
+    level = logging.INFO if type(error) is Unreachable else logging.WARNING
     _LOG.log(level, "%s: %s%s", type(error).__name__, error, again)
 
 

@@ -20,7 +20,7 @@ import grpc
 
 from hubbub.client.session.batching import chunks
 from hubbub.client.validation import checked_function, checked_type, is_number
-from hubbub.protos.errors import Distrusted, Unreachable, UsageError
+from hubbub.protos.errors import CannotCall, Distrusted, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
@@ -171,15 +171,15 @@ class Retrying:
         """Return the pause before the next try; None if the error is final."""
         if isinstance(error, Refusal) and error.reason not in TRANSIENT:
             return None
-        # A server with a certificate that is not trusted shows the same one again.
-        if isinstance(error, Distrusted):
+        # A server with a certificate that is not trusted shows the same one again; a process stays as it is.
+        if isinstance(error, Distrusted | CannotCall):
             return None
         share = draw(self.random) / 2**32
         return self.policy.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
 
 
 def _given_up(error: Refusal | Unreachable, tries: int, seconds: float) -> Refusal | Unreachable:
-    if isinstance(error, Refusal | Distrusted):
+    if isinstance(error, Refusal | Distrusted | CannotCall):
         return error
     times = "once" if tries == 1 else f"{tries} times"
     return Unreachable(f"{error}; tried {times} in {seconds:.1f} s")

@@ -42,6 +42,10 @@ class Distrusted(Unreachable):
     """The other side's TLS certificate is not trusted, so repeating the call soon does not help."""
 
 
+class CannotCall(Unreachable):
+    """A process cannot call by gRPC, so repeating the call there does not help; the message says what does."""
+
+
 class SettingsError(HubbubError):
     """Settings cannot be used; the message names the file and the key, or the variable of the environment."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from hubbub.client.validation import checked_type
 from hubbub.protos.codec import LONGEST_MESSAGE, plain
 from hubbub.protos.errors import EnvelopeError, MessageError, SignatureError
 from hubbub.protos.identity.documents import canonical, from_hex, parse_canonical
@@ -73,6 +74,7 @@ class SealedSubmission:
 
         Raises:
             MessageError: if it is not a sealed submission of this version.
+            UsageError: if it is not bytes.
         """
         value = _parsed(document, LONGEST_SEALED_SUBMISSION, SEALED_SUBMISSION)
         try:
@@ -139,6 +141,7 @@ class Outcome:
 
         Raises:
             MessageError: if it is not an outcome of this version.
+            UsageError: if it is not bytes.
         """
         value = _parsed(document, LONGEST_OUTCOME, OUTCOME)
         try:
@@ -173,6 +176,7 @@ def _read(value: Any) -> Destination:
 
 
 def _parsed(document: bytes, longest: int, kind: Kind) -> Any:
+    checked_type(document, bytes, f"the {kind.called}", "bytes, as encode() returns them")
     if len(document) > longest:
         raise MessageError(f"the {kind.called} has {len(document)} bytes, but at most {longest} are allowed")
     try:

@@ -69,9 +69,10 @@ def trusted_authority(authority: Path | bytes) -> bytes:
         AuthorityError: if the file does not exist, or contains no certificate; the message names it.
     """
     if isinstance(authority, os.PathLike):
-        name = f"authority {os.fspath(authority)}"
+        file = checked_path(authority, "authority")
+        name = f"authority {file}"
         try:
-            pem = Path(authority).read_bytes()
+            pem = file.read_bytes()
         except OSError as error:
             raise AuthorityError(f"{name}: {error.strerror}; give the authority's certificate (PEM)") from error
     else:
@@ -150,8 +151,10 @@ def checked_path(path: Any, name: str) -> Path:
     """Return a path.
 
     Raises:
-        UsageError: if it is something else, such as a text.
+        UsageError: if it is something else, such as a text, or no file can have that name.
     """
     if not isinstance(path, os.PathLike):
         raise UsageError(f"{name} is of type {type(path).__name__}; give a Path")
+    if "\0" in str(path):
+        raise UsageError(f"{name} is {str(path)!r:.80}, and no file's name may have a NUL character; name another file")
     return Path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import sqlite3
@@ -14,6 +15,7 @@ from hubbub.client.errors import StateError
 from hubbub.client.state.budget import BUDGET_TABLES
 from hubbub.client.state.enrollment import ENROLLMENT_TABLES
 from hubbub.client.state.successions import SUCCESSION_TABLE
+from hubbub.protos.errors import remedy_of
 from hubbub.protos.sqlite_checksums import add_checksums, changed_table, checksum_column
 from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, differing_tables, version_of
 
@@ -170,6 +172,9 @@ def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> st
         return why_busy(path, wait, error)
     if isinstance(error, UnicodeError) or _code_of(error) in _DAMAGED or _IN_FUNCTION in str(error):
         return _why_damaged(path, error)
+    # First: for a name that is too long, the questions below would raise the same error again.
+    if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+        return f"cannot use the state file {path}: {error.strerror}; {remedy_of(error)}"
     if not path.parent.is_dir():
         return f"cannot use the state file {path}: its folder does not exist; make the folder"
     if path.is_dir():

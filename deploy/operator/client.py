@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from hubbub.deploy.settings import OperatorSettings
-from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
@@ -214,8 +214,8 @@ def advising(called: str, *, check: bool = True) -> Iterator[None]:
             raise
         # The service says "this port": the caller may have asked several.
         raise Refusal(refusal.reason, f"{called}: {refusal.message}", refusal.retry_after) from refusal
-    except Distrusted:
-        raise  # it runs, and the error has the remedy
+    except (CannotCall, Distrusted):
+        raise  # the error has the remedy
     except Unreachable as error:
         if not check:
             raise

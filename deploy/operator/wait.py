@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hubbub.deploy.operator.client import fetch_analyzer_statuses, fetch_results, list_results
 from hubbub.deploy.settings import OperatorSettings
-from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 
@@ -90,7 +90,7 @@ def _passes(error: Refusal | Unreachable) -> bool:
     """Return whether an error may pass soon: the analyzer starts, restarts, or its disk is full."""
     if isinstance(error, Refusal):
         return error.reason is Reason.NOT_READY
-    return not isinstance(error, Distrusted)
+    return not isinstance(error, Distrusted | CannotCall)
 
 
 @dataclass

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import grpc
 
-from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.errors import CannotCall, HubbubError
+from hubbub.protos.transport.forks import check_forks
 from hubbub.protos.transport.proxies import proxy_to
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, check_issued, check_pair, key_in
 
@@ -177,11 +178,11 @@ def check_polling() -> None:
     """Check that gRPC can wait for the network as the environment says; otherwise it would end the whole process.
 
     Raises:
-        Unreachable: naming the variable and what it may be.
+        CannotCall: naming the variable and what it may be.
     """
     stated = os.environ.get(POLLING)
     if stated is not None and not {"all", "epoll1", "poll", "none"} & set(stated.split(",")):
-        raise Unreachable(
+        raise CannotCall(
             f"{POLLING} is {stated!r:.80} in the environment, and gRPC knows none of that; unset it, or set it to "
             "epoll1 or poll"
         )
@@ -196,9 +197,10 @@ def open_channel(
     are refused; a reader of results takes up to `MAXIMUM_RESULTS_BYTES`.
 
     Raises:
-        Unreachable: as `check_polling`.
+        CannotCall: as `check_polling` and `check_forks`.
     """
     check_polling()
+    check_forks()
     # Without an option, gRPC takes a proxy from the environment.
     proxy = proxy_to(address, tls.proxy)
     options: tuple[tuple[str, str | int], ...] = (

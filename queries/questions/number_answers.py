@@ -60,7 +60,8 @@ def _as_float(answer: Real | Decimal) -> float:
         number = math.inf
     except ValueError:  # of a NaN that signals
         return math.nan
-    if not math.isinf(number) or abs(answer) == math.inf:
+    # Compared as it is: the absolute value of a Decimal would be rounded, and may then be none that Decimal allows.
+    if not math.isinf(number) or answer == number:
         return number
     return math.copysign(sys.float_info.max, -1 if answer < 0 else 1)
 

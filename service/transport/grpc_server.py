@@ -93,7 +93,7 @@ def new_server(
     """Make a server without ports that receives no request above `largest` bytes; `shared` as in `listen`.
 
     Raises:
-        Unreachable: as `check_polling`.
+        CannotCall: as `check_polling`.
     """
     check_polling()
     return grpc.aio.server(options=(connections or Connections()).options(largest, shared=shared))

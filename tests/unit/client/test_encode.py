@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,12 @@ def test_a_query_that_is_not_named_has_no_answer(task: Task) -> None:
 def test_an_answer_to_no_query_is_an_error(task: Task) -> None:
     with pytest.raises(AnswerError, match="no query of task flights; it asks 'carrier', 'delay'"):
         encode_all(task, {"carrier": "B6", "dealy": 3}, os.urandom)
+
+
+@pytest.mark.parametrize("answers", [None, [], "carrier", [("carrier", "UA")], 3])
+def test_answers_that_are_no_mapping_are_an_error_of_answers(task: Task, answers: Any) -> None:
+    with pytest.raises(AnswerError, match=r"^the answers are of type .*; give a mapping from each query's name"):
+        encode_all(task, answers, os.urandom)
 
 
 def draws(*values: int) -> Callable[[int], bytes]:

@@ -116,11 +116,20 @@ async def test_other_refusals_are_counted_and_their_bytes_kept(fleet: Make, shuf
 
 
 async def test_a_bad_answer_sinks_nobody_else(fleet: Make, shuffler: FakeShuffler) -> None:
+    unreadable: Any = [("none", None), ("list", [])]
     some = [*people(3), ("bad", {"carrier": "??"}), ("worse", {"carrier": "UA", "delay": float("nan")}), *people(3, 3)]
-    summary = await fleet().submit_many([*some, ("line\nbreak", {"carrier": "UA"})])
-    assert (summary.accepted, summary.refused) == (6, {"bad_answer": 3})
-    assert summary.devices == 9
+    summary = await fleet().submit_many([*unreadable, *some, ("line\nbreak", {"carrier": "UA"})])
+    assert (summary.accepted, summary.refused) == (6, {"bad_answer": 5})
+    assert summary.devices == 11
     assert len(shuffler.held) == 6
+
+
+async def test_what_is_no_pair_is_named_and_the_next_call_sends_the_rest(fleet: Make, shuffler: FakeShuffler) -> None:
+    for wrong in ("device-0", ("device-0", {"carrier": "UA"}, 1), 3):
+        with pytest.raises(UsageError, match="no pair of a device and its answers; give such pairs"):
+            await fleet().submit_many([*people(3), wrong], per_call=1)
+    assert (await fleet().submit_many(people(3))).accepted == 3
+    assert len(shuffler.held) == 3
 
 
 async def test_a_device_named_twice_submits_once(fleet: Make, shuffler: FakeShuffler) -> None:

@@ -217,6 +217,13 @@ def test_what_is_neither_parcel_nor_outcome_is_refused(document: bytes) -> None:
             kind.decode(document)
 
 
+@pytest.mark.parametrize("document", [None, "{}", bytearray(b"{}")])
+def test_what_is_not_bytes_is_a_wrong_argument(document: Any) -> None:
+    for kind in (SealedSubmission, Outcome):
+        with pytest.raises(UsageError, match=r"^the (sealed submission|outcome) is of type .*; give bytes, as encode"):
+            kind.decode(document)
+
+
 def test_an_outcome_has_a_reason_where_it_is_a_refusal() -> None:
     for ending, reason in ((Ending.REFUSED, None), (Ending.ACKNOWLEDGED, Reason.TOO_LATE)):
         with pytest.raises(MessageError, match="refusals alone have one"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from hubbub.client import (
 from hubbub.client import recorder as module
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE, pause
-from support.samples import START
+from support.samples import START, make_tls
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
 NOBODY = "127.0.0.1:1"
@@ -116,15 +117,29 @@ async def test_an_answer_is_for_the_round_in_which_it_was_recorded(
     assert [number for number, _ in shuffler.held.values()] == [0]
 
 
+class Unreadable(Mapping[str, Any]):
+    """Answers that raise an error which has one of them."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise RuntimeError("secret")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["carrier"])
+
+    def __len__(self) -> int:
+        return 1
+
+
 async def test_nothing_that_is_recorded_raises(device: Make, shuffler: FakeShuffler, clock: Clock) -> None:
     errors = Errors()
     async with prompt(device(), on_error=errors) as recorder:
-        wrong: list[Any] = [None, 7, "carrier", {"carrier": "secret"}, {"carrier": None}, {"what": 1}, object()]
-        queued = [recorder.record(each) for each in wrong]
+        wrong: list[Any] = [None, 7, [("carrier", "UA")], {"carrier": "secret"}, {"carrier": None}, {"what": 1}]
+        queued = [recorder.record(each) for each in [*wrong, Unreadable()]]
         assert queued == [False, False, False, True, True, True, False]
         assert await flushed(recorder)
         assert recorder.counts == RecorderCounts(calls=7, bad_answer=7)
-        assert [type(error) for error in errors] == [AnswerError] * 3
+        assert [type(error) for error in errors] == [AnswerError] * 7
+        assert str(errors[2]) == "the answers are of type list; give a mapping from each query's name to its answer"
         assert not any("secret" in str(error) for error in errors)
         # A wrong answer does not use up the round.
         recorder.record(ANSWERS)
@@ -222,6 +237,30 @@ def test_twenty_bad_answers_are_two_lines(device: Make, caplog: pytest.LogCaptur
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(told) == 2
     assert told[1] == f"{told[0]} (19 more times since it was logged)"
+
+
+def test_a_state_file_that_cannot_be_used_is_two_lines_too(
+    device: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last look at the file, when the recorder closes, finds what was logged before."""
+    with Recorder(device(state=tmp_path / "missing" / "state.db")) as recorder:
+        recorder.record(ANSWERS)
+        assert not recorder.flush(30)
+    first, last = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(rf"{re.escape(first)} \([0-9]+ more times since it was logged\)", last)
+
+
+async def test_a_shuffler_that_is_not_trusted_is_a_warning(
+    device: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not one that is silent for a while: somebody has to look at the authority's file."""
+    stranger = make_tls(tmp_path, "shuffler")["shuffler"].authority
+    async with prompt(device(authority=stranger)) as recorder:
+        recorder.record(ANSWERS)
+        assert not await flushed(recorder)
+    assert {(record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records} == {
+        ("WARNING", "Distrusted")
+    }
 
 
 async def test_errors_are_logged_by_default(device: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -551,6 +590,44 @@ assert os.waitpid(child, 0)[1] == 0
 assert state.opted_out(["child", "parent"]) == {"child", "parent"}
 """
     await asyncio.to_thread(program, settings, shuffler.address, tmp_path, body)
+
+
+async def test_a_process_forked_beside_a_connection_keeps_its_answers_and_its_parent_sends_them(
+    settings: dict[str, Any], shuffler: FakeShuffler, tmp_path: Path
+) -> None:
+    """Its calls by gRPC would never return, whatever their time is."""
+    body = """
+import asyncio, threading
+from hubbub.client import CannotCall
+
+device = recorder._device
+opened, done = threading.Event(), threading.Event()
+
+async def connected():
+    async with device:
+        await device.submit({"carrier": "UA"})
+        opened.set()
+        await asyncio.to_thread(done.wait)
+
+thread = threading.Thread(target=lambda: asyncio.run(connected()))
+thread.start()
+opened.wait()
+child = os.fork()
+device._session.clock = lambda: %s
+if child == 0:
+    try:
+        device.submit_blocking({"carrier": "AA"})
+    except CannotCall as error:
+        assert "gRPC" in str(error) and "are kept on this device" in str(error), error
+        sys.exit()
+    os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+assert len(device.resend_blocking()) == 1
+done.set()
+thread.join()
+""" % (START + 3650)
+    await asyncio.to_thread(program, settings, shuffler.address, tmp_path, body)
+    assert sorted(number for number, _ in shuffler.held.values()) == [0, 1]
 
 
 def test_pacing_of_a_device_is_its_own(settings: dict[str, Any]) -> None:

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import HubbubError, MessageError, Reason, Refusal, Retrying, RetryPolicy, Unreachable
+from hubbub.client import (
+    CannotCall,
+    Distrusted,
+    HubbubError,
+    MessageError,
+    Reason,
+    Refusal,
+    Retrying,
+    RetryPolicy,
+    Unreachable,
+)
 from hubbub.client.submit import ShufflerLink, submit_batch
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
@@ -86,6 +96,14 @@ async def test_a_final_refusal_is_raised_at_once(clock: Clock, reason: Reason) -
         await paced(clock).retry(attempt)
     assert caught.value.reason is reason
     assert len(deadlines) == 1
+
+
+@pytest.mark.parametrize("kind", [CannotCall, Distrusted])
+async def test_what_stays_as_it_is_is_raised_at_once(clock: Clock, kind: type[Unreachable]) -> None:
+    attempt, _ = failing(kind("no call helps"))
+    with pytest.raises(kind, match=r"^no call helps$"):
+        await paced(clock).retry(attempt)
+    assert clock.slept == []
 
 
 async def test_what_is_not_foreseen_is_raised_at_once(clock: Clock) -> None:

@@ -406,6 +406,8 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"shuffler_key": None}, "shuffler_key is of type NoneType; give bytes"),
         ({"state": b"device.sqlite"}, "state is of type bytes; give a Path"),
         ({"state": None}, "state is of type NoneType; give a Path"),
+        ({"state": Path("a\0b")}, r"state is 'a\\x00b', and no file's name may have a NUL character; name another"),
+        ({"authority": Path("a\0b")}, r"authority is 'a\\x00b', and no file's name may have a NUL character"),
         ({"state": "device.sqlite"}, "state is of type str; give a Path"),
         ({"authority": 7}, "authority is of type int; give a Path to name a file, or bytes for its content"),
         ({"authority": "-----BEGIN CERTIFICATE-----"}, "authority is of type str; give a Path to name a file, or"),

@@ -231,7 +231,15 @@ def test_another_programs_file_is_refused_untouched(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("place", "why"), [("missing/state.sqlite", "its folder does not exist"), (".", "")])
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("missing/state.sqlite", "its folder does not exist"),
+        (".", "it is a folder"),
+        ("n" * 300, "File name too long; give it a shorter name"),
+        ("n" * 300 + "/state.sqlite", "File name too long; give it a shorter name"),
+    ],
+)
 def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str, why: str) -> None:
     with pytest.raises(StateError, match=f"cannot use the state file .*{why}"):
         State(tmp_path / place).forget(0)

@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.deploy.operator import wait as waiting
 from hubbub.deploy.operator.wait import RoundFilter, results_of
-from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 
@@ -189,8 +189,11 @@ async def test_an_analyzer_that_does_not_come_back_is_an_error_in_the_end(analyz
     assert (analyzer.now, len(analyzer.failures)) == (wait, 10 - 1 - round(wait + 0.5))
 
 
-async def test_an_analyzer_that_is_not_to_be_trusted_is_not_waited_for(analyzer: Analyzer) -> None:
-    analyzer.failures = [Distrusted("the analyzer is not trusted: its TLS certificate has expired")]
-    with pytest.raises(Distrusted, match=r"has expired$"):
+@pytest.mark.parametrize("kind", [CannotCall, Distrusted])
+async def test_an_analyzer_that_no_wait_helps_to_reach_is_not_waited_for(
+    analyzer: Analyzer, kind: type[Unreachable]
+) -> None:
+    analyzer.failures = [kind("the analyzer is not trusted: its TLS certificate has expired")]
+    with pytest.raises(kind, match=r"has expired$"):
         await analyzer.ask(RoundFilter(), 60)
     assert analyzer.now == 0
