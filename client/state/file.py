@@ -174,7 +174,7 @@ def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> st
         return _why_damaged(path, error)
     # First: for a name that is too long, the questions below would raise the same error again.
     if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
-        return f"cannot use the state file {path}: {error.strerror}; {remedy_of(error)}"
+        return f"cannot use the state file {path}: {error.strerror or error}; {remedy_of(error)}"
     if not path.parent.is_dir():
         return f"cannot use the state file {path}: its folder does not exist; make the folder"
     if path.is_dir():
