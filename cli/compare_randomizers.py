@@ -114,7 +114,7 @@ def give(documents: Sequence[dict[str, Any]], plot: Path | None, as_json: bool) 
 
         if len(documents) != 1:
             raise UsageError(f"--plot draws one question, and {len(documents)} are compared; name one column")
-        save(plot, drawn(comparison_plot(documents[0]), check_drawable(plot)))
+        save(plot, drawn(comparison_plot(documents[0]), check_drawable(plot, "--plot")))
     if as_json:
         print_json({"questions": list(documents)})
         return

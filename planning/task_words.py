@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
@@ -62,17 +62,22 @@ def question_in_words(task: Task, asked: Asked) -> str:
     written = {"kind", "name", "optional", "weight"} | ({"digit", "of"} if asked.by_digits else set())
     members = {name: value for name, value in query.question.content().items() if name not in written}
     parts = ["sum by digits" if asked.by_digits else query.question.kind]
-    parts += [f"{name} {_shown(value)}" for name, value in members.items()]
+    parts += _members(members)
     parts += ["optional"] if query.question.optional else []
     parts += [f"weight {query.question.weight:g}"] if query.question.weight != 1 else []
     noise = " and noise of the shuffler" if query.noise is not None else ""
     return f"{'; '.join(parts)}; by {query.randomizer.kind}{noise}"
 
 
+def _members(found: Mapping[str, Any]) -> list[str]:
+    """Return members with their values in words; an empty one, such as the unit of a number, says nothing."""
+    return [f"{name} {_shown(value)}" for name, value in found.items() if value != ""]
+
+
 def _shown(value: Any) -> str:
     """Return a member's value in words: names of a list, and the members of what is within."""
     if isinstance(value, dict):
-        return f"({', '.join(f'{name} {_shown(each)}' for name, each in value.items())})"
+        return f"({', '.join(_members(value))})"
     if isinstance(value, list):
         more = f" and {len(value) - SHOWN_NAMES:,} more" if len(value) > SHOWN_NAMES else ""
         return ", ".join(map(_shown, value[:SHOWN_NAMES])) + more if value else "none"

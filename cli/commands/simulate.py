@@ -258,4 +258,4 @@ def _check_plot(plot: Path | None) -> None:
     if plot is not None:
         from hubbub.cli.plots.draw import check_drawable
 
-        check_drawable(plot)
+        check_drawable(plot, "--plot")

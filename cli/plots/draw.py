@@ -104,7 +104,7 @@ def check_drawable(out: Path, option: str = "--out") -> str:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise DrawingMissing(f"{needs_extra('drawing', 'matplotlib', 'plots')}; or use --json alone") from error
+        raise DrawingMissing(f"{needs_extra('drawing', 'matplotlib', 'plots')}; or leave out {option}") from error
     return ending
 
 

@@ -45,7 +45,8 @@ def print_alternatives_alone(console: Console, found: Found, own: float | None) 
         for caps, each in _joined(rows):
             table.add_row(each.added, _caps(caps, own), *_numbers(each, counts))
         print_table(console, table, spare=at)
-    console.print(_READING, markup=False, soft_wrap=True)
+    of_counts = any(each.errors for rows in found.values() for each in rows)
+    console.print(_READING + (_AT if of_counts else ""), markup=False, soft_wrap=True)
 
 
 def alternatives_words(found: Found, notes: Sequence[str] = ()) -> list[str]:
@@ -56,8 +57,9 @@ def alternatives_words(found: Found, notes: Sequence[str] = ()) -> list[str]:
 
 _READING = (
     "cap: that on ε_local of the task, which its queries share; ε_local: this query's; added reports: on average in a "
-    "batch; std. error: the worst case; at c: that of a count of c people"
+    "batch; std. error: the worst case"
 )
+_AT = "; at c: that of a count of c people"
 
 
 _DIGITS = (

@@ -35,8 +35,8 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         table.add_row(f"all {whole['rounds']} of the task", "", *_epsilons(whole), whole["bound"])
     print_table(console, table)
     console.print(
-        f"at δ = {certificate['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the "
-        "true ε is not below it; ε_local is that of the device's reports alone",
+        f"at δ = {certificate['delta']:g}: if everybody is honest, ε ≤ is proven by the named bound, and ε ≥ is "
+        "what an attack reaches, so the true ε is not below it; ε_local is that of the device's reports alone",
         markup=False,
         soft_wrap=True,
     )

@@ -91,6 +91,12 @@ def _explain(console: Console, result: QueryResult | SumResult, simultaneous: bo
             markup=False,
             soft_wrap=True,
         )
+    if any(line.row.significant is False and _ends(line.estimate, simultaneous)[0] > 0 for line in result_rows(result)):
+        console.print(
+            f"  {NOT_TOLD}: of so many counts, noise alone may lift one so high, although its interval is above 0",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _clipped(result: QueryResult | SumResult) -> str | None:

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,7 +166,8 @@ def read_answers(
     columns = {part.name: named.get(part.name, part.name) for part in parts}
     table = read_table(path, list(columns.values()))
     for part in parts:
-        hint = "" if part.name in named else f"; name the query's column with --column {part.name}=COLUMN"
+        option = f"--column {shlex.quote(part.name)}=COLUMN"
+        hint = "" if part.name in named else f"; name the query's column with {option}"
         _column(table, str(path), columns[part.name], hint)
     return from_table(table, str(path), name, questions, columns, notation)
 

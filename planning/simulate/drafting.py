@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 
 from hubbub.planning.simulate.dataset import SumSpec, check_categories, is_category, query_name, task_name
 from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
-from hubbub.planning.simulate.notes import FEW_NUMBERS, beside_notes, clipped_notes, header_notes, text_notes
+from hubbub.planning.simulate.notes import (
+    FEW_NUMBERS,
+    beside_notes,
+    clipped_notes,
+    header_notes,
+    text_notes,
+    told_notes,
+)
 from hubbub.planning.simulate.table_files import read_table
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.strict_json import read_json
@@ -242,7 +249,8 @@ class _Reader:
         check_categories(column, values, known.to_pylist(), self._path)
         keys = self._notation.numbers_or_texts(pa.chunked_array([known]), column).to_pylist()
         names = [text for _, text in sorted(zip(keys, known.to_pylist(), strict=True))]
-        self.notes += [note for note in text_notes(column, names, self._notation) if note not in self.notes]
+        found = [*text_notes(column, names, self._notation), *told_notes(column, values)]
+        self.notes += [note for note in found if note not in self.notes]
         return f"[{', '.join(map(_toml, names))}]"
 
     def _range(self, read: pa.ChunkedArray, column: str) -> tuple[float, float]:

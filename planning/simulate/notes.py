@@ -66,6 +66,18 @@ def text_notes(column: str, known: Sequence[str], notation: Notation, counted: s
     return notes
 
 
+def told_notes(column: str, texts: pa.ChunkedArray) -> list[str]:
+    """Return a sentence if a row alone has its category: the task lists it, so whoever gets the task reads it."""
+    counts = pc.value_counts(texts.drop_null())
+    once = counts.filter(pc.equal(counts.field("counts"), 1)).field("values").to_pylist()
+    if not once:
+        return []
+    which = "a value, " if len(once) == 1 else f"{len(once):,} of its {len(counts):,} values, such as "
+    alone = "that only one row has" if len(once) == 1 else "in one row each"
+    read = "everyone who gets the task reads its categories; to list none, name each column, and this one with --text"
+    return [f"column {column!r} has {which}{shown(min(once))}, {alone}: {read}"]
+
+
 def _looks(text: str) -> str:
     """Return what a text looks like, whatever its case and width, without what cannot be seen."""
     seen = "".join(mark for mark in unicodedata.normalize("NFKC", text) if unicodedata.category(mark) != "Cf")

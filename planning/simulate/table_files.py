@@ -149,12 +149,22 @@ def _read(path: Path, inner: str, columns: Sequence[str]) -> pa.Table:
 
 def _unreadable(path: Path, error: Exception) -> HubbubError:
     said = f"{error!s:.200}".strip()
+    if "UTF8" in said and is_text_file(path):  # Arrow says so of a column that it counts from 0
+        said = "it is not UTF-8"
     return HubbubError(f"{path} cannot be read: {said}; {_remedy(path, error, said)}")
 
 
+def _from_windows(path: Path) -> str:
+    """Return how a text of Windows becomes UTF-8: Excel writes CSV in its code page, unless it is asked for UTF-8."""
+    if path.suffix.lower() not in SEPARATORS:
+        return ""
+    names = f"{shlex.quote(str(path))} > {shlex.quote(f'utf8-{path.name}')}"
+    return f"; in Excel that is 'CSV UTF-8'; or, if it is from Windows, run: iconv -f WINDOWS-1252 -t UTF-8 {names}"
+
+
 def _remedy(path: Path, error: Exception, said: str) -> str:
-    if isinstance(error, UnicodeError) or "UTF8" in said:
-        return "save it as UTF-8"
+    if isinstance(error, UnicodeError) or "UTF8" in said or "UTF-8" in said:
+        return f"save it as UTF-8{_from_windows(path) if 'UTF-16' not in said else ''}"
     if (counts := _EXPECTED.search(said)) is not None:
         # Taken for a column, R's names of rows could as well be halves of numbers with a comma.
         more = _one_more(said) if int(counts[2]) == int(counts[1]) + 1 else ""

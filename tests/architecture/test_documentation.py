@@ -8,6 +8,7 @@ import tomllib
 import pytest
 import yaml
 
+from hubbub.cli.registry import NEEDS, SERVICES
 from support.source_tree import ROOT
 
 PROGRAM = re.compile(r"(?ms)^```python\n(.*?)^```$")
@@ -50,3 +51,11 @@ def test_every_extra_is_on_the_page_on_installing() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     page = (ROOT / "docs" / "howto" / "install.md").read_text()
     assert [extra for extra in extras if extra not in ("dev", "docs") and f"hubbub[{extra}]" not in page] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/howto/install.md"])
+def test_what_the_services_do_not_bring_is_named(page: str) -> None:
+    (row,) = (line for line in (ROOT / page).read_text().splitlines() if "every other command" in line)
+    more = {name for name, extra in NEEDS.items() if not set(extra.modules) <= set(SERVICES.modules)}
+    assert more == {"dictionary"}
+    assert [name for name in (*more, "demo") if f"`{name}`" not in row] == []

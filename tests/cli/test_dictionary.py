@@ -76,6 +76,7 @@ def test_a_page_says_what_the_task_says(tmp_path: Path, task: Task, parties: Par
     for said in (HOSTILE, "To <b>choose</b>", "https://example.org/results", "Which <i>airline</i>", task.id.hex()):
         assert said in text.words
     assert all(query.name in text.words for query in task.asked)
+    assert "ε if all services work together" in text.words
     assert "not signed by both" not in text.words
     assert text.elements.isdisjoint({"script", "b", "i"})
     assert page.name in Page(index.read_text()).links

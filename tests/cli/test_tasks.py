@@ -392,6 +392,8 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [("unary", 100), ("krr", 100)]
     assert all(row["seen"] > 0 for each in question["compared"] for row in each["statistics"])
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+    ran = hubbub_here("simulate", *words, "--plot", tmp_path / "a.pdf")
+    assert (ran.status, ran.err.startswith("error: --plot ")) == (2, True), ran.err
 
 
 PRIVATE = ("--epsilon", "2", "--local-epsilon", "4")

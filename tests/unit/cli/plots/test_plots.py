@@ -317,8 +317,8 @@ def test_only_svg_and_png_in_a_folder_that_is_there(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(DrawingMissing, match=r"hubbub\[plots\]"):
-        check_drawable(tmp_path / "a.svg")
+    with pytest.raises(DrawingMissing, match=r"hubbub\[plots\].*; or leave out --picture$"):
+        check_drawable(tmp_path / "a.svg", "--picture")
 
 
 @pytest.mark.parametrize(

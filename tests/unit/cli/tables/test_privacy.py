@@ -33,6 +33,9 @@ def test_the_ladder_and_who_was_let_in_are_below_the_table(admission: AdmissionP
     epsilon = f"{stated['round_total']['epsilon_upper']:.6g}"
     assert lines[heading + 1].startswith(f"  ε ≤ {epsilon} if the shuffler, the analyzer and ")
     assert ("nobody checked who submitted" in lines[heading + 1]) is (admission is OPEN)
+    assert lines[heading - 1].startswith(
+        "at δ = 0.01: if everybody is honest, ε ≤ is proven by the named bound, and ε ≥ "
+    )
     assert lines[-1] == f"admission {admission.mode.value}: {said['words']}"
 
 

@@ -143,6 +143,14 @@ def test_a_narrow_terminal_shows_the_remark_too_and_why_an_estimate_is_outside_i
         assert told in text
 
 
+@pytest.mark.parametrize(("lower", "told"), [(0, False), (90, True)])
+def test_a_count_above_zero_that_may_be_zero_says_why(lower: float, told: bool) -> None:
+    row = Row("count", Estimate(330.0, 130.0, lower, 650.0), "a", significant=False)
+    query = QueryResult("note", QueryState.PUBLISHED, 1500, 1500, {}, Estimates("histogram", (row,)))
+    text = shown(RoundResults(RoundId(bytes(32), "usage", 2), (query,), b'{"body":{},"signature":"00"}'))
+    assert ("may be 0: of so many counts, noise alone may lift one so high" in text) is told
+
+
 def test_people_may_ask_for_intervals_that_hold_at_once(results: RoundResults) -> None:
     single, band = shown(results), shown(results, simultaneous=True)
     assert "95 % interval" in single

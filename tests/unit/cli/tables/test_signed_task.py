@@ -107,3 +107,14 @@ def test_nothing_is_cut_however_narrow_the_terminal_is(width: int) -> None:
         joined = "".join(shown(task, width).split())
         for identity in task.identities.named.values():
             assert fingerprint(identity) in joined
+
+
+def test_a_number_without_a_unit_has_no_word_for_it() -> None:
+    tried = 0
+    for kind in KINDS:
+        content = task_content(signed_task_in(kind / "task.json").task)
+        for path, _ in values(content):
+            if path[-1] == "unit":
+                content, tried = changed(content, path, ""), tried + 1
+        assert " unit" not in shown(read_task(content), 400), kind
+    assert tried > 2

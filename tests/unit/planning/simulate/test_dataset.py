@@ -357,3 +357,10 @@ def test_an_attribute_s_value_that_is_not_known_is_named_with_its_row(tmp_path: 
     path.write_text("region,n\nnorth,1\nwest,2\n")
     with pytest.raises(HubbubError, match=r"line 3 of .*, column 'region', is 'west'"):
         read_answers("usage", [Grouped("n", (REGION,), Number("n", 0.0, 9.0))], path, [])
+
+
+def test_an_option_that_is_advised_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("a\nx\ny\n")
+    with pytest.raises(HubbubError, match=r"name the query's column with --column 'how I go'=COLUMN$"):
+        read_answers("name", [Histogram("how I go", ("x", "y"))], path, ())

@@ -272,3 +272,19 @@ def test_more_columns_than_a_task_can_ask_about_are_refused_by_their_number(tmp_
     columns = {f"c{place}": (lambda row, place=place: (row * place) % 3) for place in range(1, 100)}
     with pytest.raises(HubbubError, match=r"columns to ask about, and a task asks 64 queries at most; name some with"):
         task_of(written(tmp_path, columns, 30))
+
+
+def test_categories_that_one_row_alone_has_are_pointed_out(tmp_path: Path) -> None:
+    columns: dict[str, Callable[[int], Any]] = {
+        "note": lambda row: f"flat {row}" if row in (3, 7) else "quiet",
+        "one": lambda row: "loud" if row == 3 else "quiet",
+        "two": lambda row: "loud" if row < 2 else "quiet",
+    }
+    _, notes = task_of(written(tmp_path, columns, 60))
+    read = "everyone who gets the task reads its categories; to list none, name each column, and this one with --text"
+    assert notes == (
+        f"column 'note' has 2 of its 3 values, such as 'flat 3', in one row each: {read}",
+        f"column 'one' has a value, 'loud', that only one row has: {read}",
+    )
+    _, notes = task_of(tmp_path / "my data.csv", AskedColumns(texts=["note"]))
+    assert notes == ()

@@ -86,7 +86,7 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         ("data.csv.gz", gzip.compress(b"a,b\n1,2\n" * 999, mtime=0)[:-20], "check that it is complete"),
         ("data.csv", "größe\n1\n".encode("latin-1"), "save it as UTF-8"),
         ("data.csv", "a\n1\n".encode("utf-16"), "save it as UTF-8"),
-        ("data.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16; save it as UTF-8"),
+        ("data.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16; save it as UTF-8$"),
         ("data.csv", b"", "give a first line with the columns' names"),
         ("data.csv", b"a,b\n1,2\n1,2,3\n", "give every row as many fields"),
         ("data.parquet", b"abc", "check that it is complete"),
@@ -207,3 +207,11 @@ def test_a_file_that_is_not_there_is_named_by_its_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         read_table(tmp_path / "nope.csv")
     assert (raised.value.filename, raised.value.strerror) == (str(tmp_path / "nope.csv"), "No such file or directory")
+
+
+def test_a_text_of_windows_says_how_it_becomes_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "my data.csv"
+    path.write_bytes("a,b\n1,größe\n".encode("cp1252"))
+    run = r"run: iconv -f WINDOWS-1252 -t UTF-8 '/.*' > 'utf8-my data\.csv'$"
+    with pytest.raises(HubbubError, match=rf"cannot be read: it is not UTF-8; save it as UTF-8; .* {run}"):
+        read_table(path, ["b"])
