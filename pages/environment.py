@@ -12,6 +12,9 @@ from markupsafe import Markup
 
 SHARED = "hubbub.pages"
 
+NOT_STATED = "not stated in the task"
+"""Shown for words that a task may have, and has not."""
+
 
 @cache
 def style() -> str:
@@ -40,5 +43,5 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     # The file is the project's own; nothing that anybody else wrote is in it.
-    made.globals |= {"style": Markup(style()), "policy": policy_of(style())}  # noqa: S704
+    made.globals |= {"style": Markup(style()), "policy": policy_of(style()), "not_stated": NOT_STATED}  # noqa: S704
     return made

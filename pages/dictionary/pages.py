@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hubbub.deploy.files import save
-from hubbub.pages.dictionary.entry import NOT_STATED, Entry
+from hubbub.pages.dictionary.entry import Entry
 from hubbub.pages.environment import environment
 
 INDEX = "index.html"
@@ -19,7 +19,6 @@ def written(entries: Sequence[Entry], folder: Path) -> list[Path]:
     Files of an earlier run are written over; others in the folder stay as they are.
     """
     pages = environment("hubbub.pages.dictionary")
-    pages.globals["not_stated"] = NOT_STATED
     folder.mkdir(parents=True, exist_ok=True)
     ordered = sorted(entries, key=lambda entry: (entry.task.schedule.start, entry.file_name))
     files = {folder / INDEX: pages.get_template("index.html").render(entries=ordered).encode()}
