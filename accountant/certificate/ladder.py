@@ -19,7 +19,7 @@ leaves which ε. docs/explanation/threat-model.md has the argument for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -93,6 +93,28 @@ def ladders(content: Mapping[str, Any]) -> tuple[Ladder, ...]:
     queries = [Ladder("query", each["name"], ladder(each, words)) for each in content["queries"]]
     totals = [name for name in ("round_total", "all_rounds", "horizon") if name in content]
     return (*queries, *(Ladder(name, None, ladder(content[name], words)) for name in totals))
+
+
+def ladders_of_people(content: Mapping[str, Any]) -> Iterator[tuple[str, Ladder]]:
+    """Yield what people give in all: in the round, in all rounds so far if there are several, and in the whole task.
+
+    Each comes with what it is about, in words. `content` is that of a certificate or a simulation.
+    """
+    rounds = len(content["all_rounds"]["history"])
+    for each in ladders(content):
+        if each.query is None and (rounds > 1 or each.covers != "all_rounds"):
+            yield _over(each, content), each
+
+
+def _over(shown: Ladder, content: Mapping[str, Any]) -> str:
+    if shown.covers == "round_total":
+        return "in this round"
+    if shown.covers == "all_rounds":
+        return f"over all {len(content['all_rounds']['history'])} rounds so far"
+    whole = content["horizon"]
+    if whole["epsilon_upper"] is None:
+        return f"over all {whole['rounds']} rounds of the task, as a batch was below the minimum"
+    return f"over all {whole['rounds']} rounds of the task, at the minimum"
 
 
 def rows_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,10 +14,11 @@ from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation
 from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
-    from hubbub.deploy.demo.demo import DemoOptions
+    from hubbub.deploy.demo.demo import DemoOptions, Published
     from hubbub.deploy.demo.scenarios.scenario import Scenario
     from hubbub.planning.simulate.dataset import Dataset
     from hubbub.planning.simulate.notation import Notation
+    from hubbub.protos.records.results import RoundResults
     from hubbub.protos.task.admission import Mode
 
 TaskOption = Annotated[
@@ -134,6 +135,23 @@ PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw truth, estimates and intervals into this .svg or .png."),
 ]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Where the report is written. [default: hubbub-demo-report.html here; with --out, report.html in that "
+        "folder; with --json alone, none]",
+        show_default=False,
+    ),
+]
+REPORT, REPORT_IN_FOLDER = "hubbub-demo-report.html", "report.html"
+"""Names of the report, in the current folder and in that of --out.
+
+In the current folder it is one file that says whose it is, and that the next demo writes over. A temporary folder would
+be tidier, but people do not find it again, and browsers that are installed as snaps may not read it.
+"""
+
 Explain = Annotated[
     bool,
     typer.Option(
@@ -166,6 +184,7 @@ def command(
     honest_share: HonestShare = None,
     out: Out = None,
     plot: PlotOption = None,
+    report: ReportOption = None,
     explain: Explain = False,
     every: Every = False,
     listed: ListOption = False,
@@ -210,8 +229,10 @@ def command(
             *privacy, cluster, _server(cluster, postgres, mode), noise=None if noise is None else noise.value
         )
         check_options(dataset, options)
-        document = _run(dataset, options, out, as_json)
+        published: list[tuple[RoundResults, RoundResults]] = []
+        document = _run(dataset, options, out, as_json, lambda *both: published.append(both))
         document["plot"] = None if plot is None else _drawn(shown, document, plot)
+        document["report"] = _reported(published, report, _report_place(out, as_json))
         if as_json:
             print_json(document)
         else:
@@ -285,7 +306,9 @@ def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> D
     return sample(dataset, default if wanted is None else wanted, seed)
 
 
-def _run(dataset: Dataset, options: DemoOptions, out: Path | None, as_json: bool) -> dict[str, Any]:
+def _run(
+    dataset: Dataset, options: DemoOptions, out: Path | None, as_json: bool, published: Published
+) -> dict[str, Any]:
     import asyncio
     import functools
     import signal
@@ -300,10 +323,58 @@ def _run(dataset: Dataset, options: DemoOptions, out: Path | None, as_json: bool
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
         directory = out if out is not None else Path(scratch) / "demo"
         bars = functools.partial(progress_bars, as_json)
-        document = asyncio.run(run(dataset, options, directory, progress_console(quiet=as_json), bars))
+        document = asyncio.run(run(dataset, options, directory, progress_console(quiet=as_json), bars, published))
         if out is None:
             _forget_paths(document)
     return document
+
+
+def _report_place(out: Path | None, as_json: bool) -> Path | None:
+    """Return where the report goes that nobody asked for; None for a program, which asks for its files by name."""
+    if out is not None:
+        return out / REPORT_IN_FOLDER
+    return None if as_json else Path(REPORT)
+
+
+def _reported(
+    published: list[tuple[RoundResults, RoundResults]], wanted: Path | None, place: Path | None
+) -> str | None:
+    """Write the report of all rounds; return its path. None if there is no place for it.
+
+    Raises:
+        HubbubError: if it was asked for, and cannot be written; otherwise a warning is printed.
+    """
+    from hubbub.protos.errors import HubbubError
+
+    path = wanted or place
+    if path is None:
+        return None
+    try:
+        _write_report(published, path)
+    except HubbubError as error:
+        if wanted is not None:
+            raise
+        # Such as a current folder that is read-only: the demo itself went well.
+        progress_console().print(f"warning: no report: {error}", markup=False, soft_wrap=True)
+        return None
+    return str(path)
+
+
+def _write_report(published: list[tuple[RoundResults, RoundResults]], path: Path) -> None:
+    """Write the report. The demo verified the certificates; their counts and estimates are checked here."""
+    from hubbub.accountant.errors import needs_extra
+    from hubbub.cli.commands.report import report_of
+    from hubbub.deploy.files import save
+    from hubbub.protos.errors import HubbubError
+    from hubbub.results import ResultsTable, Trust
+    from hubbub.results.checked import check_counts
+
+    try:
+        from hubbub.pages.report.written import page_of
+    except ModuleNotFoundError as error:
+        raise HubbubError(needs_extra("the demo's report", str(error.name), "pages")) from error
+    trust = Trust(verified=True, left=check_counts([each for each, _ in published]))
+    save(path, page_of(report_of(ResultsTable([shown for _, shown in published], trust))).encode())
 
 
 def _drawn(shown: Scenario, document: dict[str, Any], plot: Path) -> str:
@@ -400,7 +471,7 @@ def _estimated(query: dict[str, Any]) -> str:
 
 
 def _in_units(query: dict[str, Any], error: float) -> str:
-    from hubbub.cli.tables.significant_digits import significant
+    from hubbub.queries.estimation.significant_digits import significant
 
     (number,) = significant((error,), error / 10)
     return f"{number} {query['unit']}" if query.get("unit") else number
@@ -417,7 +488,7 @@ def _looser_cap(queries: list[dict[str, Any]], epsilon_local: float, expected_st
     )
 
 
-_NOT_REPEATED = frozenset({"out", "plot", "explain", "every", "as_json", "listed"})
+_NOT_REPEATED = frozenset({"out", "plot", "report", "explain", "every", "as_json", "listed"})
 """Options that do not change what the demo asks, and of whom."""
 
 
@@ -439,6 +510,8 @@ def _given(context: typer.Context) -> list[str]:
 def _next(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> str:
     """Return the last line: that the certificate was verified, and what to run next."""
     verified = "The certificate was verified: this demo's parties signed it, and every number was computed again."
+    if document["report"] is not None:
+        verified += f" A report to hand on is in {document['report']}: open it in a browser."
     hubbub = program()
     if out is not None:
         # Of a folder all certificates are verified, and that together they are one history.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hubbub.accountant.certificate.ladder import Ladder, ladders
+from hubbub.accountant.certificate.ladder import ladders_of_people
 
 
 def ladder_lines(
@@ -17,21 +17,7 @@ def ladder_lines(
     `content` is that of a certificate or a simulation. With `only`, the ladder of that member alone. `marks` are words
     that follow an ε, such as that it is not proven, by what its ladder covers and by its member.
     """
-    rounds = len(content["all_rounds"]["history"])
-    shown = [each for each in ladders(content) if each.query is None and (rounds > 1 or each.covers != "all_rounds")]
-    for each in shown:
+    for over, each in ladders_of_people(content):
         if only is None or each.covers == only:
-            yield f"privacy of each person whose device is honest, {over(each, content)}, at δ = {content['delta']:g}:"
+            yield f"privacy of each person whose device is honest, {over}, at δ = {content['delta']:g}:"
             yield from (f"  {rung.marked(marks.get((each.covers, rung.member), ''))}" for rung in each.rungs)
-
-
-def over(shown: Ladder, content: Mapping[str, Any]) -> str:
-    """Return what a ladder is about, in words."""
-    if shown.covers == "round_total":
-        return "in this round"
-    if shown.covers == "all_rounds":
-        return f"over all {len(content['all_rounds']['history'])} rounds so far"
-    whole = content["horizon"]
-    if whole["epsilon_upper"] is None:
-        return f"over all {whole['rounds']} rounds of the task, as a batch was below the minimum"
-    return f"over all {whole['rounds']} rounds of the task, at the minimum"

@@ -211,10 +211,21 @@ def check_options(dataset: Dataset, options: DemoOptions) -> None:
         raise
 
 
+Published = Callable[[RoundResults, RoundResults], None]
+"""Called with what the analyzer published of a round, and with that after its candidates were looked up."""
+
+
 async def run(
-    dataset: Dataset, options: DemoOptions, out: Path, console: Console, progress_bars: Callable[..., Progress]
+    dataset: Dataset,
+    options: DemoOptions,
+    out: Path,
+    console: Console,
+    progress_bars: Callable[..., Progress],
+    published: Published = lambda *_: None,
 ) -> dict[str, Any]:
     """Run the demo; return its JSON document. `out`, a new or empty folder, gets task, certificates, results and logs.
+
+    `published` is called for each round, once its certificate is verified.
 
     Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` has only the logs;
     if nothing was logged yet, it is unchanged.
@@ -243,7 +254,7 @@ async def run(
                 workers = DemoWorkers(pipeline, dataset.devices, options.clients)
                 stack.push_async_callback(workers.stop)
             rounds = [
-                await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out)
+                await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out, published)
                 for number in range(options.rounds)
             ]
             with stages.stage("stop", "stop the services"):
@@ -321,6 +332,7 @@ async def _round(
     number: int,
     stages: DemoProgress,
     out: Path,
+    published: Published,
 ) -> dict[str, Any]:
     truths = {question.name: _truth(dataset, question) for question in dataset.questions}
     label = f"round {number}: " if options.rounds > 1 else ""
@@ -332,8 +344,8 @@ async def _round(
         results = await pipeline.results(number)
     with stages.stage("verify", f"{label}verify the certificate"):
         verified, certificate = await asyncio.to_thread(_check, pipeline, results, out)
-    if dataset.candidates:
-        results = decoded(results, dataset.candidates)
+    as_published, results = results, decoded(results, dataset.candidates) if dataset.candidates else results
+    published(as_published, results)
     return {
         "round": number,
         "submissions": {"acknowledged": status.submissions, "accepted": counts.accepted, **_refusals(counts)},

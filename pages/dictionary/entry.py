@@ -14,8 +14,6 @@ from hubbub.protos.task.schedule import at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 
-NOT_STATED = "not stated in the task"
-
 HIDDEN = "all answers of one person in a round, replaced by any others: (ε, δ)-indistinguishable"
 NOT_HIDDEN = (
     "that a person takes part, to the shuffler; the number of reports of a round, and of those left out, to everybody"

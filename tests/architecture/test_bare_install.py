@@ -40,6 +40,7 @@ WORDS = {
     "rehearse": ("client.toml",),
     "load": ("client.toml",),
     "results": ("operator.toml",),
+    "report": ("operator.toml",),
     "verify": ("certificate.json",),
     "account": ("epsilon", "--mechanism", "generic", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-6"),
     "simulate": ("task.toml", "--data", "data.csv"),

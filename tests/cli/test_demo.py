@@ -13,14 +13,18 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
+from unit.verification.test_results import results_of
 
 from hubbub.cli.commands import demo
-from hubbub.cli.commands.demo import AdmissionMode, _looser_cap, _noise
+from hubbub.cli.commands.demo import REPORT, AdmissionMode, _looser_cap, _noise, _report_place, _reported
+from hubbub.deploy.errors import NotWritten
 from hubbub.deploy.local.cluster import spark_missing
 from hubbub.protos.task.admission import Mode
 from support.cli import Ran, hubbub_here
 from support.ended import started_program
+from support.html_page import Page
 from support.patience import PATIENCE
+from support.source_tree import ROOT
 from support.thoroughness import EXHAUSTIVE
 
 
@@ -72,8 +76,31 @@ def test_demo_on_flights_estimates_within_twelve_standard_errors(tmp_path: Path)
         assert 0 < error < document["noise"][name]["expected_standard_error"]
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
     assert document["plot"] == str(picture)
+    assert document["report"] == str(tmp_path / "kept" / "report.html")
+    page = Page(Path(document["report"]).read_text())
+    assert set(parquet.read_table(only["results"]["parquet"])["estimate"].to_pylist()) <= set(page.numbers)
+    assert "Verified: signatures, every epsilon" in page.words
     assert ">carrier<" in picture.read_text()
     certificates_hold_and_fail_with_one_changed_byte(document)
+
+
+def test_a_report_is_left_where_people_look_and_none_for_programs_that_do_not_ask(tmp_path: Path) -> None:
+    assert _report_place(None, as_json=False) == Path(REPORT)
+    assert _report_place(tmp_path, as_json=True) == tmp_path / "report.html"
+    assert _report_place(None, as_json=True) is None
+    assert f"/{REPORT}" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_a_report_that_cannot_be_written_fails_only_if_it_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds = [(each, each) for each in results_of("distribution")]
+    assert _reported(rounds, None, tmp_path / "none" / "r.html") is None
+    assert "warning: no report" in capsys.readouterr().err
+    with pytest.raises(NotWritten):
+        _reported(rounds, tmp_path / "none" / "r.html", None)
+    assert _reported(rounds, tmp_path / "r.html", tmp_path / "other.html") == str(tmp_path / "r.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
 # `make demo-cluster` runs it too; test_init_cluster.py and simulation/test_failover.py kill a leader amid a round.

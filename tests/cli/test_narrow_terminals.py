@@ -33,6 +33,7 @@ COMMANDS = {
     "simulate": ("simulate", "--data", "data.csv", "--column", "city"),
     "verify": ("verify", "certificate.json"),
     "history": ("verify", "certificates"),
+    "report": ("report", str(ROOT / "docs" / "examples" / "commute")),
 }
 
 DRAWN = {"simulate"}

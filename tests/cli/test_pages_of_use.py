@@ -35,6 +35,14 @@ def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
         assert pages.unlike(step.shown, out, exactly=True) == [], out
 
 
+def test_a_report_is_written_as_the_page_says(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
+    script = pages.steps("howto/hand-on-a-report")
+    assert len(script) == 2
+    for step, out in zip(script, pages.run(script, tmp_path), strict=True):
+        assert pages.unlike(step.shown, out, exactly=True) == [], out
+
+
 def test_other_clients_compile_the_calls_and_open_the_vector_as_the_page_says(tmp_path: Path) -> None:
     for folder in ("protos", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)

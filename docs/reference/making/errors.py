@@ -25,6 +25,7 @@ SUBJECTS: Mapping[str, str] = {
     "cli": "the command line",
     "client": "a device",
     "deploy": "deployments, keys, load and audits",
+    "pages": "pages for people",
     "planning": "planning and simulation",
     "protos": "documents, keys and messages",
     "queries": "questions, answers and randomizers",

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 """The top of the repository."""
 
 FOLDERS = (
-    *("accountant", "analyzer", "cli", "client", "deploy", "planning"),
+    *("accountant", "analyzer", "cli", "client", "deploy", "pages", "planning"),
     *("protos", "queries", "results", "service", "shuffler", "verification"),
 )
 """The folders of the package."""
