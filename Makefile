@@ -14,7 +14,7 @@ SPREAD = -n $(WORKERS) --dist worksteal
 # Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs hooks clean
+.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs notebooks hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -97,11 +97,14 @@ docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is a
 	rm -rf site
 	$(RUN) -m sphinx --quiet --fresh-env --jobs auto --fail-on-warning --keep-going -c docs -d build/doctrees . site
 
+notebooks: $(VENV)/.installed  ## Run the notebooks, and write them with their outputs: docs/notebooks/*.ipynb, to open and change.
+	cd docs && ../$(RUN) -m extensions.notebooks $(NOTEBOOKS)
+
 hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, from now on.
 	$(VENV)/bin/pre-commit install
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html
+	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html docs/notebooks/*.ipynb
 
 # The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
 # installs again. The links are for type checkers and editors.

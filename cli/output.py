@@ -77,12 +77,17 @@ def console() -> Console:
 
 
 def progress_console(quiet: bool = False) -> Console:
-    """Return the console for progress, on stderr; a quiet one prints nothing."""
-    return _console(stderr=True, quiet=quiet)
+    """Return the console for progress, on stderr; a quiet one prints nothing.
+
+    FORCE_COLOR asks for colours where no terminal is, as a notebook does for programs that it runs. Bars that move
+    would fill a log or a notebook with control characters all the same.
+    """
+    terminal = None if sys.stderr is not None and sys.stderr.isatty() else False
+    return _console(stderr=True, quiet=quiet, terminal=terminal)
 
 
-def _console(stderr: bool, quiet: bool = False) -> Console:
-    made = Printer(stderr=stderr, quiet=quiet)
+def _console(stderr: bool, quiet: bool = False, terminal: bool | None = None) -> Console:
+    made = Printer(stderr=stderr, quiet=quiet, force_terminal=terminal)
     if made.width < 1:
         # COLUMNS=0 means that the width is unknown; with a width of 0 rich would print nothing at all.
         made.width = USUAL_WIDTH

@@ -22,6 +22,7 @@ language = "en"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "extensions.notebooks",
     "extensions.tree",
     "extensions.docstrings",
     "extensions.finished_site",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.task import hop_name
 from hubbub.results.published_row import certified_in
-from hubbub.verification.certificate import Pins, VerificationError, verify
+from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
 
 _CERTIFICATES = 2048
@@ -56,6 +56,19 @@ class Trust:
         return self.words
 
 
+def pins_of(keys: str | Path | Pins | None) -> Pins:
+    """Return the keys that an analyst gives: a folder of them, or these keys; None pins nothing.
+
+    Raises:
+        UsageError, HubbubError: as `keys_in` does, or if it is something else.
+    """
+    if keys is None or isinstance(keys, Pins):
+        return keys or Pins()
+    if not isinstance(keys, str | Path):
+        raise UsageError(f"keys is a folder of public keys, not {type(keys).__name__}; name one, or leave it out")
+    return keys_in(keys)
+
+
 def keys_in(folder: str | Path) -> Pins:
     """Return the public keys in a folder: operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem and hop-2.pub.pem on.
 
@@ -72,12 +85,21 @@ def keys_in(folder: str | Path) -> Pins:
     while (file := path / f"{hop_name(FIRST_HOP + len(hops))}.pub.pem").exists():
         hops.append(load_public(file))
     if not found:
-        raise UsageError(
-            f"{path} has none of the keys {', '.join(file.name for file in files.values())}; name the folder `trust` "
-            "that `hubbub init` made, or leave out keys"
-        )
+        raise UsageError(f"{_no_keys(path, files.values())}, or leave out keys, and no signer is pinned")
     # A chain without hops is pinned too where all other keys are: further shufflers would be strangers.
     return Pins(**found, hops=tuple(hops) if hops or len(found) == len(files) else None)
+
+
+def _no_keys(path: Path, files: Iterable[Path]) -> str:
+    """Return what is wrong with a folder that has none of these keys, and which to name."""
+    names = ", ".join(file.name for file in files)
+    if path.is_file():
+        return f"{path} is a file; name the folder of {names}"
+    if not path.is_dir():
+        return f"there is no folder {path}; name one with {names}"
+    inside = path / "trust"
+    remedy = f"name {inside}" if inside.is_dir() else "name the folder `trust` that `hubbub init` made"
+    return f"{path} has none of the keys {names}; {remedy}"
 
 
 def check_counts(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> dict[str, str]:
@@ -137,8 +159,27 @@ def check_signed(rounds: Sequence[RoundResults], pins: Pins) -> tuple[str, ...]:
         try:
             unpinned |= dict.fromkeys(_unpinned(each.certificate, pins))
         except VerificationError as error:
-            raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {error}") from error
+            text = _by_folder(str(error)) if isinstance(error, NotAsPinned) else str(error)
+            raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {text}") from error
     return tuple(unpinned)
+
+
+_OPTIONS = {
+    " with --operator-key": "",
+    " with --shuffler-key": "",
+    " with --analyzer-key": "",
+    " by --hop-key": "",
+    "with the option of its own party": "in the file of its own party, such as operator.pub.pem",
+    "give its succession with --succession": "save its results, and `hubbub verify` takes them with its succession",
+}
+"""How `hubbub verify` is told about keys, and what an analyst does instead."""
+
+
+def _by_folder(text: str) -> str:
+    """Return an error about a pinned key in the words of who gave a folder of keys, not the options of a command."""
+    for option, instead in _OPTIONS.items():
+        text = text.replace(option, instead)
+    return text
 
 
 @lru_cache(_CERTIFICATES)

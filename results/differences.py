@@ -130,7 +130,12 @@ def matched(a: Iterable[PublishedRow], b: Iterable[PublishedRow]) -> list[tuple[
     Raises:
         UsageError: if there is none, or a table has two rows about the same thing.
     """
+    for each in (a, b):
+        if isinstance(each, PublishedRow):
+            raise UsageError("compare_all takes two tables, such as table.where(round=0); compare takes two rows")
     left, right = _by_key(a), _by_key(b)
+    if not left or not right:
+        raise UsageError("a table to compare has no row with a number; choose another round or query with `where`")
     pairs = [(row, right[key]) for key, row in left.items() if key in right]
     if not pairs:
         raise UsageError("the two tables have no row about the same thing; compare tables of the same query")

@@ -36,6 +36,8 @@ def draw(rows: Sequence[PublishedRow], ax: Axes | None = None) -> Axes:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(needs_extra("plot", str(error.name), "plots"), name=error.name) from error
     numbered = [row for row in rows if row.estimate is not None and row.lower is not None]
+    if not rows:
+        raise UsageError("the table has no rows to draw: `where` found none; table.queries and table.rounds list them")
     _check(numbered)
     axes = pyplot.subplots(layout="constrained")[1] if ax is None else ax
     first = numbered[0]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hubbub.accountant.errors import shown
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.counts import Counted, check_published
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.records.sums import sums_of
 from hubbub.queries.longitudinal.over_rounds import Batch
-from hubbub.results.checked import NotVerified, Trust, check_signed, keys_in, recomputed
+from hubbub.results.checked import NotVerified, Trust, check_signed, pins_of, recomputed
 from hubbub.results.published_row import certified_in
+from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import Pins, VerificationError
 from hubbub.verification.results import ResultsFile, query_result_in, read_every
@@ -40,23 +42,32 @@ class SavedResults:
             dict.fromkeys(ListedTask(each.results.id.task_id, each.results.id.task_name) for each in self._rounds)
         )
 
-    def rounds(self, task: str | None = None) -> tuple[RoundId, ...]:
-        """Return the rounds of a task (its name, or its id in hex), rising; of all tasks if it is None."""
-        return tuple(each.results.id for each in self._rounds if matches(each.results.id, task))
+    def rounds(self, task: Named = None) -> tuple[RoundId, ...]:
+        """Return the rounds of a task, rising; of all tasks if it is None.
 
-    def read(self, task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
+        Raises:
+            UsageError: if there is no such task.
+        """
+        return tuple(each.results.id for each in self._of(task))
+
+    def _of(self, task: Named) -> list[_SavedRound]:
+        word = word_of(task)
+        check_task(word, self.tasks())
+        return [each for each in self._rounds if matches(each.results.id, word)]
+
+    def read(self, task: Named = None, rounds: Iterable[int] | None = None) -> ResultsTable:
         """Return the published rows of a task's rounds: of all, or of those named.
 
         Args:
-            task: the task's name, or its id in hex; it can be left out if there is one task.
+            task: the task's name, its id in hex, or one of `tasks()`; it can be left out if there is one task.
             rounds: the numbers of the rounds; None for all.
 
         Raises:
-            UsageError: if several tasks match, or a round is not there.
+            UsageError: if no task or several match, or a round is not there.
             NotVerified: if a certificate is not valid, or results differ from theirs.
         """
-        found = [each for each in self._rounds if matches(each.results.id, task)]
-        check_one_task([each.results.id for each in found], task)
+        found = self._of(task)
+        check_one_task([each.results.id for each in found], word_of(task))
         chosen = chosen_rounds([each.results.id for each in found], rounds)
         shown = [each.results for each in found if each.results.id.round in chosen]
         if not self._verify:
@@ -70,7 +81,7 @@ class SavedResults:
         return ResultsTable(shown, Trust(True, unpinned, left))
 
 
-def open_saved(*paths: str | Path, keys: str | Path | Pins = Pins(), verify: bool = True) -> SavedResults:  # noqa: B008 - a value
+def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify: bool = True) -> SavedResults:
     """Open results that `hubbub results --json` saved, of one round or (`--all`) of many, or folders of such files.
 
     Args:
@@ -79,10 +90,13 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins = Pins(), verify: boo
         verify: whether `read` verifies; if not, each table says so.
 
     Raises:
-        UsageError: if there are no results in these files.
+        UsageError: if there are no results in these files, or `keys` is no folder with keys.
         NotVerified: if a named file has no readable results, or a round is there twice with different content.
     """
-    pins = keys if isinstance(keys, Pins) else keys_in(keys)
+    pins = pins_of(keys)
+    for path in paths:
+        if not isinstance(path, str | Path):
+            raise UsageError(f"a path is a text or a Path, not {shown(path)}; of a list, give open_saved(*paths)")
     held: dict[tuple[bytes, int], _SavedRound] = {}
     files = [each for path in paths for each in _files(Path(path))]
     for file in files:
@@ -160,37 +174,3 @@ def _with(result: QueryResult, estimates: Any) -> QueryResult:
     counts = b"" if estimates is not None and estimates.table else result.counts
     facts = (result.name, result.state, result.reports, result.valid, result.left_out)
     return QueryResult(*facts, estimates, counts, result.rounds)
-
-
-def matches(which: RoundId, task: str | None) -> bool:
-    """Return whether a round is of the task of that name, or of that id in hex."""
-    return task in (None, which.task_name, which.task_id.hex())
-
-
-def check_one_task(found: Sequence[RoundId], task: str | None) -> None:
-    """Return only if the rounds are of one task.
-
-    Raises:
-        UsageError: if there are none, or they are of several.
-    """
-    if not found:
-        raise UsageError(f"no round of task {task}; `tasks()` lists the tasks" if task else "no round is certified yet")
-    names = sorted({f"{each.task_name} ({each.task_id.hex()})" for each in found})
-    if len(names) > 1:
-        raise UsageError(f"there are several tasks; name one: {', '.join(names)}")
-
-
-def chosen_rounds(found: Sequence[RoundId], wanted: Sequence[int] | None) -> set[int]:
-    """Return the numbers of the wanted rounds, all of which must be there; of all if None are named.
-
-    Raises:
-        UsageError: if one is missing.
-    """
-    there = {each.round for each in found}
-    missing = sorted(set(wanted or ()) - there)
-    if missing:
-        raise UsageError(
-            f"rounds {', '.join(map(str, missing))} of task {found[0].task_name} are not there; these are: "
-            f"{', '.join(map(str, sorted(there)))}"
-        )
-    return there if wanted is None else set(wanted)

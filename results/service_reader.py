@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hubbub.accountant.errors import shown
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.rpc import ResultsCaller
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.transport.addresses import checked_address
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
-from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, keys_in
-from hubbub.results.saved import check_one_task, chosen_rounds, matches
+from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, pins_of
+from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.pins import Pins
 
@@ -37,48 +39,57 @@ class ServiceReader:
         """Return the tasks that the analyzer knows, by their names."""
         return tuple(self._ask(lambda caller: caller.list_tasks(CALL_SECONDS)))
 
-    def task(self, task: str) -> SignedTask:
-        """Return a task (its name, or its id in hex), checked to be signed by the operator and the shuffler it names.
+    def task(self, task: str | ListedTask) -> SignedTask:
+        """Return a task, checked to be signed by the operator and the shuffler it names.
 
         Raises:
             UsageError: if no task or several match.
             SignatureError: if a signature is wrong, or a signer is not the pinned one.
         """
-        found = [each for each in self.tasks() if task in (each.name, each.task_id.hex())]
+        word, known = word_of(task), self.tasks()
+        check_task(word, known)
+        found = [each for each in known if word in (None, each.name, each.task_id.hex())]
         if len(found) != 1:
-            raise UsageError(f"{len(found)} tasks are called {task}; `tasks()` lists the names and ids")
+            ids = ", ".join(each.task_id.hex() for each in found)
+            raise UsageError(f"{len(found)} tasks are called {word}; name one by its id: {ids}")
         signed: SignedTask = self._ask(lambda caller: caller.get_task(found[0].task_id, CALL_SECONDS))
         if self._verify:
             named = signed.task.identities
             signed.check(self._pins.operator or named.operator, self._pins.shuffler or named.shuffler)
         return signed
 
-    def rounds(self, task: str | None = None) -> tuple[RoundId, ...]:
-        """Return the certified rounds of a task (its name, or its id in hex), rising; of all tasks if it is None."""
-        found = self._ask(lambda caller: caller.list_results(None, CALL_SECONDS))
-        return tuple(
-            sorted((each for each in found if matches(each, task)), key=lambda each: (each.task_name, each.round))
-        )
+    def rounds(self, task: Named = None) -> tuple[RoundId, ...]:
+        """Return the certified rounds of a task, rising; of all tasks if it is None.
+
+        Raises:
+            UsageError: if the analyzer knows no such task.
+        """
+        word = word_of(task)
+        listed = self._ask(lambda caller: caller.list_results(None, CALL_SECONDS))
+        found = [each for each in listed if matches(each, word)]
+        if not found:
+            check_task(word, self.tasks())
+        return tuple(sorted(found, key=lambda each: (each.task_name, each.round)))
 
     def status(self) -> tuple[AnalyzerRoundStatus, ...]:
         """Return where every round stands at the analyzer, and what it waits for."""
         return tuple(self._ask(lambda caller: caller.get_statuses(None, CALL_SECONDS)))
 
-    def read(self, task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
+    def read(self, task: Named = None, rounds: Iterable[int] | None = None) -> ResultsTable:
         """Return the published rows of a task's rounds: of all certified ones, or of those named.
 
         Args:
-            task: the task's name, or its id in hex; it can be left out if there is one task.
+            task: the task's name, its id in hex, or one of `tasks()`; it can be left out if there is one task.
             rounds: the numbers of the rounds; None for all.
 
         Raises:
-            UsageError: if several tasks match, or a round is not certified.
+            UsageError: if no task or several match, or a round is not certified.
             Refusal: as the analyzer refuses; RESULTS_DIFFER, if results differ from their certificate.
             NotVerified: if a certificate is not valid.
             Unreachable: if the analyzer does not answer.
         """
         found = self.rounds(task)
-        check_one_task(found, task)
+        check_one_task(found, word_of(task))
         chosen = chosen_rounds(found, rounds)
         shown = self._ask(lambda caller: _fetched(caller, found[0].task_id, sorted(chosen)))
         if not self._verify:
@@ -141,24 +152,34 @@ def connect(
 
     Raises:
         UsageError: if there is neither a folder nor `tls`, or the folder has no certificate.
+        HostError: if the address is not host:port.
     """
     if tls is None:
         if folder is None:
             raise UsageError(
                 "a reader needs a certificate; give the folder that `hubbub init` made for a reader, or tls"
             )
-        tls = _tls_in(Path(folder) / "tls")
+        tls = _tls_in(Path(folder))
     if keys is None and folder is not None and (Path(folder) / "trust").is_dir():
         keys = Path(folder) / "trust"
-    pins = Pins() if keys is None else keys if isinstance(keys, Pins) else keys_in(keys)
-    return ServiceReader(address, tls, pins, verify=verify)
+    if not isinstance(address, str):
+        raise UsageError(f"an address is a text such as 127.0.0.1:7402, not {shown(address)}")
+    return ServiceReader(checked_address(address), tls, pins_of(keys), verify=verify)
 
 
 def _tls_in(folder: Path) -> TLS:
+    inside = folder / "tls"
     for role in ("reader", "operator"):
-        certificate, key = folder / f"{role}.pem", folder / f"{role}.key"
+        certificate, key = inside / f"{role}.pem", inside / f"{role}.key"
         if certificate.exists() and key.exists():
-            return TLS(folder / "authority.pem", certificate, key)
+            return TLS(inside / "authority.pem", certificate, key)
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}; name a reader's, as `hubbub init` makes it: deployment/reader")
+    if any((folder / f"{role}.pem").exists() for role in ("reader", "operator")):
+        raise UsageError(
+            f"{folder} has a reader's certificate itself; name the folder above it, {folder.absolute().parent}"
+        )
     raise UsageError(
-        f"{folder} has no reader.pem and reader.key; `hubbub certificate reader --out {folder}` makes them"
+        f"{inside} has no reader.pem and reader.key; the operator makes them with `hubbub certificate reader --out "
+        f"{inside}`"
     )

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
 
-from hubbub.accountant.errors import needs_extra
+from hubbub.accountant.errors import listed, needs_extra, shown
 from hubbub.protos.errors import UsageError
 from hubbub.protos.records.results import RoundResults
 from hubbub.results.checked import Trust
 from hubbub.results.differences import Difference, differences, matched
 from hubbub.results.intervals import band
 from hubbub.results.published_row import PublishedRow, rows_of
+from hubbub.results.selection import chosen_rows, only_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +47,11 @@ class ResultsTable(Sequence[PublishedRow]):
     @overload
     def __getitem__(self, place: slice) -> ResultsTable: ...
     def __getitem__(self, place: int | slice) -> PublishedRow | ResultsTable:
+        if not isinstance(place, slice) and not hasattr(place, "__index__"):
+            raise TypeError(
+                f"a table has rows by place, not by {place!r}; table.where(…) chooses rows, and table.to_pandas() has "
+                "columns"
+            )
         return self._of(self.rows[place]) if isinstance(place, slice) else self.rows[place]
 
     def __len__(self) -> int:
@@ -71,29 +77,22 @@ class ResultsTable(Sequence[PublishedRow]):
         return tuple(dict.fromkeys(row.query for row in self.rows))
 
     def where(self, **wanted: object) -> ResultsTable:
-        """Return the rows whose attributes are these: `where(query="carrier", category="AA", round=3)`.
+        """Return the rows whose attributes are these: `where(query="carrier", category=["AA", "UA"], round=3)`.
+
+        A list, a set or a range names several values, one of which a row has. The table is empty if no row has them.
 
         Raises:
-            UsageError: if rows have no such attribute.
+            UsageError: if rows have no such attribute, or it is text and the value is not, or the other way round.
         """
-        for name in wanted:
-            if name not in PublishedRow.__dataclass_fields__:
-                known = ", ".join(PublishedRow.__dataclass_fields__)
-                raise UsageError(f"rows have no {name}; they have {known}")
-        return self._of(
-            [row for row in self.rows if all(getattr(row, name) == value for name, value in wanted.items())]
-        )
+        return self._of(chosen_rows(self.rows, wanted))
 
     def one(self, **wanted: object) -> PublishedRow:
         """Return the only row whose attributes are these.
 
         Raises:
-            UsageError: if there is none, or several.
+            UsageError: if there is none, or several; the message says what rows have, or what tells them apart.
         """
-        found = self.where(**wanted)
-        if len(found) != 1:
-            raise UsageError(f"{len(found)} rows have {wanted}, not one; name more attributes, or others")
-        return found[0]
+        return only_row(self.rows, wanted)
 
     def certificate(self, round_number: int) -> bytes:
         """Return a round's certificate, as `hubbub verify` reads it.
@@ -104,7 +103,8 @@ class ResultsTable(Sequence[PublishedRow]):
         for each in self._rounds:
             if each.id.round == round_number:
                 return each.certificate
-        raise UsageError(f"the table has no round {round_number}; it has {', '.join(map(str, self.rounds))}")
+        there = listed(each.id.round for each in self._rounds)
+        raise UsageError(f"the table has no round {shown(round_number)}; it has {there}")
 
     def compare(self, a: PublishedRow, b: PublishedRow) -> Difference:
         """Return a − b with the error of the difference.
@@ -113,6 +113,11 @@ class ResultsTable(Sequence[PublishedRow]):
             UsageError: if a row has no number, is compared with itself, or is not of this table's rounds; or if the two
                 have different units.
         """
+        for each in (a, b):
+            if not isinstance(each, PublishedRow):
+                raise UsageError(
+                    f"compare takes two rows, such as table.one(…), not {type(each).__name__}; compare_all takes tables"
+                )
         (found,) = self._differences([(a, b)])
         return found
 
@@ -156,8 +161,15 @@ class ResultsTable(Sequence[PublishedRow]):
             row for row in self.where(query=query, round=round_number) if row.consistent is not None and not row.group
         ]
         if not rows:
-            raise UsageError(f"the table has no counts of {query} in round {round_number}; choose a histogram of it")
+            about = f"the table has no counts of {shown(query)} in round {shown(round_number)}"
+            raise UsageError(f"{about}; choose a histogram of it: {self._counted()}")
         return {row.category or "": row.consistent or 0.0 for row in rows}
+
+    def _counted(self) -> str:
+        held = [row for row in self.rows if row.consistent is not None and not row.group]
+        return listed(
+            f"{each} in round {number}" for each, number in dict.fromkeys((row.query, row.round) for row in held)
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the rows of one query: of one round as bars of errors, of several as series over time with bands.

@@ -163,3 +163,14 @@ def test_a_demo_with_json_says_nothing_of_its_stages(monkeypatch: pytest.MonkeyP
     output.progress_console(quiet=True).print("a stage")
     output.progress_console().print("a sentence")
     assert err.getvalue() == "a sentence\n"
+
+
+def test_a_program_that_asks_for_colours_without_a_terminal_gets_no_moving_bars(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a notebook does for each command that it runs."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr", err := io.StringIO())
+    with progress.working("computing", False) as say:
+        say("still computing")
+    assert err.getvalue() == ""

@@ -255,5 +255,5 @@ def test_consistent_counts_are_not_negative_and_add_up(commute: ResultsTable) ->
     found = commute.consistent_counts("transport", 0)
     assert min(found.values()) >= 0
     assert sum(found.values()) == pytest.approx(2000, rel=1e-4)
-    with pytest.raises(UsageError, match="no counts of duration in round 0"):
+    with pytest.raises(UsageError, match=r"no counts of 'duration' in round 0; .*: transport in round 0$"):
         commute.consistent_counts("duration", 0)

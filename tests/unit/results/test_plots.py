@@ -79,7 +79,8 @@ def test_a_withheld_round_is_a_gap() -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([], "no row has a number"),
+        ([], "the table has no rows to draw"),
+        ([replace(ROW, estimate=None, lower=None, upper=None)], "no row has a number"),
         ([ROW, replace(ROW, query="r")], "q in people, r in people, and one picture has one"),
         (series(2, *(f"c{number}" for number in range(21))), "21 series are too many"),
     ],

@@ -151,8 +151,12 @@ def test_several_tasks_must_be_told_apart(tmp_path: Path) -> None:
         opened.read()
     commute = next(each for each in opened.tasks() if each.name == "commute")
     assert list(opened.read("commute")) == list(opened.read(commute.task_id.hex()))
-    with pytest.raises(UsageError, match="no round of task other"):
-        opened.read("other")
+    assert list(opened.read(commute)) == list(opened.read("commute"))
+    for call in (opened.read, opened.rounds):
+        with pytest.raises(UsageError, match=r"no task 'other'; there are: commute, "):
+            call("other")
+        with pytest.raises(UsageError, match=r"not by 3; rounds are given as rounds="):
+            call(3)  # type: ignore[arg-type]
 
 
 def test_a_round_twice_is_one_and_with_other_content_it_is_refused(tmp_path: Path, folder: Path) -> None:

@@ -119,11 +119,41 @@ async def test_tasks_and_a_signed_task_are_shown(address: str, analyzer: Analyze
     assert await asyncio.to_thread(reader.tasks) == (ListedTask(TASK.id, TASK.name),)
     found = await asyncio.to_thread(reader.task, TASK.name)
     assert found.task.id == TASK.id
-    with pytest.raises(UsageError, match="0 tasks are called other"):
-        await asyncio.to_thread(reader.task, "other")
+    assert await asyncio.to_thread(reader.task, ListedTask(TASK.id, TASK.name)) == found
+    for call in (reader.task, reader.rounds, reader.read):
+        with pytest.raises(UsageError, match=f"there is no task 'other'; there are: {TASK.name}"):
+            await asyncio.to_thread(call, "other")
     analyzer.signed = SignedTask(TASK).signed_by(PARTIES.operator)
     with pytest.raises(HubbubError, match="the shuffler has not signed"):
         await asyncio.to_thread(reader.task, TASK.name)
+
+
+async def test_a_task_without_certified_rounds_is_told_from_one_that_is_unknown(
+    address: str, analyzer: Analyzer, tls: dict[str, TLS], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(_task_id: bytes | None) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(analyzer, "list_results", none)
+    reader = connect(address, tls=tls["reader"], keys=KEYS)
+    assert await asyncio.to_thread(reader.rounds, TASK.name) == ()
+    with pytest.raises(UsageError, match=rf"no round of task {TASK.name} is certified yet; `status\(\)` shows"):
+        await read(reader, task=TASK.name)
+    with pytest.raises(UsageError, match="no round is certified yet"):
+        await read(reader)
+
+
+async def test_tasks_of_one_name_are_told_apart_by_their_ids(
+    address: str, analyzer: Analyzer, tls: dict[str, TLS], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def two() -> list[ListedTask]:
+        return [ListedTask(TASK.id, TASK.name), ListedTask(bytes(32), TASK.name)]
+
+    monkeypatch.setattr(analyzer, "list_tasks", two)
+    reader = connect(address, tls=tls["reader"], keys=KEYS)
+    with pytest.raises(UsageError, match=f"2 tasks are called {TASK.name}; name one by its id: .*{'00' * 32}"):
+        await asyncio.to_thread(reader.task, TASK.name)
+    assert (await asyncio.to_thread(reader.task, TASK.id.hex())).task.id == TASK.id
 
 
 async def test_an_analyzer_that_changes_an_estimate_is_refused(
@@ -152,8 +182,16 @@ async def test_an_analyzer_that_sends_another_round_is_refused(
 
 async def test_an_analyzer_with_other_keys_is_refused(address: str, tls: dict[str, TLS]) -> None:
     others = replace(KEYS, analyzer=Parties.generate().analyzer.public)
-    with pytest.raises(NotVerified, match="not of the analyzer whose key was given"):
+    with pytest.raises(NotVerified, match="not of the analyzer whose key was given: it names") as refused:
         await read(connect(address, tls=tls["reader"], keys=others))
+    # An analyst gave a folder, and no options of a command.
+    assert "--" not in str(refused.value)
+    assert "`hubbub verify` takes them with its succession" in str(refused.value)
+    swapped = replace(KEYS, analyzer=KEYS.shuffler, hops=(KEYS.shuffler,))
+    with pytest.raises(NotVerified, match=r"in the file of its own party, such as operator\.pub\.pem"):
+        await read(connect(address, tls=tls["reader"], keys=swapped))
+    with pytest.raises(NotVerified, match=r"hops are none, not .* as pinned; give"):
+        await read(connect(address, tls=tls["reader"], keys=replace(KEYS, hops=(KEYS.shuffler,))))
 
 
 async def test_a_certificate_of_another_role_is_refused_with_the_one_that_is_needed(
@@ -176,5 +214,25 @@ async def test_a_readers_folder_is_all_that_is_needed(address: str, tls: dict[st
 def test_a_reader_without_a_certificate_is_told_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a reader needs a certificate"):
         connect("127.0.0.1:7402")
-    with pytest.raises(UsageError, match="hubbub certificate reader"):
+    with pytest.raises(UsageError, match="the operator makes them with `hubbub certificate reader"):
         connect("127.0.0.1:7402", tmp_path)
+    with pytest.raises(UsageError, match=r"there is no folder .*/gone; name a reader's"):
+        connect("127.0.0.1:7402", tmp_path / "gone")
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "tls" / "reader.pem").touch()
+    with pytest.raises(UsageError, match=f"has a reader's certificate itself; name the folder above it, {tmp_path}$"):
+        connect("127.0.0.1:7402", tmp_path / "tls")
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("127.0.0.1", "is not host:port"),
+        ("https://127.0.0.1:7402", "is a URL or a path; give host:port"),
+        ("127.0.0.1:0", "has port 0"),
+        (7402, "an address is a text such as 127.0.0.1:7402, not 7402"),
+    ],
+)
+def test_an_address_is_checked_before_anything_is_called(address: Any, says: str, tls: dict[str, TLS]) -> None:
+    with pytest.raises(HubbubError, match=says):
+        connect(address, tls=tls["reader"])

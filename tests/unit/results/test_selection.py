@@ -1,0 +1,122 @@
+"""Tasks, rounds and rows are chosen as people name them; what is not there is named with what is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.results.test_saved import COMMUTE
+from unit.results.test_table import ROW, made
+
+from hubbub.protos.errors import UsageError
+from hubbub.protos.records.results import RoundId
+from hubbub.results import ResultsTable, keys_in, open_saved
+from hubbub.results.selection import chosen_rounds
+
+FOUND = [RoundId(bytes(32), "usage", number) for number in (0, 1, 4)]
+
+TABLE = made(
+    *(replace(ROW, round=number, category=category) for number in (0, 1) for category in ("a", "b")),
+    replace(ROW, query="speed", statistic="mean", category=None, group=(("region", "north"),)),
+    replace(ROW, round=2, state="withheld", statistic=None, category=None, estimate=None, reason="too few are valid"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [(None, {0, 1, 4}), ([], set()), ([4, 0, 4], {0, 4}), (range(2), {0, 1}), (np.array([1]), {1}), ({4}, {4})],
+)
+def test_rounds_are_numbers_in_anything_that_is_gone_through(wanted: Any, chosen: set[int]) -> None:
+    assert chosen_rounds(FOUND, wanted) == chosen
+
+
+@pytest.mark.parametrize("wanted", [3, "0", ["0"], [0.0], [True], [None]])
+def test_rounds_that_are_no_numbers_in_a_list_are_refused_with_an_example(wanted: Any) -> None:
+    with pytest.raises(UsageError, match=r"whole numbers in a list, such as rounds=\[0, 3\]; got"):
+        chosen_rounds(FOUND, wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rows"),
+    [
+        ({"category": ["a", "b"]}, 4),
+        ({"category": {"b"}, "round": range(2)}, 2),
+        ({"round": np.array([0, 1]), "query": "q"}, 4),
+        ({"round": 0.0}, 3),
+        ({"category": None}, 2),
+        ({"category": ["a", None]}, 4),
+        ({"group": (("region", "north"),)}, 1),
+        ({"group": [(), (("region", "north"),)]}, 6),
+        ({"category": "c"}, 0),
+        ({"category": []}, 0),
+        ({}, 6),
+    ],
+)
+def test_rows_are_chosen_by_one_value_or_by_several(wanted: dict[str, Any], rows: int) -> None:
+    assert len(TABLE.where(**wanted)) == rows
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"round": "0"}, "round of a row is no text; got '0', and rows have 0, 1, 2"),
+        ({"round": [0, "1"]}, "round of a row is no text; got '1'"),
+        ({"category": 3}, "category of a row is a text; got 3, and rows have 'a', 'b', None"),
+        ({"group": "north"}, "group of a row is no text"),
+        ({"group": {"region": "north"}}, "group of a row is no text; got 'region'"),
+        ({"colour": "red"}, "rows have no colour; they have task"),
+    ],
+)
+def test_a_value_that_no_row_can_have_is_refused(wanted: dict[str, Any], says: str) -> None:
+    for call in (TABLE.where, TABLE.one):
+        with pytest.raises(UsageError, match=says):
+            call(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"query": "speeed"}, r"no row has query='speeed'; rows have 'q', 'speed'$"),
+        ({"query": "q", "round": 0, "statistic": "mean"}, "no row has query='q' and round=0 and statistic='mean'$"),
+        (
+            {"query": "q", "round": 2, "category": "a"},
+            "no row has .*: q is withheld in round 2, as too few are valid$",
+        ),
+        ({"category": "a"}, "2 rows have category='a', not one; they differ in round: name one value of each"),
+        ({"query": "q", "statistic": "count"}, "4 rows have .*, not one; they differ in round, category"),
+        ({}, "6 rows are in the table, not one; they differ in round, query, statistic, category, group"),
+    ],
+)
+def test_one_row_that_is_not_one_says_what_to_add_or_what_is_there(wanted: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        TABLE.one(**wanted)
+
+
+def test_an_empty_table_says_so() -> None:
+    with pytest.raises(UsageError, match="the table has no rows"):
+        ResultsTable((), TABLE.trust, ()).one()
+    assert TABLE.one(query="speed").statistic == "mean"
+
+
+def test_keys_that_are_no_folder_of_keys_are_told_from_each_other(tmp_path: Path) -> None:
+    assert keys_in(COMMUTE) == keys_in(str(COMMUTE))
+    with pytest.raises(UsageError, match=r"there is no folder .*/gone; name one with operator.pub.pem"):
+        keys_in(tmp_path / "gone")
+    with pytest.raises(UsageError, match=r"is a file; name the folder of operator.pub.pem"):
+        keys_in(COMMUTE / "operator.pub.pem")
+    with pytest.raises(UsageError, match=r"has none of the keys .*; name the folder `trust`"):
+        keys_in(tmp_path)
+    (tmp_path / "trust").mkdir()
+    with pytest.raises(UsageError, match=f"has none of the keys .*; name {tmp_path}/trust"):
+        keys_in(tmp_path)
+    with pytest.raises(UsageError, match="keys is a folder of public keys, not dict"):
+        open_saved(COMMUTE, keys={})  # type: ignore[arg-type]
+    assert open_saved(COMMUTE / "results.json", keys=None).rounds()
+
+
+def test_a_list_of_files_is_refused_with_how_to_give_it() -> None:
+    with pytest.raises(UsageError, match=r"a path is a text or a Path, not \[.*open_saved\(\*paths\)"):
+        open_saved([str(COMMUTE)])  # type: ignore[arg-type]
