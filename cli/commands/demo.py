@@ -400,7 +400,7 @@ def _estimated(query: dict[str, Any]) -> str:
 
 
 def _in_units(query: dict[str, Any], error: float) -> str:
-    from hubbub.cli.tables.significant_digits import significant
+    from hubbub.queries.estimation.significant_digits import significant
 
     (number,) = significant((error,), error / 10)
     return f"{number} {query['unit']}" if query.get("unit") else number

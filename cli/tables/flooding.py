@@ -11,9 +11,9 @@ from rich.table import Table
 from hubbub.accountant.certificate.alone import keeps_alone
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.cli.tables.printing import print_table
-from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.flooding import NoiseInstead, Shield, floods_of, noise_instead, shield_of
 from hubbub.planning.planned import Plan
+from hubbub.queries.estimation.significant_digits import significant
 
 
 def flood_document(plan: Plan) -> dict[str, Any]:

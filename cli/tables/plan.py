@@ -28,7 +28,6 @@ from hubbub.cli.tables.planned_errors import (
 from hubbub.cli.tables.prefixes import print_steps, steps_words
 from hubbub.cli.tables.printing import print_table
 from hubbub.cli.tables.randomizers import meanings, print_candidates
-from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.alternatives import Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.comparison import best, candidates_of
@@ -38,6 +37,7 @@ from hubbub.planning.planned import Plan, PlannedQuery, half_width, sent_by, ste
 from hubbub.planning.task_words import promise_sentence
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.task.task import is_large
+from hubbub.queries.estimation.significant_digits import significant
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.query import Query
 

@@ -9,11 +9,11 @@ from rich.table import Table
 
 from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
 from hubbub.cli.tables.printing import print_table
-from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.alternatives import WHO, Alternative
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.digits import PlannedSum
 from hubbub.planning.planned import Plan
+from hubbub.queries.estimation.significant_digits import significant
 
 Found = Mapping[str, Sequence[Alternative]]
 """The alternatives of each query by its name."""

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from hubbub.cli.tables.groups import with_headings
 from hubbub.cli.tables.printing import print_table
-from hubbub.cli.tables.significant_digits import significant
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.records.results_document import result_rows, round_times, row_label
 from hubbub.queries.estimation.estimates import Estimate, Row
+from hubbub.queries.estimation.significant_digits import fineness, significant
 
 
 def print_results(console: Console, results: RoundResults, simultaneous: bool = False) -> None:
@@ -136,11 +136,6 @@ def _table(result: QueryResult | SumResult, simultaneous: bool) -> Table:
 
 NOT_TOLD = "may be 0"
 """Printed next to a count that noise alone could make, if nobody has the category."""
-
-
-def fineness(ends: tuple[float, float]) -> float:
-    """Return the precision to print a value with if it has no standard error: a twentieth of its interval."""
-    return (ends[1] - ends[0]) / 20
 
 
 def _cells(value: Estimate, simultaneous: bool) -> tuple[str, ...]:

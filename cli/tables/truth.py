@@ -10,11 +10,10 @@ from rich.table import Table
 
 from hubbub.cli.tables.groups import with_headings
 from hubbub.cli.tables.printing import print_table
-from hubbub.cli.tables.results import fineness
-from hubbub.cli.tables.significant_digits import significant
 from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
 from hubbub.protos.records.results_document import row_label
 from hubbub.queries.estimation.estimates import BEGINNING, Group
+from hubbub.queries.estimation.significant_digits import fineness, significant
 
 BAR_WIDTH = 12
 """Characters of the longest bar."""

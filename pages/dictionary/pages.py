@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from hubbub.deploy.files import save
 from hubbub.pages.dictionary.entry import NOT_STATED, Entry
+from hubbub.pages.environment import environment
 
 INDEX = "index.html"
 
@@ -19,9 +18,7 @@ def written(entries: Sequence[Entry], folder: Path) -> list[Path]:
 
     Files of an earlier run are written over; others in the folder stay as they are.
     """
-    pages = Environment(
-        loader=PackageLoader("hubbub.pages.dictionary"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+    pages = environment("hubbub.pages.dictionary")
     pages.globals["not_stated"] = NOT_STATED
     folder.mkdir(parents=True, exist_ok=True)
     ordered = sorted(entries, key=lambda entry: (entry.task.schedule.start, entry.file_name))

@@ -22,7 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOOLS = {"dev", "docs"}
 """Extras that no module of the package imports: what works on it."""
 OPTIONAL = {
-    "hubbub.pages.dictionary.pages": "pages",
+    "hubbub.pages": "pages",
     "hubbub.accountant.library.dp_accounting": "dp-accounting",
     "hubbub.accountant.rigorous": "rigorous",
     "hubbub.deploy.local.databases": "cluster",

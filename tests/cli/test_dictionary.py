@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -16,34 +15,11 @@ from hubbub.protos.task.about import About
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.cli import Ran
+from support.html_page import Page
 from support.samples import Parties, sample_task, signed
 
 HOSTILE = "<script>alert('1')</script> & \"more\""
 ABOUT = About(HOSTILE, "To <b>choose</b>", "https://example.org/results", (("carrier", "Which <i>airline</i>"),))
-VOID = {"meta", "br", "hr", "link", "img", "input"}
-
-
-class Page(HTMLParser):
-    """A page's text, its links and its elements; it fails if elements are not closed in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.words, self.links, self.elements = "", list[str](), set[str]()
-        self._open: list[str] = []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.add(tag)
-        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +71,7 @@ def test_pages_load_nothing_and_their_links_lead_to_files(tmp_path: Path, task: 
     assert len(found) == 3
     for page in found:
         text = page.read_text()
-        assert "default-src 'none'" in text
+        assert "default-src 'none'" in Page(text).policy
         assert not re.search(r"url\(|@import|<script|<img|<link", text)
         assert all((page.parent / link).exists() for link in Page(text).links)
 

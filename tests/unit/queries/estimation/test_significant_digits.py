@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.cli.tables.significant_digits import significant
+from hubbub.queries.estimation.significant_digits import significant
 
 
 @pytest.mark.parametrize(

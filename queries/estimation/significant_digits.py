@@ -31,6 +31,11 @@ def significant(values: Sequence[float], standard_error: float) -> tuple[str, ..
     return tuple(_powered(value, last) for value in values)
 
 
+def fineness(ends: tuple[float, float]) -> float:
+    """Return the precision to print a value with if it has no standard error: a twentieth of its interval."""
+    return (ends[1] - ends[0]) / 20
+
+
 def _last_decimal(largest: float, standard_error: float) -> int:
     """Return the number of decimals to print; negative for tens, hundreds and so on."""
     if standard_error > 0:
