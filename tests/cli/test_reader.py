@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-from unit.service.rpc.test_looks import SIGNED, TASK, Everything
+from unit.service.rpc.test_looks import SIGNED, TASK
 
 from hubbub.deploy.init.folders import initialise
-from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.roles import READERS
 from hubbub.results import connect
-from hubbub.service.rpc import serve_control, serve_results
-from hubbub.service.transport.grpc_server import listen
+from support.both_services import served
 from support.cli import hubbub
-from support.ended import opened_server
-
-
-@contextlib.asynccontextmanager
-async def served(root: Path) -> AsyncIterator[dict[str, str]]:
-    """Both services of that deployment; the reader's and the operator's settings name their ports."""
-    addresses = {}
-    async with contextlib.AsyncExitStack() as stack:
-        for party, port in (("shuffler", 7302), ("analyzer", 7402)):
-            server, tls = await stack.enter_async_context(opened_server()), root / party / "tls"
-            if party == "shuffler":
-                serve_control(server, Everything())
-            else:
-                serve_results(server, Everything(), READERS)
-            files = TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
-            addresses[party] = f"127.0.0.1:{listen(server, '127.0.0.1:0', files.server(mutual=True))}"
-            await server.start()
-            for who in ("reader", "operator"):
-                settings = root / who / f"{who}.toml"
-                settings.write_text(settings.read_text().replace(f"127.0.0.1:{port}", addresses[party]))
-        yield addresses
 
 
 async def test_a_readers_folder_shows_both_services_and_closes_nothing(tmp_path: Path) -> None:
