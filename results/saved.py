@@ -13,6 +13,7 @@ from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.counts import Counted, check_published
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.records.sums import sums_of
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.results.checked import NotVerified, Trust, check_signed, pins_of, recomputed
 from hubbub.results.published_row import certified_in
@@ -41,6 +42,21 @@ class SavedResults:
         return tuple(
             dict.fromkeys(ListedTask(each.results.id.task_id, each.results.id.task_name) for each in self._rounds)
         )
+
+    def task(self, task: Named = None) -> SignedTask:
+        """Return a task, checked to be signed by the operator and the shuffler it names.
+
+        Raises:
+            UsageError: if no task or several match.
+            SignatureError: if a signature is wrong, or a signer is not the pinned one.
+        """
+        found = self._of(task)
+        check_one_task([each.results.id for each in found], word_of(task))
+        signed = SignedTask.from_json(found[-1].file.document["certificate"]["body"]["task"])
+        if self._verify:
+            named = signed.task.identities
+            signed.check(self._pins.operator or named.operator, self._pins.shuffler or named.shuffler)
+        return signed
 
     def rounds(self, task: Named = None) -> tuple[RoundId, ...]:
         """Return the rounds of a task, rising; of all tasks if it is None.
@@ -73,9 +89,10 @@ class SavedResults:
         if not self._verify:
             return ResultsTable(shown, Trust(verified=False))
         unpinned = check_signed(shown, self._pins)
-        # All rounds, since estimates over time also follow from earlier ones.
+        # Estimates over time also follow from earlier rounds.
+        needed = chosen | {number for each in shown for query in each.queries for number in query.rounds}
         try:
-            left = recomputed([each.file for each in found])
+            left = recomputed([each.file for each in found if each.results.id.round in needed])
         except VerificationError as error:
             raise NotVerified(str(error)) from error
         return ResultsTable(shown, Trust(True, unpinned, left))

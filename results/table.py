@@ -66,6 +66,24 @@ class ResultsTable(Sequence[PublishedRow]):
     def _of(self, rows: Sequence[PublishedRow]) -> ResultsTable:
         return ResultsTable(self._rounds, self.trust, rows)
 
+    @classmethod
+    def joined(cls, tables: Sequence[ResultsTable]) -> ResultsTable:
+        """Return the rows of several tables of one task as one table, which is verified as far as each of them is.
+
+        Raises:
+            UsageError: if there is no table, or tables have a round in common or are of several tasks.
+        """
+        rounds = [each for table in tables for each in table.results]
+        ids = {(each.id.task_id, each.id.round) for each in rounds}
+        if not tables or len(ids) < len(rounds) or len({task for task, _ in ids}) > 1:
+            raise UsageError("tables are joined if they are of different rounds of one task; leave the others out")
+        return cls(rounds, Trust.joined([each.trust for each in tables]), [row for table in tables for row in table])
+
+    @property
+    def results(self) -> tuple[RoundResults, ...]:
+        """The results that the rows are of, with their certificates, as `hubbub.deploy.operator.export` writes them."""
+        return self._rounds
+
     @property
     def rounds(self) -> tuple[int, ...]:
         """The numbers of the rounds that the rows are of, rising."""

@@ -38,9 +38,14 @@ def _type(column: str) -> pa.DataType:
     return pa.string() if column in _TEXTS else pa.float64()
 
 
+def csv_bytes(*rounds: RoundResults, guarded: bool = True) -> bytes:
+    """Return the table as CSV, its texts guarded against being read as formulas."""
+    return _bytes(csv.write_csv, guard(as_table(*rounds)) if guarded else as_table(*rounds))
+
+
 def write_csv(path: Path, *rounds: RoundResults, guarded: bool = True) -> None:
     """Write the table as CSV, its texts guarded against being read as formulas; raises as `save` does."""
-    _write(csv.write_csv, guard(as_table(*rounds)) if guarded else as_table(*rounds), path)
+    save(path, csv_bytes(*rounds, guarded=guarded))
 
 
 def guard(table: pa.Table) -> pa.Table:
@@ -56,13 +61,18 @@ def guard(table: pa.Table) -> pa.Table:
     return table
 
 
+def parquet_bytes(*rounds: RoundResults) -> bytes:
+    """Return the table as Parquet."""
+    return _bytes(parquet.write_table, as_table(*rounds))
+
+
 def write_parquet(path: Path, *rounds: RoundResults) -> None:
     """Write the table as Parquet; raises as `save` does."""
-    _write(parquet.write_table, as_table(*rounds), path)
+    save(path, parquet_bytes(*rounds))
 
 
-def _write(write: Callable[[pa.Table, pa.NativeFile], None], table: pa.Table, path: Path) -> None:
-    # Not by its path: on an error, the library would remove an earlier file or a device.
+def _bytes(write: Callable[[pa.Table, pa.NativeFile], None], table: pa.Table) -> bytes:
+    # Not to a path: on an error, the library would remove an earlier file or a device.
     buffer = pa.BufferOutputStream()
     write(table, buffer)
-    save(path, buffer.getvalue().to_pybytes())
+    return bytes(buffer.getvalue().to_pybytes())

@@ -33,6 +33,7 @@ WORDS = {
     "draft": ("data.csv",),
     "plan": ("task.toml",),
     "dictionary": ("task.json", "--out", "pages"),
+    "dashboard": ("reader.toml",),
     "shuffler": ("shuffler.toml",),
     "hop": ("hop.toml",),
     "analyzer": ("analyzer.toml",),

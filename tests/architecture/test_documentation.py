@@ -57,5 +57,5 @@ def test_every_extra_is_on_the_page_on_installing() -> None:
 def test_what_the_services_do_not_bring_is_named(page: str) -> None:
     (row,) = (line for line in (ROOT / page).read_text().splitlines() if "every other command" in line)
     more = {name for name, extra in NEEDS.items() if not set(extra.modules) <= set(SERVICES.modules)}
-    assert more == {"dictionary", "report"}
+    assert more == {"dashboard", "dictionary", "report"}
     assert [name for name in (*more, "demo") if f"`{name}`" not in row] == []

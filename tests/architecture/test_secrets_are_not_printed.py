@@ -30,6 +30,7 @@ from hubbub.client.state.records import Drawn, RoundRef, StoredSubmission
 from hubbub.client.state.store import Seen
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import EnrolledDevices
+from hubbub.pages.dashboard.access import Access
 from hubbub.protos.cluster import FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.protos.enrollment.admitted import RoundSecrets
 from hubbub.protos.enrollment.credentials import Credential, CredentialId
@@ -98,6 +99,7 @@ def _waiting() -> _Waiting:
 
 
 HOLDERS: tuple[Any, ...] = (
+    Access(frozenset({"localhost"}), "cookie", SECRET.hex(), SECRET.hex(), SECRET.hex()),
     FollowerPosition(SECRET, SECRET),
     Arrival(cast(Any, None), cast(Any, None), TO, 0.0, 0, 0, frozenset({SECRET})),
     Credential(SECRET, SECRET),

@@ -13,7 +13,7 @@ import pytest
 from unit.verification.test_results import KINDS, results_of
 
 import hubbub.results
-from hubbub.protos.errors import UsageError
+from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import QueryState
 from hubbub.protos.records.results_document import COLUMNS, results_document, series_document, table_rows
 from hubbub.results import NotVerified, PublishedRow, open_saved
@@ -182,3 +182,14 @@ def test_a_withheld_query_is_a_row_with_its_reason() -> None:
 
 def test_the_packages_public_names_are_there() -> None:
     assert all(hasattr(hubbub.results, name) for name in hubbub.results.__all__)
+
+
+def test_a_saved_task_is_shown_with_its_signatures_checked(folder: Path) -> None:
+    assert open_saved(folder, keys=COMMUTE).task("commute").task.name == "commute"
+    with pytest.raises(UsageError, match="no round of task other"):
+        open_saved(folder).task("other")
+    for name in ("operator", "shuffler", "analyzer"):
+        shutil.copy(COMMUTE / "shuffler.pub.pem", folder / f"{name}.pub.pem")
+    with pytest.raises(HubbubError, match="names another operator"):
+        open_saved(folder, keys=folder).task("commute")
+    assert open_saved(folder, keys=folder, verify=False).task("commute").task.name == "commute"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from unit.results.test_saved import COMMUTE
+from unit.results.test_saved import COMMUTE, OVER_TIME
+from unit.verification.test_results import results_of
 
 from hubbub.protos.errors import UsageError
 from hubbub.results import PublishedRow, ResultsTable, Trust, open_saved
@@ -124,3 +125,16 @@ def test_labels_say_what_a_number_is_about() -> None:
         "t", "", 0, NOW, NOW, "q", "published", statistic="mean", group=(("region", "north"),), at=0.5
     )
     assert grouped.label == "region=north, mean at 0.5"
+
+
+def test_tables_of_several_rounds_are_joined_and_nothing_else() -> None:
+    one, two = (ResultsTable([each], Trust(True, ("analyzer",))) for each in results_of(OVER_TIME)[:2])
+    joined = ResultsTable.joined([one, two])
+    assert joined.rows == one.rows + two.rows
+    assert joined.results == one.results + two.results
+    assert joined.trust == Trust(True, ("analyzer",))
+    assert not ResultsTable.joined([one, ResultsTable(two.results, Trust(False))]).trust.verified
+    other = open_saved(COMMUTE).read()
+    for wrong in ([], [one, one], [one, other]):
+        with pytest.raises(UsageError, match="different rounds of one task"):
+            ResultsTable.joined(wrong)

@@ -1,0 +1,1 @@
+"""The dashboard: pages of results, certificates, services and plans, for one person's browser on this machine."""

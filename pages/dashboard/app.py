@@ -1,0 +1,66 @@
+"""The dashboard as one application: which address shows which page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.pages.dashboard.access import Guard
+from hubbub.pages.dashboard.site import Site
+from hubbub.pages.dashboard.views import analyst, certificates, downloads, planner, services
+from hubbub.pages.environment import style
+from hubbub.protos.errors import HubbubError
+
+Page = Callable[[Site, Request], Response]
+Posted = Callable[[Site, Request], Awaitable[Response]]
+
+
+def application(site: Site) -> ASGIApp:
+    """Return the application, guarded by the site's access."""
+
+    def page(path: str, make: Page) -> Route:
+        # Not a coroutine, so that each page is made in a thread: pages call services and compute.
+        return Route(path, lambda request: make(site, request), methods=["GET"])
+
+    def posted(path: str, make: Posted) -> Route:
+        async def answer(request: Request) -> Response:
+            return await make(site, request)
+
+        return Route(path, answer, methods=["POST"])
+
+    routes = [
+        page("/", analyst.tasks),
+        page("/task/{task}", analyst.task),
+        page("/task/{task}/round/{number:int}", analyst.round_),
+        page("/task/{task}/series", analyst.series),
+        page("/task/{task}/compare", analyst.compare),
+        page("/task/{task}/file/{what}", downloads.file),
+        page("/certificate", certificates.empty),
+        posted("/certificate", certificates.check),
+        page("/services", services.services),
+        posted("/services/close", services.close),
+        posted("/services/revoke", services.revoke),
+        page("/plan", planner.page),
+        page("/plan/draft.toml", planner.draft),
+        page("/style.css", _style),
+    ]
+
+    def missing(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code != 404:
+            return site.page("problem.html", error.status_code, what=f"the request cannot be read: {error.detail}")
+        return site.page("problem.html", 404, what=f"there is no page {request.url.path:.80}; begin with the tasks")
+
+    failures = dict.fromkeys((HubbubError, AccountingError), site.failed)
+    app = Starlette(routes=routes, exception_handlers={**failures, HTTPException: missing})
+    return Guard(app, site.access)
+
+
+def _style(_site: Site, _request: Request) -> Response:
+    return Response(style(), media_type="text/css")

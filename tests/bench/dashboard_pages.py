@@ -1,0 +1,124 @@
+"""CPU time and memory of the dashboard's pages on a year of daily rounds with many questions.
+
+    python tests/bench/dashboard_pages.py [--rounds 365] [--queries 20]
+
+The rounds are made up: one round is counted, and its results are signed again as every other round's. They are not
+verified, as a dashboard verifies each round once. A page is looked at once to make what it keeps, then again and again;
+the median of the CPU seconds of this process is printed, server and client together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from hubbub.protos.records.results import RoundId, RoundResults
+from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.results import ResultsTable, Trust
+from support.certificates import content_of, counts, encode
+from support.dashboard import PARTIES, Browser, StubReader, site_of
+from support.queries import krr_query
+from support.samples import START, sample_task, signed
+
+CATEGORIES = tuple(f"category {number}" for number in range(10))
+DEVICES = 2000
+
+
+class Unverified(StubReader):
+    """A reader that verifies nothing."""
+
+    def read(self, _task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
+        return ResultsTable([self.held[number] for number in rounds or ()], Trust(True))
+
+
+def year(rounds: int, queries: int) -> tuple[Task, list[RoundResults]]:
+    """A task with so many histograms, and results of all its rounds."""
+    from hubbub.analyzer.records import ReceivedBatch
+    from hubbub.analyzer.results import results_of
+    from hubbub.protos.messages import Committed
+    from hubbub.protos.records.batch import BatchId
+
+    task = sample_task(
+        PARTIES,
+        minimum_reports=1000,
+        schedule=Schedule(START, length=86_400, grace=60, rounds=rounds + 1),
+        queries=tuple(krr_query(Histogram(f"question-{number}", CATEGORIES), 2**29) for number in range(queries)),
+        privacy=Privacy(epsilon=10.0, delta=1e-5, epsilon_local=100.0, epsilon_total=100.0),
+    )
+    content = content_of(task, PARTIES, [counts(task, 0, DEVICES)])
+    batches = []
+    for index, query in enumerate(task.queries):
+        sent = b"".join(query.randomize(device % 10, bytes_of) for device in range(DEVICES))
+        counted = query.randomizer.tally(sent).counts.astype("<i8").tobytes()
+        identity, committed = BatchId(task.id, 0, index), Committed(DEVICES, {})
+        document = content["batches"][index]
+        batches.append(
+            ReceivedBatch(identity, document, DEVICES, 0, bytes(32), DEVICES, committed, counted),
+        )
+    queries_of_one = results_of(task, [(0, batches)])
+    found, history = [], content["all_rounds"]["history"]
+    several = content_of(task, PARTIES, [counts(task, number, DEVICES) for number in range(2)])
+    for number in range(rounds):
+        every = [{**history[0], "round": each} for each in range(number + 1)]
+        base = several if number else content
+        stated = {**base, "round": number, "all_rounds": {**base["all_rounds"], "history": every}}
+        which = RoundId(task.id, task.name, number)
+        found.append(RoundResults(which, queries_of_one, encode(stated, PARTIES)))
+    return task, found
+
+
+def bytes_of(length: int) -> bytes:
+    import os
+
+    return os.urandom(length)
+
+
+def cpu_of(browser: Browser, path: str, times: int) -> float:
+    """The median of CPU seconds of a page, once it was looked at."""
+    spent = []
+    for _ in range(times):
+        before = time.process_time()
+        assert browser.get(path).status == 200
+        spent.append(time.process_time() - before)
+    return statistics.median(spent)
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--rounds", type=int, default=365)
+    asked.add_argument("--queries", type=int, default=20)
+    asked.add_argument("--times", type=int, default=9)
+    given = asked.parse_args()
+    task, rounds = year(given.rounds, given.queries)
+    browser = Browser(site_of(Unverified(rounds, replace(signed(task, PARTIES)))))
+    here = f"/task/{task.id.hex()}"
+    pages = {
+        "tasks": "/",
+        "task": here,
+        "round": f"{here}/round/{given.rounds - 1}",
+        "series": f"{here}/series?query=question-1",
+        "compare": f"{here}/compare",
+    }
+    for name, path in pages.items():
+        before = time.process_time()
+        size = len(browser.get(path).content)
+        first = time.process_time() - before
+        again = cpu_of(browser, path, given.times)
+        sys.stdout.write(
+            f"{name:8} first {1000 * first:8.0f} ms, then {1000 * again:6.1f} ms CPU, {size / 1000:6.0f} kB\n"
+        )
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    sys.stdout.write(f"memory at most {most:.0f} MiB, with these rounds and what made them\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A dashboard of made-up rounds, and a browser without scripts that looks at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random as Seeded
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
+from hubbub.analyzer.records import ReceivedBatch, counted_of
+from hubbub.analyzer.results import results_of
+from hubbub.pages.dashboard.access import TOKEN, WORD, Access
+from hubbub.pages.dashboard.app import application
+from hubbub.pages.dashboard.desk import Desk, ResultsReader
+from hubbub.pages.dashboard.site import Site
+from hubbub.protos.messages import Committed, ListedTask
+from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.records.counts import DIGEST, counts_digest
+from hubbub.protos.records.release_chain import position_after
+from hubbub.protos.records.results import RoundId, RoundResults
+from hubbub.protos.task.about import About
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.results import ResultsTable
+from hubbub.results.checked import Trust, check_counts, check_signed
+from hubbub.verification.pins import Pins
+from support.certificates import content_of, encode
+from support.html_page import Page
+from support.queries import krr_query
+from support.samples import START, Parties, changed, sample_task, signed
+
+HOSTILE = ("<script>alert(1)</script>", '" onclick="x', "{{ 7 * 7 }}", "tea & 水")
+"""Names of categories that a page must show as they are."""
+
+AT = "http://127.0.0.1:8737"
+DEVICES = 120
+PARTIES = Parties.generate()
+KEYS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public, ())
+TASK = changed(
+    sample_task(
+        PARTIES,
+        name="drinks",
+        minimum_reports=100,
+        schedule=Schedule(START, length=3600, grace=60, rounds=4),
+        queries=(krr_query(Histogram("drink", HOSTILE), 2**29), krr_query(Histogram("milk", ("yes", "no")), 2**29)),
+        privacy=Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=30.0),
+    ),
+    about=About("the <b>kitchen</b> team", "What to buy & when", None, ()),
+)
+VALID = ((120, 120), (120, 60), (110, 120))
+"""The valid reports of each query in each round: in round 1 the second query is withheld."""
+
+
+def _batch(number: int, index: int, valid: int) -> ReceivedBatch:
+    query, random = TASK.queries[index], Seeded(f"{number} {index}").randbytes
+    answers = query.question.categories  # type: ignore[attr-defined] # histograms all
+    sent = b"".join(
+        query.randomize(query.encode(answers[min(device % 5, len(answers) - 1)], random), random)
+        for device in range(valid)
+    )
+    record = BatchRecord(
+        *(BatchId(TASK.id, number, index), DEVICES, bytes(32), bytes(32), "schedule"),
+        admission=TASK.admission.mode.value,
+        position=position_after(TASK.id, ()),
+    )
+    left_out = {"unopenable": DEVICES - valid} if valid < DEVICES else {}
+    counts = query.randomizer.tally(sent).counts.astype("<i8").tobytes()
+    document, committed = record.signed_by(PARTIES.shuffler), Committed(valid, left_out)
+    return ReceivedBatch(record.batch, document, DEVICES, 0, bytes(32), DEVICES, committed, counts)
+
+
+def _counts(number: int) -> RoundCounts:
+    pairs = zip(TASK.queries, VALID[number], strict=True)
+    queries = [
+        QueryCount(query.name, query.mechanism, DEVICES, valid, {"unopenable": DEVICES - valid} if valid < 120 else {})
+        for query, valid in pairs
+    ]
+    return RoundCounts(number, tuple(queries))
+
+
+@cache
+def made_rounds() -> tuple[RoundResults, ...]:
+    """What the analyzer publishes of each round, with certificates that verify."""
+    history: list[tuple[int, list[ReceivedBatch]]] = []
+    found = []
+    for number, valid in enumerate(VALID):
+        history.append((number, [_batch(number, index, each) for index, each in enumerate(valid)]))
+        content = content_of(TASK, PARTIES, [_counts(each) for each in range(number + 1)])
+        counted = [counted_of(TASK, batch) for batch in history[-1][1]]
+        content[DIGEST] = counts_digest(TASK, number, counted).hex()
+        which = RoundId(TASK.id, TASK.name, number)
+        found.append(RoundResults(which, results_of(TASK, history), encode(content, PARTIES)))
+    return tuple(found)
+
+
+class StubReader:
+    """A reader of these rounds; `down` is what it raises instead, `asked` the rounds that it read."""
+
+    def __init__(self, rounds: Sequence[RoundResults], task: SignedTask) -> None:
+        self.held = {each.id.round: each for each in rounds}
+        self.signed = task
+        self.down: Exception | None = None
+        self.asked: list[int] = []
+
+    def tasks(self) -> tuple[ListedTask, ...]:
+        self._check()
+        return (ListedTask(self.signed.task.id, self.signed.task.name),)
+
+    def task(self, _task: str) -> SignedTask:
+        self._check()
+        return self.signed
+
+    def rounds(self, _task: str | None = None) -> tuple[RoundId, ...]:
+        self._check()
+        return tuple(each.id for each in self.held.values())
+
+    def read(self, _task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
+        self._check()
+        self.asked += rounds or ()
+        shown = [self.held[number] for number in rounds or ()]
+        return ResultsTable(shown, Trust(True, check_signed(shown, KEYS), check_counts(shown)))
+
+    def _check(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a browser got."""
+
+    status: int
+    text: str
+    headers: Any
+    content: bytes
+
+    @property
+    def page(self) -> Page:
+        return Page(self.text)
+
+
+class Browser:
+    """A browser that was let in, runs no script, and sends what browsers send."""
+
+    def __init__(self, site: Site, *, known: bool = True) -> None:
+        self.site = site
+        self.client = TestClient(application(site), base_url=AT, follow_redirects=True)
+        if known:
+            self.client.get(f"/?{TOKEN}={site.access.token}", follow_redirects=False)
+
+    def get(self, path: str, **headers: str) -> Looked:
+        return self._looked(self.client.get(path, headers=headers))
+
+    def post(self, path: str, fields: dict[str, str], headers: dict[str, str] | None = None, **more: Any) -> Looked:
+        """Send a form of the site's own pages, unless the fields or headers say otherwise."""
+        usual = {"origin": "null", "sec-fetch-site": "same-origin"}
+        data = {WORD: self.site.access.word, **fields}
+        return self._looked(self.client.post(path, data=data, headers=usual | (headers or {}), **more))
+
+    def _looked(self, answer: Any) -> Looked:
+        return Looked(answer.status_code, answer.text, answer.headers, answer.content)
+
+
+def at_once(work: Callable[[], None]) -> None:
+    """Start work and wait for its end."""
+    work()
+
+
+def site_of(reader: ResultsReader, pins: Pins = KEYS, start: Callable[[Callable[[], None]], None] = at_once) -> Site:
+    return Site(Desk(reader, pins, start), Access.at("127.0.0.1", 8737), "a test")
+
+
+def stub(task: Task = TASK) -> StubReader:
+    return StubReader(made_rounds(), signed(task, PARTIES))
+
+
+def without_pictures(text: str) -> str:
+    """A page without its pictures, which repeat the numbers."""
+    return re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)

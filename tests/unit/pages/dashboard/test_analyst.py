@@ -1,0 +1,263 @@
+"""Pages of an analyst show the numbers of `hubbub.results`, what is withheld and why, and what is spent."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from markupsafe import Markup
+
+from hubbub.pages.dashboard.desk import Desk
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.results import ResultsTable, Trust, open_saved
+from hubbub.verification.certificate import stated
+from hubbub.verification.pins import Pins
+from support.dashboard import HOSTILE, KEYS, PARTIES, TASK, Browser, StubReader, at_once, made_rounds, site_of, stub
+from support.dashboard import without_pictures as plain_text
+
+HERE = f"/task/{TASK.id.hex()}"
+TABLE = ResultsTable(made_rounds(), Trust(True))
+
+
+@pytest.fixture
+def reader() -> StubReader:
+    return stub()
+
+
+@pytest.fixture
+def browser(reader: StubReader) -> Browser:
+    return Browser(site_of(reader))
+
+
+def test_the_first_page_lists_tasks_with_purpose_owner_and_signatures(browser: Browser) -> None:
+    seen = browser.get("/")
+    assert seen.status == 200
+    assert all(word in seen.page.words for word in (TASK.name, "What to buy & when", "the <b>kitchen</b>", "both hold"))
+    assert HERE in seen.page.links
+
+
+def test_a_task_shows_fingerprints_budget_and_rounds(browser: Browser, reader: StubReader) -> None:
+    seen = browser.get(HERE)
+    words = " ".join(seen.page.words.split())
+    shown = browser.site.desk.task(TASK.id.hex())
+    assert all(digits in words for _, digits, _ in shown.parties)
+    assert "The operator and the shuffler signed this task." in words
+    spent = stated(made_rounds()[-1].certificate)["all_rounds"]
+    charged = spent.get("epsilon_upper_at_minimum") or spent["epsilon_upper"]
+    assert charged in seen.page.numbers
+    assert 30.0 - charged in seen.page.numbers
+    assert "1 round can still come after round 2" in words
+    assert "withheld: milk" in words
+    assert sorted(reader.asked) == [0, 1, 2]
+
+
+def test_a_spent_budget_says_that_no_further_round_is_counted() -> None:
+    charged = stated(made_rounds()[-1].certificate)["all_rounds"]["epsilon_upper_at_minimum"]
+    charged = charged or stated(made_rounds()[-1].certificate)["all_rounds"]["epsilon_upper"]
+    task = replace(TASK, privacy=replace(TASK.privacy, epsilon_total=charged))
+    site = site_of(stub())
+    site.desk._tasks[TASK.id.hex()] = replace(site.desk.task(TASK.id.hex()), signed=SignedTask(task))
+    words = " ".join(Browser(site).get(HERE).page.words.split())
+    assert "no further round is counted" in words
+    assert "left: 0." in words
+    within = site.desk.task(TASK.id.hex()).budget.within
+    assert within < 4
+    assert f"{within} of 4 rounds fit" in words
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_round_shows_exactly_the_numbers_of_the_results(browser: Browser, number: int) -> None:
+    seen = browser.get(f"{HERE}/round/{number}")
+    assert seen.status == 200
+    rows = [row for row in TABLE if row.round == number and not row.withheld]
+    wanted = [value for row in rows for value in (row.estimate, row.standard_error, row.lower, row.upper)]
+    found = seen.page.numbers
+    assert sorted(value for value in wanted if value is not None) == sorted(found[: len(wanted)])
+    ladder = stated(made_rounds()[number].certificate)["round_total"]["epsilon_upper"]
+    assert ladder in found[len(wanted) :]
+
+
+def test_a_withheld_query_says_why_and_has_no_number(browser: Browser) -> None:
+    words = " ".join(browser.get(f"{HERE}/round/1").page.words.split())
+    assert "Withheld: 60 of 120 reports are valid, fewer than the task's minimum_reports = 100" in words
+    assert "60 valid reports of 120; left out: unopenable 60" in words
+
+
+def test_hostile_names_are_shown_as_they_are_and_run_nothing(browser: Browser) -> None:
+    for path in (f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare"):
+        page = browser.get(path).page
+        assert all(name in page.words for name in HOSTILE)
+        assert not page.elements & {"script", "b", "img", "iframe"}
+        assert not [name for _, found in page.tags for name in found if name.startswith("on") or name == "style"]
+
+
+def test_no_page_has_a_script_or_leads_elsewhere(browser: Browser) -> None:
+    for path in ("/", HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare", "/certificate", "/plan", "/x"):
+        page = browser.get(path).page
+        assert not page.elements & {"script", "img", "iframe", "object", "embed"}
+        assert all(link.startswith("/") for link in page.links), path
+        assert {"http-equiv"}.isdisjoint(name for _, found in page.tags for name in found)
+
+
+def test_a_series_has_every_round_and_its_gap(browser: Browser) -> None:
+    page = browser.get(f"{HERE}/series?query=milk").page
+    rows = [row for row in TABLE if row.query == "milk" and not row.withheld]
+    wanted = [value for row in rows for value in (row.estimate, row.standard_error, row.lower, row.upper)]
+    assert sorted(page.numbers) == sorted(value for value in wanted if value is not None)
+    assert "withheld: 60 of 120 reports are valid" in page.words
+    assert page.of("path", "cross")
+
+
+def test_an_unknown_query_shows_the_first(browser: Browser) -> None:
+    assert "drink over rounds" in browser.get(f"{HERE}/series?query=nothing").page.words
+
+
+def test_a_comparison_is_that_of_the_results(browser: Browser) -> None:
+    page = browser.get(f"{HERE}/compare?a=0&b=2").page
+    wanted = TABLE.compare_all(TABLE.where(round=2).rows, TABLE.where(round=0).rows)
+    assert page.numbers == [each.value for each in wanted]
+    assert page.words.count("noise may be all of it") == sum(not each.significant for each in wanted)
+    newest = browser.get(f"{HERE}/compare").page
+    assert "Round 2 less round 1" in newest.words
+
+
+@pytest.mark.parametrize(("asked", "why"), [("a=0&b=9", "round 9"), ("a=x&b=0", "whole number"), ("a=0&b=0", "itself")])
+def test_a_comparison_that_cannot_be_made_says_why(browser: Browser, asked: str, why: str) -> None:
+    seen = browser.get(f"{HERE}/compare?{asked}")
+    assert seen.status in (400, 404)
+    assert why in seen.page.words
+
+
+def test_files_have_what_the_results_have(browser: Browser, tmp_path: Path) -> None:
+    table = pyarrow.csv.read_csv(io.BytesIO(browser.get(f"{HERE}/file/csv").content))
+    again = pyarrow.parquet.read_table(io.BytesIO(browser.get(f"{HERE}/file/parquet").content))
+    assert table.num_rows == again.num_rows == len(TABLE)
+    assert again["estimate"].to_pylist() == [row.estimate for row in TABLE]
+    one = browser.get(f"{HERE}/file/certificate?round=1")
+    assert one.content == made_rounds()[1].certificate
+    assert one.headers["content-disposition"].startswith("attachment; filename=")
+    (tmp_path / "all.json").write_bytes(browser.get(f"{HERE}/file/results").content)
+    saved = open_saved(tmp_path / "all.json", keys=KEYS).read()
+    assert [row.estimate for row in saved] == [row.estimate for row in TABLE]
+    (tmp_path / "all.json").write_bytes(browser.get(f"{HERE}/file/results?round=0").content)
+    assert open_saved(tmp_path / "all.json", keys=KEYS).read().rounds == (0,)
+
+
+def test_files_that_are_not_there_are_refused(browser: Browser) -> None:
+    assert browser.get(f"{HERE}/file/pdf").status == 400
+    assert browser.get(f"{HERE}/file/certificate").status == 400
+    assert browser.get(f"{HERE}/file/csv?round=7").status == 404
+
+
+def test_a_task_or_a_round_that_is_not_there_is_said_so(browser: Browser) -> None:
+    for path in ("/task/00", "/task/x/round/0", f"{HERE}/round/9", "/task/%3Cscript%3E", "/nothing"):
+        seen = browser.get(path)
+        assert seen.status == 404
+        assert "script" not in seen.page.elements
+
+
+def test_a_round_is_verified_once_and_only_new_ones_later(reader: StubReader) -> None:
+    browser = Browser(site_of(reader))
+    last = reader.held.pop(2)
+    for _ in range(2):
+        browser.get(HERE)
+        browser.get(f"{HERE}/round/0")
+    assert sorted(reader.asked) == [0, 1]
+    reader.held[2] = last
+    assert "left: " in browser.get(HERE).page.words
+    assert sorted(reader.asked) == [0, 1, 2]
+
+
+def test_while_rounds_are_checked_pages_show_what_is_there(reader: StubReader) -> None:
+    waiting = []
+    browser = Browser(site_of(reader, start=waiting.append))
+    words = browser.get(HERE).page.words
+    assert "1 of 3 rounds are verified so far" in words
+    assert browser.get(f"{HERE}/file/csv").status == 502
+    browser.get(f"{HERE}/series")
+    assert len(waiting) == 1, "one thread checks a task's rounds"
+    waiting.pop()()
+    assert "rounds are verified so far" not in browser.get(HERE).page.words
+
+
+def test_a_round_that_differs_from_its_certificate_is_not_shown(reader: StubReader) -> None:
+    (first, *others) = reader.held[0].queries
+    assert first.estimates is not None
+    row = first.estimates.rows[0]
+    assert row.estimate is not None
+    false = replace(row, estimate=replace(row.estimate, value=77777.0))
+    lied = replace(first, estimates=replace(first.estimates, rows=(false, *first.estimates.rows[1:])))
+    reader.held[0] = RoundResults(reader.held[0].id, (lied, *others), reader.held[0].certificate)
+    browser = Browser(site_of(reader))
+    assert "its results differ from its certificate" in browser.get(HERE).page.words
+    shown = browser.get(f"{HERE}/round/0")
+    assert shown.status == 502
+    assert "77,777" not in browser.get(f"{HERE}/series").text
+
+
+def test_the_list_of_rounds_is_that_of_now(reader: StubReader) -> None:
+    waiting, last = [], reader.held.pop(2)
+    browser = Browser(site_of(reader, start=waiting.append))
+    assert browser.get(HERE).page.words.count("not checked yet") == 1
+    reader.held[2] = last
+    browser.get(f"{HERE}/series")
+    assert f"{HERE}/round/2" in browser.get(HERE).page.links
+    reader.down = HubbubError("round 0 is gone")
+    waiting.pop(0)()
+    reader.down = None
+    words = browser.get(HERE).page.words
+    assert "round 0: round 0 is gone" in words
+    assert words.count("not checked yet") == 0
+    assert words.count("not shown") == 2
+
+
+def test_while_the_services_are_down_what_is_known_is_shown(browser: Browser, reader: StubReader) -> None:
+    before = browser.get(f"{HERE}/round/0")
+    browser.get(HERE)
+    reader.down = Unreachable("the analyzer at 127.0.0.1:1 does not answer <b>")
+    for path in ("/", HERE, f"{HERE}/series", f"{HERE}/compare"):
+        seen = browser.get(path)
+        assert seen.status == 200
+        assert "What follows may be old. the analyzer at 127.0.0.1:1 does not answer <b>" in " ".join(
+            seen.page.words.split()
+        )
+    assert plain_text(browser.get(f"{HERE}/round/0").text) == plain_text(before.text)
+
+
+def test_services_that_were_never_reached_are_said_so(browser: Browser, reader: StubReader) -> None:
+    reader.down = Unreachable("the analyzer does not answer")
+    assert "No task is known." in browser.get("/").page.words
+    assert browser.get(HERE).status == 503
+
+
+def test_signatures_that_do_not_hold_are_said_so(reader: StubReader) -> None:
+    reader.signed = SignedTask(TASK).signed_by(PARTIES.operator)
+    browser = Browser(site_of(reader))
+    assert "do not hold" in browser.get("/").page.words
+    assert "the shuffler has not signed the task" in browser.get(HERE).page.words
+
+
+def test_without_known_keys_pages_say_so(reader: StubReader) -> None:
+    assert "no: compare it" in Browser(site_of(reader, Pins())).get(HERE).page.words
+    assert "no: compare it" not in Browser(site_of(reader)).get(HERE).page.words
+
+
+def test_a_desk_keeps_parts_of_pages_until_a_round_is_new(reader: StubReader) -> None:
+    last, whole = reader.held.pop(2), Desk(reader, KEYS, at_once)
+    made = []
+
+    def make() -> Markup:
+        made.append(1)
+        return Markup("")
+
+    for _ in range(2):
+        whole.check_all(TASK.id.hex()).part("key", make)
+    reader.held[2] = last
+    whole.check_all(TASK.id.hex()).part("key", make)
+    assert len(made) == 2
