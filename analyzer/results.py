@@ -142,7 +142,9 @@ class Results:
         task = (await self._signed(task_id)).task
         if not 0 <= round_number < task.schedule.rounds:
             last = task.schedule.rounds - 1
-            raise Refusal(Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {last}, not {round_number}")
+            raise Refusal(
+                Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {last}, not {round_number}; name one of these"
+            )
         return task
 
     async def _results(self, task: Task, round_number: int, certificate: bytes) -> RoundResults:

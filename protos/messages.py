@@ -123,6 +123,7 @@ class RoundStatus:
     state: RoundState
     submissions: int
     minimum_reports: int
+    """0 if the shuffler no longer has the round's task, and so does not know it."""
     refusals: Mapping[str, int]
     waiting_for: str
     prepared: bool = False

@@ -271,6 +271,10 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except IsADirectoryError as error:
+        inside = path / f"{whose}.toml", path / whose / f"{whose}.toml"
+        found = next((f", {each}" for each in inside if each.is_file()), "")
+        raise SettingsError(f"{path} is a folder; give the {whose}'s settings file in it{found}") from error
     except PermissionError as error:
         raise SettingsError(
             f"cannot read {path}: {error.strerror}: this account may not read it; give it the file with chown"

@@ -30,7 +30,11 @@ def command(
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
     wait: Annotated[
         float,
-        typer.Option("--wait", min=0, help="Seconds to wait until it serves, with a standby or leader."),
+        typer.Option(
+            "--wait",
+            min=0,
+            help="Seconds to wait until it serves, with a standby or leader. An answer has 2 in any case.",
+        ),
     ] = 5,
     live: Annotated[
         bool, typer.Option("--live", help="Ask only whether its ports serve; use it if a failure means a restart.")
@@ -133,7 +137,7 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
 def _said(part: str) -> str:
     said = {
         "log": "lines of its log are lost",
-        "peer": "the other service does not answer, or refuses",
+        "peer": "another party does not answer, or one of the two refuses the other",
         "ports": "calls are refused, because a port reached a limit",
     }
     return f"{said.get(part, f'its {part} has an incident')}; see `hubbub status`"

@@ -97,7 +97,7 @@ def command(
 ) -> None:
     """Check a task, choose its randomizers and predict its errors.
 
-    Nobody is asked anything: the errors are computed from the task alone.
+    Nobody is asked anything: the errors are computed from the task alone. --out does not write over a signed task.
 
     With --error, or `error` in the draft, ε is solved for: it is the least one, up to the draft's epsilon, with which
     each stated error is reached at the minimum of reports. δ, the minimum, the cap on ε_local, weights, dummies and
@@ -131,6 +131,7 @@ def command(
         with naming(task):
             check_not_over(draft, time.time())
         if out is not None:
+            _check_out(out)
             _check_trust(keys)
         with naming(task):
             planned = _planned(draft, as_json)
@@ -315,6 +316,36 @@ def _check_trust(folder: Path) -> None:
         )
 
 
+def _check_out(out: Path) -> None:
+    """Refuse to write over a signed task, before the plan is made: the services may run it, and its keys be offline."""
+    from hubbub.protos.errors import UsageError
+
+    if _is_signed(out):
+        raise UsageError(
+            f"{out} is a signed task, and nothing is written over its signatures; name a new file with --out, such as "
+            f"{_beside(out)}, or move the signed one away"
+        )
+
+
+def _is_signed(path: Path) -> bool:
+    """Return whether a file is a task that somebody has signed."""
+    from hubbub.protos.errors import HubbubError
+    from hubbub.protos.task.signed_task import SignedTask
+
+    if not path.is_file():
+        return False
+    try:
+        found = SignedTask.decode(path.read_bytes())
+    except (HubbubError, OSError):
+        return False  # what cannot be read or replaced is reported when it is written
+    return found.operator_signature is not None or found.shuffler_signature is not None
+
+
+def _beside(out: Path) -> Path:
+    """Return the name of a new file beside one that stays: `task.new.json` for `task.json`."""
+    return out.with_name(f"{out.stem}.new{out.suffix}")
+
+
 def _write(planned: Plan, out: Path, trust: Path) -> str:
     from hubbub.deploy.files import save
     from hubbub.deploy.pki.trusted_keys import identities_in
@@ -344,7 +375,8 @@ def _next(task: Path, out: Path | None, keys: Path, errors: Sequence[str]) -> st
         return f"wrote {out}; {_signing(out, keys)}"
     stated = [word for each in errors for word in ("--error", each)]
     stated += [] if keys == task.parent / "trust" and keys.is_dir() else ["--trust", str(_folder_of_keys(keys))]
-    again = shlex.join([str(task), *stated, "--out", str(task.with_suffix(".json"))])
+    usual = task.with_suffix(".json")
+    again = shlex.join([str(task), *stated, "--out", str(_beside(usual) if _is_signed(usual) else usual)])
     made = "" if _folder_of_keys(keys).is_dir() else f"{program()} init {DEPLOYMENT} makes the parties' keys, then "
     return f"next: {made}{program()} plan {again} writes the task, to be signed"
 
@@ -364,9 +396,22 @@ def _signing(out: Path, keys: Path) -> str:
         return _lines("next, sign it as operator, then give it to the shuffler's party to sign", _sign(out, operator))
     copies = [f"cp {shlex.join([str(out), f'{each}/'])}" for each in sorted(deployment.glob("*/tasks"))]
     client = deployment / "client"
-    copies += [f"cp {shlex.join([str(out), str(client / 'task.json')])}"] if client.is_dir() else []
+    copies += [f"cp {shlex.join([str(out), str(_of_client(client, out))])}"] if client.is_dir() else []
     told = "next, sign it as operator and as shuffler, and copy it to every party"
     return _lines(told, _sign(out, operator), _sign(out, shuffler), *copies)
+
+
+def _of_client(client: Path, out: Path) -> Path:
+    """Return where a client gets the task: a further task of another name does not replace its first one."""
+    from hubbub.protos.errors import HubbubError
+    from hubbub.protos.task.signed_task import SignedTask
+
+    first = client / "task.json"
+    try:
+        names = {SignedTask.decode(each.read_bytes()).task.name for each in (first, out)}
+    except (HubbubError, OSError):
+        return first
+    return first if len(names) == 1 else client / out.name
 
 
 def _sign(task: Path, key: Path) -> str:

@@ -47,13 +47,14 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
     """Print tables that belong together, all in one form: as lines if the terminal is too narrow for one of them."""
     for table in tables:
         _prepare(table)
-    if all(_least(console, table) <= console.width for table in tables):
-        for table in tables:
+    fits = all(_least(console, table) <= console.width for table in tables)
+    for table in tables:
+        # A header without rows does not say that there is nothing.
+        if fits and table.row_count:
             _fit(console, table)
             console.print(table)
-        return
-    for table in tables:
-        print_records(console, table)
+        else:
+            print_records(console, table)
 
 
 def _prepare(table: Table) -> None:

@@ -28,7 +28,7 @@ def status_document(status: RoundStatus) -> dict[str, Any]:
         "state": status.shown_state,
         "submissions": status.submissions,
         "submissions_step": status.step,
-        "minimum_reports": status.minimum_reports,
+        "minimum_reports": status.minimum_reports or None,
         "refusals": dict(status.refusals),
         "waiting_for": status.waiting_for,
     }
@@ -91,7 +91,7 @@ def _hop_lines(hops: Mapping[str, frozenset[str]]) -> Iterator[str]:
 def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Table:
     table = Table("task", "round", "state", "submissions", "minimum", "refused", "waits for", title="at the shuffler")
     for status in rounds:
-        numbers = (status.shown_submissions, str(status.minimum_reports))
+        numbers = (status.shown_submissions, str(status.minimum_reports or "unknown"))
         task = _task(status.task_id, names.get(status.task_id, ""))
         place = (task, str(status.round), status.shown_state)
         table.add_row(*place, *numbers, _by_reason(status.refusals), status.waiting_for)

@@ -17,6 +17,9 @@ from hubbub.service.transport.health import is_serving, parts_with_incidents, wh
 PAUSE_SECONDS = 0.1
 """Pause between two checks of a port that is open but does not serve yet."""
 
+ANSWER_SECONDS = 2.0
+"""The least time that an answer is given, however short the wait: without it, every service would seem silent."""
+
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recognized, not bound
 """The address for calls from the same machine to a service that listens at every address."""
 
@@ -94,18 +97,18 @@ async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozense
     """Return which kinds of parts of a service that serves have incidents (`IncidentKind`)."""
     # Every port reports the same about the whole service.
     async with open_channel(next(iter(ports.values())), tls, _own_name(tls)) as channel:
-        return await parts_with_incidents(channel, wait)
+        return await parts_with_incidents(channel, max(wait, ANSWER_SECONDS))
 
 
 async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:
-    """Return for each port whether its server reports SERVING within `wait` seconds.
+    """Return for each port whether its server reports SERVING within `wait` seconds, or within `ANSWER_SECONDS`.
 
     The call uses the service's own certificate, so the expected name is the one in that certificate, whatever the
     address is.
     """
     name = _own_name(tls)
-    deadline = time.monotonic() + wait
-    answers = await asyncio.gather(*(_ask_one(address, tls, name, deadline) for address in ports.values()))
+    start = time.monotonic()
+    answers = await asyncio.gather(*(_ask_one(address, tls, name, start, wait) for address in ports.values()))
     return dict(zip(ports, answers, strict=True))
 
 
@@ -118,10 +121,10 @@ async def ask_why(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, 
     return found
 
 
-async def _ask_one(address: str, tls: TLS, name: str, deadline: float) -> bool:
+async def _ask_one(address: str, tls: TLS, name: str, start: float, wait: float) -> bool:
     async with open_channel(address, tls, name) as channel:
-        while not await is_serving(channel, max(0.0, deadline - time.monotonic())):
-            if time.monotonic() + PAUSE_SECONDS > deadline:
+        while not await is_serving(channel, max(start + max(wait, ANSWER_SECONDS) - time.monotonic(), PAUSE_SECONDS)):
+            if time.monotonic() + PAUSE_SECONDS > start + wait:
                 return False
             await asyncio.sleep(PAUSE_SECONDS)
     return True

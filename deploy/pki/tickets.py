@@ -12,6 +12,7 @@ from typing import Any
 
 from hubbub.deploy.files import naming, save, writing
 from hubbub.deploy.new_folder import new_folder
+from hubbub.deploy.values import moment_given
 from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket, TreeHead, countersigned, signed
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
@@ -113,10 +114,12 @@ def _files(path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class EnrolledDevices:
-    """A device that was enrolled before (16 bytes; like a ticket, never printed), and its ticket, if that is known."""
+    """A device that was enrolled before (16 bytes; like a ticket, never printed), and what is known of its ticket."""
 
     device: bytes = field(repr=False)
     ticket: Ticket | None = None
+    until: int | None = None
+    """When its ticket ends (seconds since 1970), if only that is known of it."""
 
 
 def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
@@ -158,13 +161,21 @@ def _devices_in(path: Path) -> dict[str, list[EnrolledDevices]]:
         # A person adds to such a list whose device it was, or why it was revoked.
         lines = (line.partition(COMMENT)[0] for line in content.split(b"\n"))
         return {path.name: _enrolled_in(lines, "line")}
-    ids, names = [str(each) for each in document["devices"]], document.get("names")
+    ids, names, until = [str(each) for each in document["devices"]], document.get("names"), _until(document)
     # If only some have a name, a folder of the names would leave the others out.
     if not isinstance(names, dict) or sorted(map(str, names.values())) != sorted(ids):
-        return {path.name: _enrolled_in((each.encode() for each in ids), "id")}
+        return {path.name: _enrolled_in((each.encode() for each in ids), "id", until)}
     for name in names:
         _check_name(name, "names")
-    return {f"{name}{ENDING}": _enrolled_in([str(device).encode()], "id") for name, device in names.items()}
+    return {f"{name}{ENDING}": _enrolled_in([str(device).encode()], "id", until) for name, device in names.items()}
+
+
+def _until(document: Mapping[str, Any]) -> int | None:
+    """Return when the tickets of the document end, if it says so."""
+    try:
+        return moment_given(str(document["expires"]))
+    except (KeyError, UsageError):
+        return None
 
 
 def _printed(content: bytes) -> dict[str, Any] | None:
@@ -176,14 +187,14 @@ def _printed(content: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and isinstance(document.get("devices"), list) else None
 
 
-def _enrolled_in(lines: Iterable[bytes], what: str) -> list[EnrolledDevices]:
-    return [_enrolled(line.strip(), f"{what} {number}") for number, line in enumerate(lines, 1) if line.strip()]
+def _enrolled_in(lines: Iterable[bytes], what: str, until: int | None = None) -> list[EnrolledDevices]:
+    return [_enrolled(line.strip(), f"{what} {number}", until) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _enrolled(line: bytes, where: str) -> EnrolledDevices:
+def _enrolled(line: bytes, where: str, until: int | None) -> EnrolledDevices:
     if not line.startswith(b"{"):
         try:
-            return EnrolledDevices(_device(line.decode("ascii", "replace")))
+            return EnrolledDevices(_device(line.decode("ascii", "replace")), until=until)
         except SignatureError as error:
             raise HubbubError(
                 f"{where} is neither a ticket nor the {2 * DEVICE_BYTES} hex digits of a device's id; write anything "
@@ -223,21 +234,25 @@ def renewed(
         if before is None:
             if shuffler is None:
                 raise UsageError("an id of a device does not name the shuffler; give --shuffler-key too")
+            _check_longer(device.device, device.until, expires)
             return Ticket(device.device, shuffler, expires)
         try:
             check(before.head)
         except SignatureError as error:
             remedy = "sign with the key that made it, or give the device's id in its place, if it is one of yours"
             raise HubbubError(f"device {before.device.hex()} is not renewed: {error}; {remedy}") from error
-        if before.expires >= expires:
-            last = f"the ticket of device {before.device.hex()} is valid until {at(before.expires)}"
-            raise UsageError(
-                f"{last}, and the new one would end {at(expires)}; give more --days, or leave the device out"
-            )
+        _check_longer(before.device, before.expires, expires)
         return Ticket(before.device, shuffler or before.shuffler, expires)
 
     made = iter(signed([following(each) for each in chain(*found.values())], [signer]))
     return {name: list(islice(made, len(devices))) for name, devices in found.items()}
+
+
+def _check_longer(device: bytes, before: int | None, expires: int) -> None:
+    """Refuse a new ticket that ends no later than the one before: the device would stay with that one, in silence."""
+    if before is not None and before >= expires:
+        last = f"the ticket of device {device.hex()} is valid until {at(before)}"
+        raise UsageError(f"{last}, and the new one would end {at(expires)}; give more --days, or leave the device out")
 
 
 def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
@@ -253,6 +268,8 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
         raise UsageError(f"{error}; `hubbub enroll --json` printed the id") from error
     if tickets is not None:
         devices += [each.device for found in _by_file(tickets).values() for each in found]
+    if not devices and tickets is not None:
+        raise UsageError(f"{tickets} has neither tickets nor ids of devices; nothing was revoked")
     if not devices:
         raise UsageError("name devices to revoke, or give their tickets with --tickets")
     return devices

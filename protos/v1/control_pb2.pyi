@@ -249,6 +249,7 @@ class RoundStatus(_message.Message):
     submissions: _builtins.int
     """Submissions acknowledged, rounded down to a multiple of `step`."""
     minimum_reports: _builtins.int
+    """0 if the shuffler no longer has the round's task."""
     waiting_for: _builtins.str
     """What the round waits for, in words."""
     prepared: _builtins.bool

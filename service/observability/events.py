@@ -33,8 +33,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "find out who has read it.",
         "a certificate ends soon": "A TLS certificate ends within 30 days. It is logged at the start and every day. "
         "`remedy` names the command.",
-        "a certificate has expired": "A TLS certificate has ended. It is logged at the start and every day. `remedy` "
-        "names the command.",
+        "a certificate has expired": "A TLS certificate has ended. It is logged at that moment and every day. "
+        "`remedy` names the command.",
         "TLS files taken": "New TLS files are in use, for connections from now on.",
         "new TLS files cannot be used": "They changed, and do not fit: one of them is not there yet, is another "
         "party's, or has expired. Those before stay in use. They are looked at again when they change. Put files "

@@ -38,7 +38,7 @@ class IncidentKind(StrEnum):
     ROUNDS = "rounds"
     """A step of a round fails at this service."""
     PEER = "peer"
-    """The other service does not answer, or refuses."""
+    """Another party does not answer, or one of the two refuses the other."""
     LOG = "log"
     """Log lines are lost."""
     PORTS = "ports"

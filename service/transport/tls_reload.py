@@ -62,6 +62,7 @@ class ReloadingCertificates(Collector):
         self._found, self._pems = self._usable()
         self.renewals = 0
         """How often files were reloaded since the start."""
+        self._ended = self._expired()
 
     def _usable(self) -> tuple[dict[str, TlsCertificate], Pems]:
         """Return the checked content of the files."""
@@ -127,8 +128,17 @@ class ReloadingCertificates(Collector):
             remaining.add_metric([name], certificate.not_after.timestamp() - self._clock())
         yield remaining
 
+    def _expired(self) -> frozenset[str]:
+        return frozenset(name for name, each in self._found.items() if each.days_left(self._clock()) <= 0)
+
+    def warn_at_the_end(self) -> None:
+        """Log certificates that have expired since the last warning: from then on nobody connects."""
+        if self._expired() - self._ended:
+            self.warn()
+
     def warn(self) -> None:
         """Log which certificates expire soon, or have expired."""
+        self._ended = self._expired()
         for certificate in self._found.values():
             left = certificate.days_left(self._clock())
             if left < WARNING_DAYS:
@@ -142,14 +152,18 @@ class ReloadingCertificates(Collector):
 
     @contextlib.asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Warn now and every day, and check for new files every second, during the block."""
+        """During the block, warn now, every day and when a certificate expires, and look for new files every second."""
 
         async def warn() -> None:
             self.warn()
 
+        async def look() -> None:
+            await asyncio.to_thread(self.look)
+            self.warn_at_the_end()
+
         watching = [
             asyncio.create_task(_every(WARN_SECONDS, warn)),
-            asyncio.create_task(_every(LOOK_SECONDS, lambda: asyncio.to_thread(self.look))),
+            asyncio.create_task(_every(LOOK_SECONDS, look)),
         ]
         try:
             yield

@@ -23,7 +23,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.shuffler.admit.enrollment import EnrollmentControl
-from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.records import FINAL, Round, StoreError
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.rounds.rounded_counts import refusals_of, shown_submissions, shown_tally
 from hubbub.shuffler.stores.protocol import ShufflerStore
@@ -73,14 +73,22 @@ class Control:
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
         """Return the status of rounds, oldest first, of one task or of all.
 
+        Without a task these also have the rounds that wait for a task that is no longer among the shuffler's.
+
         Raises:
             Refusal: UNKNOWN_TASK, or NOT_READY if the store cannot be used now.
         """
-        tasks = self._tasks.values() if task_id is None else [self._task(task_id)]
-        wanted = {task.id: task for task in tasks}
+        only = None if task_id is None else self._task(task_id)
         with _refusing():
-            held = [found for found in await self._store.rounds() if found.task_id in wanted]
-            return [await self._status(wanted[found.task_id], found) for found in held]
+            held = await self._store.rounds()
+            if only is not None:
+                return [await self._status(only, found) for found in held if found.task_id == only.id]
+            shown = [(self._tasks.get(found.task_id), found) for found in held]
+            return [
+                await (self._status_without_task(found) if task is None else self._status(task, found))
+                for task, found in shown
+                if task is not None or found.state not in FINAL
+            ]
 
     async def get_incidents(self) -> IncidentReport:
         return self._rounds.incidents.report()
@@ -164,6 +172,20 @@ class Control:
             refusals=refusals_of(shown_tally(self._counts, round_, tally)),
             waiting_for=f"{self._rounds.waiting_for(round_)}{self._reached(task, round_, held)}{full}",
             prepared=round_.state is RoundState.OPEN and self._clock() < taken_from(task.schedule, round_.number),
+            step=self._counts.step if round_.state is RoundState.OPEN else 1,
+        )
+
+    async def _status_without_task(self, round_: Round) -> RoundStatus:
+        """Return the status of a round whose task's file was taken away: its minimum and its times are not known."""
+        tally = await self._store.tally(round_.task_id, round_.number)
+        return RoundStatus(
+            task_id=round_.task_id,
+            round=round_.number,
+            state=round_.state,
+            submissions=shown_submissions(self._counts, round_, await self._store.submissions(round_)),
+            minimum_reports=0,
+            refusals=refusals_of(shown_tally(self._counts, round_, tally)),
+            waiting_for=self._rounds.waiting_for(round_),
             step=self._counts.step if round_.state is RoundState.OPEN else 1,
         )
 

@@ -195,18 +195,17 @@ class RoundLifecycle:
         incident = self.incidents.of(_key(round_))
         if incident is not None:
             return f"{incident.text.removeprefix(self._title(round_))} (since {at(incident.since)})"
+        if round_.task_id not in self._tasks:
+            return "its task, which is no longer among this shuffler's tasks"
         if round_.state is RoundState.OPEN:
             full = "; the store takes nothing now" if self.incidents.count(IncidentKind.STORE) else ""
-            return self._waiting_open(round_) + full
+            return self._waiting_open(self._tasks[round_.task_id], round_) + full
         return {
             RoundState.CUT: "mixing",
-            RoundState.MIXED: f"{self._taker(self._tasks.get(round_.task_id))} to count it",
+            RoundState.MIXED: f"{self._taker(self._tasks[round_.task_id])} to count it",
         }.get(round_.state, "erasing")
 
-    def _waiting_open(self, round_: Round) -> str:
-        task = self._tasks.get(round_.task_id)
-        if task is None:
-            return "its task, which is no longer among this shuffler's tasks"
+    def _waiting_open(self, task: Task, round_: Round) -> str:
         schedule, number, now = task.schedule, round_.number, self._clock()
         if now < taken_from(schedule, number):
             return f"its opening at {at(schedule.opens(number))}; until then devices can only fetch its keys"
@@ -399,13 +398,11 @@ class RoundLifecycle:
         task = self._tasks.get(round_.task_id)
         return f"round {round_.number} of {round_.task_id.hex() if task is None else task.name}: "
 
-    def _taker(self, task: Task | None, error: HubbubError | None = None) -> str:
+    def _taker(self, task: Task, error: HubbubError | None = None) -> str:
         """Return the name of the party that takes a task's batches: the analyzer, or the first hop for all behind.
 
         If that party does not know the task, it may be another than the task expects.
         """
-        if task is None:
-            return self._analyzer_name
         if isinstance(error, Refusal) and error.reason is Reason.UNKNOWN_TASK:
             return f"{self._analyzer_name}, to which `analyzer` leads"
         if not task.identities.hops:

@@ -173,6 +173,9 @@ def test_words_that_do_not_go_together_are_refused(tmp_path: Path, keys: tuple[s
     assert (ran.status, "a device must be 32 lower-case hex digits" in ran.err) == (2, True)
     ran = hubbub("keys", "revoke", tmp_path / "operator.toml")
     assert (ran.status, "name devices to revoke" in ran.err) == (2, True)
+    (tmp_path / "revoked.txt").write_text("# none yet\n")
+    ran = hubbub("keys", "revoke", tmp_path / "operator.toml", "--tickets", tmp_path / "revoked.txt")
+    assert (ran.status, "revoked.txt has neither tickets nor ids of devices" in ran.err) == (2, True)
 
 
 DRAFT = Draft(

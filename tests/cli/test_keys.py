@@ -132,6 +132,21 @@ def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(
     assert (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes() == before
 
 
+def test_a_key_that_was_not_put_beside_its_certificate_is_named(folder: Folder) -> None:
+    shuffler, following = settings(folder, "shuffler"), folder.of("shuffler") / "tls" / "next"
+    keys("add", "certificate", shuffler, "--authority", folder.of("operator"))
+    (following / "shuffler.key").unlink()
+    ran = run("activate", "certificate", shuffler)
+    assert ran.status == 1
+    assert f"there is no {following / 'shuffler.key'}: put both new files there" in ran.err
+
+
+def test_a_client_has_no_such_keys(folder: Folder) -> None:
+    ran = run("list", settings(folder, "client"))
+    assert ran.status == 1
+    assert "client.toml is the client's settings file, and a client has no such keys; give the operator's" in ran.err
+
+
 def test_without_the_authority_it_is_said_who_makes_a_certificate(folder: Folder) -> None:
     ran = run("add", "certificate", settings(folder, "shuffler"))
     assert ran.status == 1

@@ -168,6 +168,40 @@ def test_the_lines_that_plan_prints_lead_to_a_task_that_every_party_has(tmp_path
         assert (deployment / place / "task.json").read_bytes() == (folder / "task.json").read_bytes()
 
 
+def test_plan_does_not_write_over_a_signed_task(deployment: Path, tmp_path: Path) -> None:
+    """The services may run it, and this may be the operator's only copy."""
+    task, keys = tmp_path / "task.toml", ("--trust", deployment / "operator/trust")
+    shutil.copy(deployment / "operator/task.toml", task)
+    signed = task.with_suffix(".json")
+    shutil.copy(deployment / "operator/task.json", signed)
+    assert hubbub_here("plan", task, "--out", signed, *keys).status == 0, "nobody has signed it yet"
+    assert hubbub_here("sign", signed, "--key", deployment / "operator/identity.pem").status == 0
+    before = signed.read_bytes()
+    ran = hubbub_here("plan", task, "--out", signed, *keys)
+    assert (ran.status, ran.out) == (2, "")
+    new = tmp_path / "task.new.json"
+    assert "task.json is a signed task, and nothing is written over its signatures" in ran.err
+    assert f"name a new file with --out, such as {new}" in ran.err
+    assert signed.read_bytes() == before
+    last = hubbub_here("plan", task, "--no-compare", *keys).out.splitlines()[-1]
+    assert last.startswith("next: ")
+    assert f"--out {new} writes the task" in last
+
+
+def test_the_lines_for_a_second_task_leave_the_client_its_first(tmp_path: Path) -> None:
+    folder = tmp_path / "deployment"
+    assert hubbub_here("init", folder).status == 0
+    draft = folder / "operator/task.toml"
+    for name, told in (("usage", "task.json"), ("usage", "task.json"), ("colors", "colors.json")):
+        out = folder / f"operator/{'task' if name == 'usage' else name}.json"
+        draft.write_text(re.sub(r'(?m)^name = "\w+"', f'name = "{name}"', draft.read_text(), count=1))
+        ran = hubbub_here("plan", draft, "--no-compare", "--out", out)
+        assert ran.status == 0, ran.err
+        last = ran.out.splitlines()[-1].split()
+        assert last == ["cp", str(out), str(folder / "client" / told)]
+        run_line(" ".join(last), folder)
+
+
 def run_line(line: str, folder: Path) -> str:
     """Run a printed line as a shell would; return what it prints."""
     program, *words = shlex.split(line)

@@ -15,7 +15,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import KeyState
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.tls_files import certificates_in
+from hubbub.protos.transport.tls_files import TlsCertificateError, certificates_in
 
 _FOLDERS = {KeyState.ACTIVE: ".", KeyState.PENDING: "next", KeyState.RETIRED: "retired"}
 
@@ -68,8 +68,13 @@ class CertificateRotation:
             return f"nothing changed: no certificate is pending in {certificate.parent}"
         # A crash between the two files, below, leaves the new key in place. Calling this again completes the change.
         left = [(location.certificate_key, key)] if key.exists() else []
-        # The same checks as a service's, so that it never finds files that it cannot use.
-        TLS(location.authority, certificate, key if left else location.certificate_key).check(time.time(), own=True)
+        try:
+            # The same checks as a service's, so that it never finds files that it cannot use.
+            TLS(location.authority, certificate, key if left else location.certificate_key).check(time.time(), own=True)
+        except TlsCertificateError as error:
+            if left:
+                raise
+            raise TlsCertificateError(f"{error}; there is no {key}: put both new files there") from error
         for active, pending in (*left, (location.certificate, certificate)):
             retired = active.parent / _FOLDERS[KeyState.RETIRED] / active.name
             retired.parent.mkdir(mode=0o700, exist_ok=True)

@@ -14,7 +14,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import KeyState
 from hubbub.protos.task.schedule import at
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.settings import load
+from hubbub.service.settings import SettingsError, load
 
 if TYPE_CHECKING:
     from hubbub.analyzer.settings import AnalyzerSettings as AnalyzerSettings
@@ -115,6 +115,11 @@ def location_of(settings: Path) -> KeyLocation:
 
     names = _top_names(settings)
     # Each name is required in the settings of that party, and is in none that is looked at after it.
+    if "state" in names and "shuffler_control" not in names:
+        raise SettingsError(
+            f"{settings} is the client's settings file, and a client has no such keys; give the operator's or a "
+            "service's"
+        )
     if "shuffler_control" in names:
         operator = load(settings, OperatorSettings, "operator")
         return KeyLocation(

@@ -83,6 +83,17 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
     assert complaint in str(refused.value)
 
 
+def test_a_folder_is_answered_with_the_settings_file_in_it(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"is a folder; give the shuffler's settings file in it$"):
+        load(tmp_path)
+    (tmp_path / "shuffler").mkdir()
+    inside = tmp_path / "shuffler" / "shuffler.toml"
+    inside.write_text(COMPLETE)
+    for folder in (tmp_path, inside.parent):
+        with pytest.raises(SettingsError, match=rf"is a folder; give the shuffler's settings file in it, {inside}$"):
+            load(folder)
+
+
 @pytest.mark.parametrize(
     ("setting", "whose"), [("shuffler_control", "operator"), ("delivery_listen", "analyzer"), ("state", "client")]
 )

@@ -60,6 +60,7 @@ def test_tables_that_belong_together_have_one_form() -> None:
         return text.getvalue()
 
     assert shown(80).count("┃") >= 4
+    assert shown(80).splitlines()[-1] == "keys: nothing"
     assert shown(30).splitlines() == [
         "at the shuffler",
         "task usage",

@@ -267,3 +267,11 @@ def test_submissions_in_steps_are_a_range_and_never_none_at_all() -> None:
     printer = Console(record=True, width=120)
     print_overview(printer, Overview([rounded], None, {}))
     assert "0–99" in printer.export_text()
+
+
+def test_a_minimum_that_the_shuffler_does_not_know_is_not_shown_as_none() -> None:
+    left = RoundStatus(TASK.id, 0, CUT, 80, 0, {}, "its task, which is no longer among this shuffler's tasks")
+    assert status_document(left)["minimum_reports"] is None
+    printer = Console(record=True, width=120)
+    print_overview(printer, Overview([left], None, {}))
+    assert "unknown" in printer.export_text()

@@ -14,7 +14,7 @@ from hubbub.cli.commands.health import ServiceKind, _silent, command
 from hubbub.deploy.init.cluster import STORES, Cluster
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.init.hops import Hops
-from hubbub.deploy.operator.health import ask, ask_why, ports_of, store_of
+from hubbub.deploy.operator.health import ask, ask_parts, ask_why, ports_of, store_of
 from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.rpc.health import PARTS, part_name
@@ -91,6 +91,11 @@ async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path)
         assert "accepts no calls now" in str((await ask_why(ports, tls, WAIT))["submission"])
         await health.serving()
         assert await ask(ports, tls, WAIT) == {"submission": True}
+        # However short the wait is, the service has the time to answer.
+        assert await ask(ports, tls, 0) == {"submission": True}
+        assert await ask_parts(ports, tls, 0) == frozenset()
+        await health.parts(frozenset({"store"}))
+        assert await ask_parts(ports, tls, 0) == frozenset({"store"})
         await health.leaving()
         assert await ask(ports, tls, 0.3) == {"submission": False}
 
@@ -114,7 +119,7 @@ async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Pat
         assert "it is not trusted: its TLS certificate is " in str(why)
 
 
-async def test_nobody_there_is_not_waited_for_longer_than_asked(tmp_path: Path) -> None:
+async def test_nobody_there_is_not_waited_for_without_an_end(tmp_path: Path) -> None:
     _, tls = ports_of("analyzer", settings(tmp_path, Role.ANALYZER))
     assert await asyncio.wait_for(ask({"delivery": "127.0.0.1:1"}, tls, 0.3), 60) == {"delivery": False}
 

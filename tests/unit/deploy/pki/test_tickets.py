@@ -12,6 +12,7 @@ from hubbub.deploy.pki.tickets import EnrolledDevices, devices_given, enrolled_i
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import Identity
+from hubbub.protos.task.schedule import at
 from support.tickets import alone
 
 OPERATOR, SHUFFLER, SECOND = Identity.generate(), Identity.generate(), Identity.generate()
@@ -114,6 +115,18 @@ def test_a_ticket_that_this_operator_did_not_sign_is_not_renewed() -> None:
 def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
     with pytest.raises(UsageError, match=r"is valid until 2027-01-15T08:00:00Z, and the new one would end 2027-01-15"):
         anew([EnrolledDevices(TICKETS[0].device, TICKETS[0])], None, ENDS)
+
+
+def test_a_document_says_until_when_its_tickets_are_valid(tmp_path: Path) -> None:
+    """A device keeps the longer ticket, so one that does not last longer would never be used."""
+    document = tmp_path / "ids.json"
+    printed = {"expires": at(ENDS), "devices": [TICKETS[0].device.hex()]}
+    for members in (printed, printed | {"names": {"kiosk": TICKETS[0].device.hex()}}):
+        document.write_text(json.dumps(members))
+        (found,) = enrolled_in(document).values()
+        with pytest.raises(UsageError, match=r"is valid until 2027-01-15T08:00:00Z, and the new one would end 2027-01"):
+            anew(found, SHUFFLER.public, ENDS)
+        assert [each.expires for each in anew(found, SHUFFLER.public, ENDS + 1)] == [ENDS + 1]
 
 
 @pytest.mark.parametrize(

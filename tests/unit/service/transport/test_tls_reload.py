@@ -69,6 +69,19 @@ async def test_one_that_ends_soon_is_warned_of(tls: TLS, identity: Path, days: f
         assert each["days_left"] == pytest.approx(825 - days, abs=1)
 
 
+def test_one_that_expires_is_warned_of_at_that_moment_and_once(tls: TLS, identity: Path) -> None:
+    """The next daily warning may be a day away, and nobody connects meanwhile."""
+    now = [time.time()]
+    certificates = ReloadingCertificates(Role.SHUFFLER, tls, identity, lambda: now[0])
+    seen = []
+    for days in (800, 825.5, 825.6):
+        now[0] = time.time() + days * DAY
+        with structlog.testing.capture_logs() as logged:
+            certificates.warn_at_the_end()
+        seen.append([each["event"] for each in logged])
+    assert seen == [[], ["a certificate has expired"], []]
+
+
 def test_an_expired_certificate_stops_the_start(tls: TLS, identity: Path) -> None:
     with pytest.raises(TlsCertificateError, match=r"shuffler\.pem is a certificate that expired on"):
         ReloadingCertificates(Role.SHUFFLER, tls, identity, lambda: time.time() + 830 * DAY)

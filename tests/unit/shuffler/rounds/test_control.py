@@ -160,3 +160,33 @@ async def test_status_of_a_task_that_is_not_run_is_refused(operated: World) -> N
     with pytest.raises(Refusal) as refused:
         await operated.control.get_status(bytes(32))
     assert refused.value.reason is Reason.UNKNOWN_TASK
+
+
+@pytest.mark.parametrize("state", [RoundState.OPEN, RoundState.MIXED])
+async def test_a_round_whose_task_was_taken_away_is_shown_until_it_is_over(tmp_path: Path, state: RoundState) -> None:
+    """Its answers wait for the task's file, so the operator has to see them without reading the log."""
+    world = World(tmp_path, BY_OPERATOR)
+    world.analyzer.incident = unreachable("begin")
+    await world.start()
+    await world.fill()
+    if state is RoundState.MIXED:
+        await world.control.close_round(world.task.id, 0)
+        await world.over(RoundState.MIXED)
+    await world.kill()
+    other = World(tmp_path / "other").task
+    world.tasks = {other.id: other}
+    await world.start(ready=False)
+    (shown,) = [
+        each for each in await world.control.get_status(None) if (each.task_id, each.round) == (world.task.id, 0)
+    ]
+    assert (shown.state, shown.submissions, shown.minimum_reports) == (state, MINIMUM, 0)
+    assert shown.waiting_for == "its task, which is no longer among this shuffler's tasks"
+    await world.stop()
+
+
+async def test_a_finished_round_of_a_task_that_was_taken_away_is_not_shown(operated: World) -> None:
+    await operated.fill()
+    await operated.control.close_round(operated.task.id, 0)
+    await operated.over()
+    operated.tasks.clear()
+    assert [each.state for each in await operated.control.get_status(None) if each.round == 0] == []
