@@ -104,7 +104,7 @@ def _opened(sources: list[Path], keys: Path | None) -> SavedResults | ServiceRea
 
 
 def _read(opened: SavedResults | ServiceReader, task: str | None, number: int | None, every: bool) -> ResultsTable:
-    from hubbub.results.saved import check_one_task
+    from hubbub.results.selection import check_one_task
 
     if every:
         return opened.read(task)
