@@ -68,6 +68,7 @@ _NOTHING = (
     "digits, as in `hubbub status`. Counters of submissions and reports are read from the stores, so they go on after "
     "a restart."
 )
+_WATCHED = "[Alerts](alerts.md) has what to watch. `deploy/alerts/dashboard.json` shows these metrics in Grafana."
 _STEPS = (
     "A number that each submission changes, and that is read every few seconds, shows when a person submitted. So the "
     "shuffler shows such numbers in steps of [`count_step`](settings.md#settings-of-the-shuffler), in metrics and "
@@ -121,7 +122,12 @@ def pages() -> list[Page]:
         "What does each metric of a service count, and under which labels?",
         "every metric: type, labels, unit, meaning",
         (
-            section("", wrapped(_WHO), wrapped(_NOTHING), wrapped("[Alerts](alerts.md) has what to watch.")),
+            section(
+                "",
+                wrapped(_WHO),
+                wrapped(_NOTHING),
+                wrapped(_WATCHED),
+            ),
             *parts,
             section("Metrics of every process", _rows(process)),
             section("Values of labels", table(("label", "values"), states)),
