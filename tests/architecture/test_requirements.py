@@ -31,11 +31,20 @@ OPTIONAL = {
     "hubbub.service.postgres": "postgres",
     "hubbub.shuffler.stores.postgres": "postgres",
     "hubbub.service.runtime.event_loop": "uvloop",
+    "hubbub.service.observability.otlp": "traces",
     "hubbub.service.spark": "spark",
     "hubbub.results.pandas_frame": "pandas",
     "hubbub.results.plots": "plots",
 }
 """Modules of commands that have an extra of their own: an error says which, where it is missing."""
+
+
+OF_OPENTELEMETRY = {
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry": "opentelemetry-api",
+}
+"""The distributions of a namespace that many share, by what their modules' names begin with."""
 
 
 def declared(extra: str) -> set[str]:
@@ -139,6 +148,8 @@ def distributions(modules: Iterable[str], called: Callable[[str], bool] = everyw
         if top == "google":
             assert name.startswith("google.protobuf"), name
             found.add("protobuf")
+        elif top == "opentelemetry":
+            found.add(next(each for prefix, each in OF_OPENTELEMETRY.items() if name.startswith(prefix)))
         elif top != "hubbub" and top not in sys.stdlib_module_names:
             found |= owners()[top]
     return found

@@ -20,6 +20,7 @@ from hubbub.protos.records.batch import LeftOut
 from hubbub.protos.records.results import AnalysisStage
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.traces import NO_TRACES, SpanCollector
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
@@ -160,6 +161,7 @@ async def _families(service: str) -> list[Any]:
             *metrics.registry.collect(),
             *Disk(service, Path(folder)).collect(),
             *IncidentCollector(service, incidents).collect(),
+            *SpanCollector(service, NO_TRACES).collect(),
             *SaturationCollector(service, {}, dict).collect(),
             *_of_certificates(service),
         ]

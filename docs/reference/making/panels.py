@@ -86,6 +86,14 @@ _ALIVE = (
     ),
 )
 
+_TRACES = (
+    Panel(
+        "Spans of traces",
+        "Spans that the collector took, and spans that were lost. All are 0 without an endpoint in `[traces]`.",
+        (_grown("hubbub_SERVICE_spans_total", "instance, result"),),
+    ),
+)
+
 _TAKES = (
     Panel(
         "Submissions",
@@ -284,5 +292,6 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     ("Is there room: disk, memory, processor?", _RESOURCES),
     ("Which certificates end?", _CERTIFICATES),
     ("How much of the budget is spent?", _BUDGET),
+    ("Do traces arrive?", _TRACES),
 )
 """The rows of the dashboard: a question, and the panels that answer it."""
