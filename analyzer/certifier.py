@@ -40,6 +40,7 @@ from hubbub.protos.task.task import Task
 from hubbub.service.observability.collectors import TASK_ID_DIGITS
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.observability.traces import NO_TRACES, Step, TracedRound, Traces
 
 _LOG = structlog.get_logger(__name__)
 
@@ -82,12 +83,14 @@ class Certifier:
         observe: Observe = unobserved,
         incidents: Incidents | None = None,
         successions: Sequence[Succession] = (),
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._identity = identity
         self._successions = successions
         self._store = store
         self._state = state
         self._observe = observe
+        self._traces = traces
         self._incidents = incidents or Incidents()
         self._lock = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
@@ -145,10 +148,11 @@ class Certifier:
             if facts.past.awaited:
                 self._wait(facts)
                 return
-            document = await asyncio.to_thread(self._document, facts)
-            # Too few valid reports for an estimate: these counts are destroyed together with the round's key.
-            withheld = [batch.id.query for batch in facts.batches if not is_published(facts.signed.task, batch)]
-            await self._store.certify(task_id, round_number, document, withheld)
+            with self._traces.span(Step.CERTIFY, TracedRound.of(facts.signed.task, round_number)):
+                document = await asyncio.to_thread(self._document, facts)
+                # Too few valid reports for an estimate: these counts are destroyed together with the round's key.
+                withheld = [batch.id.query for batch in facts.batches if not is_published(facts.signed.task, batch)]
+                await self._store.certify(task_id, round_number, document, withheld)
         except (HubbubError, AccountingError) as error:
             self._failed(task_id, round_number, str(error), None)
         except Exception as error:

@@ -27,6 +27,7 @@ from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.task import Task
 from hubbub.service.ledger.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.observability.incidents import IncidentKind, Incidents
+from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 from hubbub.service.receiving.key_check import usable_key
 from hubbub.service.receiving.receiver import Receiver, erased
@@ -56,6 +57,7 @@ class BatchReceiver:
         committed: Callable[[], None] = lambda: None,
         new_key: NewKey = Suite.generate_key,
         incidents: Incidents | None = None,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._tasks = tasks
         self._identity = identity
@@ -63,6 +65,7 @@ class BatchReceiver:
         self._opening_pool = opening_pool
         self._committed = committed
         self._new_key = new_key
+        self._traces = traces
         self._locks = TaskLocks()
         self._incidents = incidents or Incidents()
         self._loading: asyncio.Task[None] | None = None
@@ -163,10 +166,17 @@ class BatchReceiver:
     async def _count(self, task: Task, stored: ReceivedBatch) -> Committed:
         """Open and count a complete batch; store its counts together with its charges."""
         started = time.monotonic()
-        opening = await self._open(task, stored)
-        left_out = Counter(opening.left_out) + Counter(left_out_by_hops(stored.record))
-        counted = Committed(_valid_reports(stored, opening), dict(left_out))
-        committed = await self._commit(task, stored, opening.tally.counts.astype("<i8").tobytes(), counted)
+        with self._traces.span(Step.DECODE, TracedRound.of(task, stored.id.round, stored.id.query)) as span:
+            opening = await self._open(task, stored)
+            left_out = Counter(opening.left_out) + Counter(left_out_by_hops(stored.record))
+            counted = Committed(_valid_reports(stored, opening), dict(left_out))
+            committed = await self._commit(task, stored, opening.tally.counts.astype("<i8").tobytes(), counted)
+            stated = {
+                SpanCount.REPORTS: stored.reports,
+                SpanCount.DUMMIES: stored.dummies,
+                SpanCount.COUNTED: committed.counted,
+            }
+            span.note(stated)
         seconds = round(time.monotonic() - started, 3)
         _LOG.info("batch committed", **_names(task, stored.id), counted=committed.counted, seconds=seconds)
         self._committed()

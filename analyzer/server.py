@@ -26,10 +26,12 @@ from hubbub.protos.rpc import DELIVERY_SERVICE, RESULTS_SERVICE
 from hubbub.protos.task.task import Identities
 from hubbub.protos.transport.roles import READERS
 from hubbub.service.errors import damage_in
+from hubbub.service.extras import opened_traces
 from hubbub.service.ledger.release_chain import check_chains
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.traces import SpanCollector
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results
@@ -117,15 +119,22 @@ async def _assembled(
     identity, tasks, successions = _load(settings)
     certificates = ReloadingCertificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, incidents = Metrics("analyzer", AnalyzerStage), Incidents()
-    async with _opened(settings, metrics, incidents, new_pool) as (store, opening_pool):
+    opened = _opened(settings, metrics, incidents, new_pool)
+    # Closed last: the certificates that are made at the end have spans too.
+    async with opened_traces("analyzer", settings.traces, settings.tls) as traces, opened as (store, opening_pool):
         await store.add_tasks(tasks.values())
         # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)
         certifier = Certifier(
-            identity, store, successions=successions, observe=metrics.stage(AnalyzerStage.CERTIFY), incidents=incidents
+            *(identity, store),
+            successions=successions,
+            observe=metrics.stage(AnalyzerStage.CERTIFY),
+            incidents=incidents,
+            traces=traces,
         )
-        receiver = BatchReceiver(tasks, identity, store, opening_pool, committed=certifier.start, incidents=incidents)
+        parts = tasks, identity, store, opening_pool
+        receiver = BatchReceiver(*parts, committed=certifier.start, incidents=incidents, traces=traces)
         await receiver.check_keys()
         timed = TimedDelivery(behind(receiver), metrics.stage(AnalyzerStage.ACCEPT), metrics.stage(AnalyzerStage.COUNT))
         results = Results(store, certifier, tasks, incidents)
@@ -135,9 +144,9 @@ async def _assembled(
                 results.refusals,
             )
         )
-        metrics.registry.register(Disk("analyzer", settings.data))
-        metrics.registry.register(IncidentCollector("analyzer", incidents))
-        metrics.registry.register(certificates)
+        disk, shown = Disk("analyzer", settings.data), IncidentCollector("analyzer", incidents)
+        for each in (disk, shown, SpanCollector("analyzer", traces), certificates):
+            metrics.registry.register(each)
         # The ports have drained by then; the rounds that the last batches completed are still certified.
         async with tidied_async(certifier.settle), certificates.watched():
             yield _AnalyzerParts(settings, store, timed, certifier, results, metrics, incidents, certificates, clock)

@@ -19,6 +19,7 @@ from hubbub.service.settings import (
     SuccessionFiles,
     TaskFiles,
     TLSSettings,
+    TraceSettings,
 )
 from hubbub.service.settings import load as load_table
 
@@ -46,6 +47,7 @@ class AnalyzerSettings(SettingsTable):
     tls: TLSSettings
     limits: PortLimitSettings = PortLimitSettings()
     spark: SparkSettings = SparkSettings()
+    traces: TraceSettings = TraceSettings()
     log: LogSettings = LogSettings()
 
 

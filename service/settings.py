@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from hubbub.protos.errors import SettingsError as SettingsError
 from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.proxies import ProxyError, checked_proxy
+from hubbub.protos.transport.proxies import ProxyError, checked_proxy, is_here
 from hubbub.service.runtime.setting_messages import expectation
 
 
@@ -221,6 +221,35 @@ class DevicePortLimitSettings(PortLimitSettings):
     )
     age_seconds: float = Field(
         default=1800.0, ge=1, le=86_400, description="how long a device's connection is kept; it may connect again"
+    )
+
+
+def checked_endpoint(address: str) -> str:
+    """Return the address of a collector of traces, or an empty one.
+
+    Raises:
+        ValueError: if it is no such address, or in clear beyond loopback.
+    """
+    if not address:
+        return address
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("it must be http://127.0.0.1:4318/v1/traces or https://host:port/v1/traces")
+    # The port's number is needed by the check of a host; `netloc` has it.
+    _called(parts.netloc)
+    if parts.scheme == "http" and not is_here(parts.netloc):
+        raise ValueError("http beyond this machine is in clear; use https, or a collector on loopback that passes on")
+    return address
+
+
+class TraceSettings(SettingsTable):
+    """The `[traces]` table: the collector of traces, one a round. Without an endpoint nothing of it is used."""
+
+    endpoint: Annotated[str, AfterValidator(checked_endpoint)] = Field(
+        default="",
+        description="address of an OpenTelemetry collector that takes traces by OTLP over HTTP, such as "
+        "`http://127.0.0.1:4318/v1/traces` (extra traces); beyond loopback `https://`, with the files of `[tls]` on "
+        "both sides; empty for none",
     )
 
 

@@ -111,6 +111,7 @@ EXACT = frozenset(
         f"{PREFIX}_log_lines_waiting",
         f"{PREFIX}_certificate_remaining_seconds",
         f"{PREFIX}_build_info",
+        f"{PREFIX}_spans_total",
         f"{PREFIX}_leader",
         f"{PREFIX}_term",
         f"{PREFIX}_standbys_missing",

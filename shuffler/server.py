@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import CONTROL_SERVICE
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.traces import SpanCollector, Traces
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
@@ -130,6 +132,16 @@ class _ShufflerParts:
 async def _assembled(
     settings: ShufflerSettings, clock: Callable[[], float], lease: Lease | None = None
 ) -> AsyncIterator[_ShufflerParts]:
+    # Closed last: what rounds did until then has spans too.
+    opened = opened_traces("shuffler", settings.traces, settings.tls)
+    async with opened as traces, _with_traces(settings, clock, lease, traces) as parts:
+        yield parts
+
+
+@contextlib.asynccontextmanager
+async def _with_traces(
+    settings: ShufflerSettings, clock: Callable[[], float], lease: Lease | None, traces: Traces
+) -> AsyncIterator[_ShufflerParts]:
     check_installed(settings.spark)
     identity, signed = _signed_tasks(settings)
     tasks = {task_id: each.task for task_id, each in signed.items()}
@@ -142,7 +154,8 @@ async def _assembled(
     reserve = DiskReserve(settings.data, settings.disk_reserve, incidents)
     credentials, enrollment = _enrollment(settings, store, identity, tasks, clock)
     parts, order = (tasks, store, identity, analyzer, settings.analyzer), order_by(settings.spark)
-    rounds = RoundLifecycle(*parts, clock=clock, observe=timed_steps(metrics.stage), incidents=incidents, order=order)
+    observe = timed_steps(metrics.stage)
+    rounds = RoundLifecycle(*parts, clock=clock, observe=observe, incidents=incidents, order=order, traces=traces)
     store_server = StoreServer(store, credentials, rounds.damaged_keys)
     served = Served(load_public(settings.operator_key), identity.public, tasks)
     workers = WorkerSupervisor(settings, served, store_server, incidents, merged) if settings.workers else None
@@ -155,7 +168,8 @@ async def _assembled(
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
         queues = {**waiting, "admission": lambda: admission.in_work}
         _collect(metrics, ShufflerCollector(tasks, store, rounds, queues, clock, counts), settings, incidents)
-        metrics.registry.register(certificates)
+        for each in (certificates, SpanCollector("shuffler", traces)):
+            metrics.registry.register(each)
         if workers is not None:
             credentials.tell = workers.tell
         else:

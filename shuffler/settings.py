@@ -26,6 +26,7 @@ from hubbub.service.settings import (
     SuccessionFiles,
     TaskFiles,
     TLSSettings,
+    TraceSettings,
 )
 from hubbub.service.settings import load as load_table
 
@@ -143,6 +144,7 @@ class ShufflerSettings(DevicePortSettings):
         json_schema_extra={"unit": "bytes"},
     )
     spark: SparkSettings = SparkSettings()
+    traces: TraceSettings = TraceSettings()
     leaders: tuple[Address, ...] = Field(
         default=(),
         description="host:port of the `leader_listen` of the other processes that may lead the same rounds; one leads "

@@ -1,11 +1,14 @@
-"""Writes the pages of docs/reference that are made from the code: `make reference`; with --check names those stale."""
+"""Writes what is made from the code, `make reference`: pages of docs/reference, and Grafana's dashboard.
+
+With --check it names what is stale.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from reference.making.pages import stale, write
+from reference.making import dashboard, pages
 
 
 def main(words: Sequence[str]) -> None:
@@ -13,9 +16,10 @@ def main(words: Sequence[str]) -> None:
     if list(words) not in ([], ["--check"]):
         raise SystemExit(f"error: {' '.join(words)!r} is no option; there is --check alone")
     if not words:
-        write()
+        pages.write()
+        dashboard.write()
         return
-    found = stale()
+    found = [*pages.stale(), *dashboard.stale()]
     if found:
         raise SystemExit(f"error: {', '.join(found)} are not what the code says; run make reference")
 

@@ -48,14 +48,16 @@ def checked_proxy(proxy: object) -> str:
 
 def proxy_to(address: str, proxy: str | None) -> str | None:
     """Return the proxy through which host:port (or https://host:port) is called; None for none."""
-    if proxy is None:
-        return None
-    host = parted(address.removeprefix(HTTPS))[0].strip("[]")
+    return None if proxy is None or is_here(address.removeprefix(HTTPS)) else proxy
+
+
+def is_here(address: str) -> bool:
+    """Return whether host:port is this machine's own loopback."""
+    host = parted(address)[0].strip("[]")
     try:
-        here = ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        here = host == "localhost" or host.endswith(".localhost")
-    return None if here else proxy
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def way_to(address: str, proxy: str | None) -> str:

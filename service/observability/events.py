@@ -25,6 +25,9 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "503. The next scrape tries again.",
         "a call failed": "Something happened that nobody foresaw. The traceback has no values. Please report it.",
         "health was not updated": "The health of a service could not be set. Please report it.",
+        "spans are lost": "The collector of `[traces]` is away, slow, or refuses spans. So many were lost so far. "
+        "Rounds go on. Look at the collector. It is logged at most every ten minutes.",
+        "spans are taken again": "The collector takes spans again.",
         "log lines were lost": "So many lines could not be written since then.",
         # Keys and certificates
         "a key file cannot be read": "An identity next to the service's own belongs to another account, so the service "

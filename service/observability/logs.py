@@ -97,6 +97,8 @@ def configure(settings: LogSettings) -> None:
         logging.getLogger(chatty).setLevel(logging.INFO)
     for chatty in ("alembic", "py4j"):  # at level info they log each start, and each connection to a JVM
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # What it says of a collector that is away is an event and a metric (`otlp`).
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     # It warns of each try to reach a server that is away, which is an incident (`service.postgres.outage`).
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     root = logging.getLogger()

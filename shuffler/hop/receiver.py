@@ -27,6 +27,7 @@ from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.observability.incidents import Incidents
+from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 from hubbub.service.receiving.key_check import usable_key
 from hubbub.service.receiving.receiver import Receiver, erased
@@ -80,6 +81,7 @@ class Hop:
         random: Random = os.urandom,
         new_key: NewKey = Suite.generate_key,
         incidents: Incidents | None = None,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._tasks = tasks
         self._identity = identity
@@ -89,10 +91,11 @@ class Hop:
         self._taker_name = taker_name
         self._random = random
         self._new_key = new_key
+        self._traces = traces
         self._announced: dict[BatchId, tuple[KeySet, ReleaseChunk]] = {}
         self.added: Counter[bytes] = Counter()
         """How many reports of noise this process added to the batches of each task."""
-        self._receiver = _HopReceiver(store, self._pass_on, incidents)
+        self._receiver = _HopReceiver(store, self._traced, incidents)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the hop's key record of a round, with the next party's record inside; the same each time.
@@ -162,6 +165,12 @@ class Hop:
 
     # Passing on
 
+    async def _traced(self, task: Task, stored: HopBatch) -> Committed:
+        with self._traces.span(Step.HOP, _traced_batch(task, stored)) as span:
+            committed = await self._pass_on(task, stored)
+            span.note({SpanCount.COUNTED: committed.counted, SpanCount.REPORTS: stored.reports})
+        return committed
+
     async def _pass_on(self, task: Task, stored: HopBatch) -> Committed:
         # Key set and releases go on with the batch, and are only in memory: `begin` brings them again.
         if stored.id not in self._announced:
@@ -171,7 +180,8 @@ class Hop:
         if stored.mixed is None:
             stored = await self._mix(task, stored)
         try:
-            counted = await self._asked(self._deliver(task, stored))
+            with self._traces.span(Step.DELIVER, _traced_batch(task, stored)):
+                counted = await self._asked(self._deliver(task, stored))
         except Refusal as refusal:
             if refusal.reason in ROUND_ENDED:
                 # The round has ended for good, so its envelopes and key are erased here.
@@ -191,9 +201,11 @@ class Hop:
         job = OpeningJob(destination, key.private, query, task.arriving_bytes(position)[query], task.suite, position)
         key_set, _ = self._announced[stored.id]
         sealing = DummySealer(task, stored.id.round, key_set, position)
-        dummies = await sealing.of_query(query, self._random, self._store.folder)
+        with self._traces.span(Step.NOISE, _traced_batch(task, stored)):
+            dummies = await sealing.of_query(query, self._random, self._store.folder)
         try:
-            mixed = await self._mixed(task, stored, job, dummies)
+            with self._traces.span(Step.PERMUTE, _traced_batch(task, stored)):
+                mixed = await self._mixed(task, stored, job, dummies)
         finally:
             # The draw was in this process's memory alone, and now is nowhere.
             let_go([dummies])
@@ -322,6 +334,10 @@ class Hop:
 
 def _damaged(what: str) -> Refusal:
     return Refusal(Reason.NOT_READY, f"this hop's store is damaged: {what}; its log names the remedy", RETRY_SECONDS)
+
+
+def _traced_batch(task: Task, stored: HopBatch) -> TracedRound:
+    return TracedRound.of(task, stored.id.round, stored.id.query)
 
 
 def _names(task: Task, batch: BatchId) -> dict[str, object]:

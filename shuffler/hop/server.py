@@ -15,9 +15,11 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import DELIVERY_SERVICE
 from hubbub.protos.task.signed_task import SignedTask, not_named
 from hubbub.protos.task.task import Task
+from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.traces import SpanCollector
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery
@@ -99,12 +101,13 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
     opening_pool = OpeningPool(settings.processes)
     # The store last, as it still writes what waits.
     closing = (taker.close, lambda: asyncio.to_thread(opening_pool.close), lambda: asyncio.to_thread(store.close))
-    async with tidied_async(*closing):
+    async with opened_traces("hop", settings.traces, settings.tls) as traces, tidied_async(*closing):
         await store.add_tasks(tasks.values())
-        hop = Hop(tasks, identity, store, opening_pool, taker, settings.next, incidents=incidents)
+        hop = Hop(tasks, identity, store, opening_pool, taker, settings.next, incidents=incidents, traces=traces)
         timed = TimedDelivery(hop, metrics.stage(HopStage.ACCEPT), metrics.stage(HopStage.PASS_ON))
         collector = HopCollector(tasks, store, timed.refusals, hop.added)
-        for each in (collector, Disk("hop", settings.data), IncidentCollector("hop", incidents), certificates):
+        own = collector, SpanCollector("hop", traces), certificates
+        for each in (*own, Disk("hop", settings.data), IncidentCollector("hop", incidents)):
             metrics.registry.register(each)
         async with certificates.watched():
             yield _HopParts(settings, store, timed, metrics, incidents, certificates, clock)

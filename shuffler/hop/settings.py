@@ -17,6 +17,7 @@ from hubbub.service.settings import (
     SettingsTable,
     SuccessionFiles,
     TLSSettings,
+    TraceSettings,
 )
 from hubbub.service.settings import load as load_table
 
@@ -47,6 +48,7 @@ class HopSettings(SettingsTable):
     processes: Processes = 0
     tls: TLSSettings
     limits: PortLimitSettings = PortLimitSettings()
+    traces: TraceSettings = TraceSettings()
     log: LogSettings = LogSettings()
 
 

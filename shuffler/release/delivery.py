@@ -26,6 +26,7 @@ from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, he
 from hubbub.protos.refusals import ROUND_ENDED, TRANSIENT, Reason, Refusal
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
+from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
 from hubbub.shuffler.stores.protocol import ShufflerStore
 
@@ -199,10 +200,13 @@ class Backoff:
 class Deliverer:
     """Delivers mixed rounds."""
 
-    def __init__(self, store: ShufflerStore, analyzer: Analyzer, pause: Pause = asyncio.sleep) -> None:
+    def __init__(
+        self, store: ShufflerStore, analyzer: Analyzer, pause: Pause = asyncio.sleep, traces: Traces = NO_TRACES
+    ) -> None:
         self._store = store
         self._analyzer = analyzer
         self._pause = pause
+        self._traces = traces
         self._gaps: set[bytes] = set()
 
     async def deliver(self, round_: Round, task: Task, notice: Notice) -> Round:
@@ -221,7 +225,8 @@ class Deliverer:
             )
         for batch in await self._store.batches(round_):
             if not batch.committed:
-                await self._deliver_one(round_, task, round_.keys.key_set, batch, notice)
+                with self._traces.span(Step.DELIVER, TracedRound.of(task, round_.number, batch.query)) as span:
+                    span.note(await self._deliver_one(round_, task, round_.keys.key_set, batch, notice))
             # A kill before this line is harmless: the commit is sent again, and the analyzer answers the same.
             round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
@@ -233,9 +238,12 @@ class Deliverer:
 
     async def _deliver_one(
         self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
-    ) -> None:
+    ) -> Mapping[SpanCount, int]:
+        """Deliver a batch; return what the trace says of it."""
         backoff = Backoff(self._pause)
+        tries = 0
         while True:
+            tries += 1
             try:
                 committed = await self._try(round_, task, key_set, batch, backoff)
                 break
@@ -250,6 +258,7 @@ class Deliverer:
         notice(None)
         query = task.queries[batch.query].name
         _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
+        return {SpanCount.COUNTED: committed.counted, SpanCount.TRIES: tries}
 
     async def _try(self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, backoff: Backoff) -> Committed:
         parties = 1 + len(task.identities.hops)

@@ -30,6 +30,7 @@ from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.ledger.charges import TaskLocks
 from hubbub.service.ledger.ledgers import charges_for
 from hubbub.service.observability.incidents import IncidentKind, Incidents
+from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from hubbub.shuffler.keys import check_signers, make_keys
 from hubbub.shuffler.mix.dummies import let_go, seal_dummies
@@ -107,6 +108,7 @@ class RoundLifecycle:
         observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
         incidents: Incidents | None = None,
         order: Order | None = None,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self.timer = Timer(clock)
         self.damaged_keys: set[int] = set()
@@ -122,7 +124,8 @@ class RoundLifecycle:
         self._random = random
         self._order = order
         self._observe = observe
-        self._deliverer = Deliverer(store, analyzer, pause)
+        self._traces = traces
+        self._deliverer = Deliverer(store, analyzer, pause, traces)
         self._locks = TaskLocks()
         self._fitting: dict[bytes, int] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -246,15 +249,28 @@ class RoundLifecycle:
     # Living
 
     async def _live(self, task: Task, round_: Round) -> None:
+        round_ = await self._moved_on(task, round_, while_=lambda state: state is RoundState.OPEN)
+        if round_.state in FINAL:
+            return
+        # The trace begins with the cut: no span has the time of anything that a device did.
+        with self._traces.span(Step.ROUND, TracedRound.of(task, round_.number)) as span:
+            round_ = await self._moved_on(task, round_, while_=lambda state: state not in FINAL)
+            if round_.state is RoundState.ERASED:
+                span.note({SpanCount.REPORTS: round_.submissions})
+            elif round_.state not in FINAL:
+                span.drop()  # the next start goes on with it
+
+    async def _moved_on(self, task: Task, round_: Round, while_: Callable[[RoundState], bool]) -> Round:
+        """Take a round's steps while it is in such a state, each until it succeeds; return it as it is then."""
         backoff = Backoff(self._pause)
-        while round_.state not in FINAL:
+        while while_(round_.state):
             try:
                 round_ = await self._observed_step(task, round_)
             except Undeliverable as error:
                 # No retry can repair it. The next start checks again; the incident lasts until then.
                 text = f"it cannot be delivered: {error} ({_give_up(round_)})"
                 self._notice(task, round_, IncidentKind.ROUNDS, "not delivered, damaged", text, error)
-                return
+                return round_
             except Exception as error:
                 # Any error: a round whose loop ends here would keep its reports, unseen, until the next start.
                 self._notice(task, round_, IncidentKind.ROUNDS, "a step failed", f"another try: {error}", error)
@@ -263,6 +279,7 @@ class RoundLifecycle:
             else:
                 self.incidents.resolve(_key(round_))
                 backoff.succeeded()
+        return round_
 
     async def _observed_step(self, task: Task, round_: Round) -> Round:
         started = time.perf_counter()
@@ -286,11 +303,14 @@ class RoundLifecycle:
             case RoundState.CUT if round_.submissions < task.minimum_reports:
                 return await self._store.erase(round_, RoundState.EXPIRED, await self._too_much(task, round_))
             case RoundState.CUT:
-                return await self._mix(task, round_)
+                with self._traces.span(Step.MIX, TracedRound.of(task, round_.number)):
+                    return await self._mix(task, round_)
             case RoundState.MIXED:
-                return await self._deliver(task, round_)
+                with self._traces.span(Step.RELEASE, TracedRound.of(task, round_.number)):
+                    return await self._deliver(task, round_)
             case _:
-                return await self._store.erase(round_, RoundState.ERASED)
+                with self._traces.span(Step.ERASE, TracedRound.of(task, round_.number)):
+                    return await self._store.erase(round_, RoundState.ERASED)
 
     async def _mix(self, task: Task, round_: Round) -> Round:
         """Charge the round and mix it, or erase it if the task's budget does not allow it."""
@@ -301,11 +321,14 @@ class RoundLifecycle:
             except BudgetExceeded as error:
                 return await self._give_up_round(task, round_, str(error))
             signer = self._identity.named(signers(task, round_.number).shuffler)
-            dummies = await seal_dummies(task, round_, self._random, self._store.folder)
+            named = TracedRound.of(task, round_.number)
+            with self._traces.span(Step.NOISE, named):
+                dummies = await seal_dummies(task, round_, self._random, self._store.folder)
             signed = functools.partial(mix, round_=round_, task=task, identity=signer)
             work = functools.partial(signed, random=self._random, dummies=dummies, order=self._order)
             try:
-                mixed = await self._store.mix(round_, work, charges)
+                with self._traces.span(Step.PERMUTE, named):
+                    mixed = await self._store.mix(round_, work, charges)
             finally:
                 let_go(dummies)
         self.timer.recheck()  # the rest of the budget may be too little for rounds that are open

@@ -32,6 +32,7 @@ OPTIONAL = {
     "hubbub.service.postgres": "postgres",
     "hubbub.shuffler.stores.postgres": "postgres",
     "hubbub.service.runtime.event_loop": "uvloop",
+    "hubbub.service.observability.otlp": "traces",
     "hubbub.service.spark": "spark",
     "hubbub.results.pandas_frame": "pandas",
     "hubbub.results.plots": "plots",
@@ -46,6 +47,14 @@ def inside(module: str) -> list[str]:
     others = [each for each in OPTIONAL if each.startswith(f"{module}.")]
     found = [name for name in PATHS if name == module or name.startswith(f"{module}.")]
     return [name for name in found if not any(name == each or name.startswith(f"{each}.") for each in others)]
+
+
+OF_OPENTELEMETRY = {
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry": "opentelemetry-api",
+}
+"""The distributions of a namespace that many share, by what their modules' names begin with."""
 
 
 def declared(extra: str) -> set[str]:
@@ -149,6 +158,8 @@ def distributions(modules: Iterable[str], called: Callable[[str], bool] = everyw
         if top == "google":
             assert name.startswith("google.protobuf"), name
             found.add("protobuf")
+        elif top == "opentelemetry":
+            found.add(next(each for prefix, each in OF_OPENTELEMETRY.items() if name.startswith(prefix)))
         elif top != "hubbub" and top not in sys.stdlib_module_names:
             found |= owners()[top]
     return found

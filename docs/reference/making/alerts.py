@@ -76,7 +76,8 @@ def pages() -> list[Page]:
     overview = [[f"[{code(each.name)}](#{anchor(each.name)})", each.severity, sentence(each.summary)] for each in found]
     use = (
         "`deploy/alerts/hubbub.yaml` has these rules. Name the file under `rule_files` of Prometheus. Give the jobs "
-        "that read the services' [metrics](metrics.md) names that begin with `hubbub`."
+        "that read the services' [metrics](metrics.md) names that begin with `hubbub`. `deploy/alerts/dashboard.json` "
+        "is a dashboard for Grafana: each alert has a panel there, which shows what the alert compares."
     )
     severities = [[code(name), meaning] for name, meaning in SEVERITIES.items()]
     return divided(

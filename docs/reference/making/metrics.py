@@ -20,6 +20,7 @@ from hubbub.protos.records.batch import LeftOut
 from hubbub.protos.records.results import AnalysisStage
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.traces import NO_TRACES, SpanCollector
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
@@ -68,6 +69,7 @@ _NOTHING = (
     "digits, as in `hubbub status`. Counters of submissions and reports are read from the stores, so they go on after "
     "a restart."
 )
+_WATCHED = "[Alerts](alerts.md) has what to watch. `deploy/alerts/dashboard.json` shows these metrics in Grafana."
 _STEPS = (
     "A number that each submission changes, and that is read every few seconds, shows when a person submitted. So the "
     "shuffler shows such numbers in steps of [`count_step`](settings.md#settings-of-the-shuffler), in metrics and "
@@ -121,7 +123,12 @@ def pages() -> list[Page]:
         "What does each metric of a service count, and under which labels?",
         "every metric: type, labels, unit, meaning",
         (
-            section("", wrapped(_WHO), wrapped(_NOTHING), wrapped("[Alerts](alerts.md) has what to watch.")),
+            section(
+                "",
+                wrapped(_WHO),
+                wrapped(_NOTHING),
+                wrapped(_WATCHED),
+            ),
             *parts,
             section("Metrics of every process", _rows(process)),
             section("Values of labels", table(("label", "values"), states)),
@@ -154,6 +161,7 @@ async def _families(service: str) -> list[Any]:
             *metrics.registry.collect(),
             *Disk(service, Path(folder)).collect(),
             *IncidentCollector(service, incidents).collect(),
+            *SpanCollector(service, NO_TRACES).collect(),
             *SaturationCollector(service, {}, dict).collect(),
             *_of_certificates(service),
         ]

@@ -68,7 +68,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_every_setting_is_described() -> None:
     for table in (AnalyzerSettings, TLSSettings, LogSettings):
         for name, field in table.model_fields.items():
-            assert field.description or name in ("tls", "limits", "spark", "log"), name
+            assert field.description or name in ("tls", "limits", "spark", "traces", "log"), name
 
 
 def test_the_sample_names_every_setting_and_its_default_ports() -> None:

@@ -132,4 +132,4 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", [ShufflerSettings, TLSSettings, LogSettings])
 def test_every_setting_is_described(model: type[ShufflerSettings]) -> None:
     for name, field in model.model_fields.items():
-        assert field.description or name in ("tls", "limits", "spark", "log")
+        assert field.description or name in ("tls", "limits", "spark", "traces", "log")
