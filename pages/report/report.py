@@ -45,7 +45,7 @@ class ShownPart:
 
 
 @dataclass(frozen=True)
-class ShownQuery:
+class ReportedQuery:
     """A query's answers: its name and what it asks, its parts, and in which rounds it is withheld, with the reason."""
 
     name: str
@@ -119,11 +119,11 @@ class Report:
         return max(row.round_ends for row in self.table)
 
     @cached_property
-    def shown(self) -> tuple[ShownQuery, ...]:
+    def shown(self) -> tuple[ReportedQuery, ...]:
         """The answers to each query."""
         asks = dict(self.task.about.questions)
         return tuple(
-            ShownQuery(name, asks.get(name), tuple(self._parts(rows)), tuple(_reasons(rows)))
+            ReportedQuery(name, asks.get(name), tuple(self._parts(rows)), tuple(_reasons(rows)))
             for name in self.table.queries
             for rows in (self.table.where(query=name).rows,)
         )

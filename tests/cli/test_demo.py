@@ -206,7 +206,8 @@ def test_demo_keeps_what_it_says_and_nothing_secret(trips: tuple[Path, Ran]) -> 
     out, _ = trips
     names = {path.name for path in out.iterdir()}
     results = {f"results-trips-{number}.{kind}" for number in (0, 1) for kind in ("csv", "parquet")}
-    assert names == results | {"certificate-trips-0.json", "certificate-trips-1.json", "task.json", "logs"}
+    certificates = {f"certificate-trips-{number}.json" for number in (0, 1)}
+    assert names == results | certificates | {"report.html", "task.json", "logs"}
     assert not any(b"PRIVATE KEY" in path.read_bytes() for path in out.rglob("*") if path.is_file())
     verified = [hubbub_here("verify", out / f"certificate-trips-{number}.json", "--json").json for number in (0, 1)]
     assert all(each["verified"] for each in verified)
@@ -251,8 +252,9 @@ def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
 def test_what_to_run_next_has_the_options_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked of whom stays; what only shows or saves it is not repeated."""
     monkeypatch.setattr(demo, "_run", lambda *_: {})
+    monkeypatch.setattr(demo, "_reported", lambda *_: None)
     monkeypatch.setattr(
-        demo, "_print", lambda _, out, explain, _every, given: print(demo._next({}, out, explain, given))
+        demo, "_print", lambda _, out, explain, _every, given: print(demo._next({"report": None}, out, explain, given))
     )
     ran = hubbub_here("demo", "--task", "text", "--devices", "300", "--noise", "none", "--post-quantum")
     assert ran.status == 0, ran.err

@@ -83,8 +83,8 @@ def test_examples_can_be_copied(words: tuple[str, ...]) -> None:
 
 
 def test_no_default_is_shown_in_brackets_of_its_own() -> None:
-    assert "default: 60" in hubbub("submit", "--help").out
-    assert "(60)" not in hubbub("submit", "--help").out
+    assert "default: 400" in hubbub("audit", "--help").out
+    assert "(400)" not in hubbub("audit", "--help").out
 
 
 def test_unknown_command_is_bad_use() -> None:

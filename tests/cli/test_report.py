@@ -72,7 +72,7 @@ def test_a_pdf_is_beside_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ((COMMUTE, "--pdf", "--out", "a.pdf"), "give a name such as a.html"),
         (("reader.toml", COMMUTE), "reader.toml names services; give it alone"),
         ((COMMUTE, "--round", "7"), "rounds 7 of task commute are not there"),
-        ((COMMUTE, "--task", "other"), "no round of task other"),
+        ((COMMUTE, "--task", "other"), "there is no task"),
         (("none.json",), "cannot read none.json"),
         (("none.toml",), "none.toml"),
     ],

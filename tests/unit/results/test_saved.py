@@ -186,7 +186,7 @@ def test_the_packages_public_names_are_there() -> None:
 
 def test_a_saved_task_is_shown_with_its_signatures_checked(folder: Path) -> None:
     assert open_saved(folder, keys=COMMUTE).task("commute").task.name == "commute"
-    with pytest.raises(UsageError, match="no round of task other"):
+    with pytest.raises(UsageError, match="there is no task 'other'"):
         open_saved(folder).task("other")
     for name in ("operator", "shuffler", "analyzer"):
         shutil.copy(COMMUTE / "shuffler.pub.pem", folder / f"{name}.pub.pem")
