@@ -53,7 +53,7 @@ INSIDE = frozenset({Step.NOISE, Step.PERMUTE, Step.DELIVER})
 
 
 class SpanCount(StrEnum):
-    """A number that a span has, if the step succeeded. The log has it, and the round's certificate all but the tries."""
+    """A number that a span has, if the step succeeded. The log has it, and a certificate all but the tries."""
 
     REPORTS = "reports"
     """Reports of devices in the batch, or in each batch of the round."""
