@@ -228,7 +228,8 @@ def test_every_state_and_kind_of_incident_is_on_the_page_on_watching() -> None:
     states = ["prepared", *(state.shown for state in RoundState), *(stage.value for stage in AnalysisStage)]
     assert {state.upper() for state in states} <= set(re.findall(r"\b[A-Z]{3,}\b", text))
     # An operator looks up what `hubbub status` shows; the steps of a trace are on the page too.
-    assert re.findall(r"(?m)^\| `(\w+)` \|", text.partition("## Traces")[0]) == [*states, *(kind.value for kind in IncidentKind)]
+    looked_up = text.partition("## Traces")[0]
+    assert re.findall(r"(?m)^\| `(\w+)` \|", looked_up) == [*states, *(kind.value for kind in IncidentKind)]
     assert {f"hubbub.{kind.value}" for kind in IncidentKind} <= {
         part.text for part in code(HOWTO / "watch-and-alert.md")
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from loop import costs
 
 from support import cost
+from support.patience import PATIENCE
 
 MEASURED = """module tests/unit/test_b.py	3.00
 collection	18.00
@@ -68,3 +70,11 @@ def test_a_test_and_a_single_case_are_marked(kept: Path) -> None:
     items = [Item(name) for name in ("t.py::test_dear[x]", "t.py::test_rare[0]", "t.py::test_rare[1]")]
     cost.mark_slow(items)  # type: ignore[arg-type]
     assert [item.marks for item in items] == [["slow"], ["slow"], []]
+
+
+def test_a_process_that_ended_costs_no_more_and_ends_nothing() -> None:
+    """It ends while it is looked at: an error outside a test ends the process that runs the tests."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait(PATIENCE)
+    assert cost._children(ended.pid) == []
+    assert cost._spent_by(ended.pid) == 0

@@ -49,10 +49,14 @@ def _spent_by(process: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_spent_by, _children(process)))
 
 
-def _children(process: int) -> Iterator[int]:
-    for path in Path(f"/proc/{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            yield from map(int, path.read_text().split())
+def _children(process: int) -> list[int]:
+    """The processes that a process started; fewer, or none, if it or a thread of it ends meanwhile."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for path in Path(f"/proc/{process}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, path.read_text().split())
+    return found
 
 
 class Cost:
