@@ -243,10 +243,11 @@ def test_a_state_file_that_cannot_be_used_is_two_lines_too(
     device: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The last look at the file, when the recorder closes, finds what was logged before."""
+    caplog.set_level("INFO", logger=module.__name__)
     with Recorder(device(state=tmp_path / "missing" / "state.db")) as recorder:
         recorder.record(ANSWERS)
         assert not recorder.flush(30)
-    first, last = [record.getMessage() for record in caplog.records]
+    first, last = [record.getMessage() for record in caplog.records if record.name == module.__name__]
     assert re.fullmatch(rf"{re.escape(first)} \([0-9]+ more times since it was logged\)", last)
 
 
@@ -254,13 +255,13 @@ async def test_a_shuffler_that_is_not_trusted_is_a_warning(
     device: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is not one that is silent for a while: somebody has to look at the authority's file."""
+    caplog.set_level("INFO", logger=module.__name__)
     stranger = make_tls(tmp_path, "shuffler")["shuffler"].authority
     async with prompt(device(authority=stranger)) as recorder:
         recorder.record(ANSWERS)
         assert not await flushed(recorder)
-    assert {(record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records} == {
-        ("WARNING", "Distrusted")
-    }
+    own = [record for record in caplog.records if record.name == module.__name__]
+    assert {(record.levelname, record.getMessage().partition(":")[0]) for record in own} == {("WARNING", "Distrusted")}
 
 
 async def test_errors_are_logged_by_default(device: Make, caplog: pytest.LogCaptureFixture) -> None:
