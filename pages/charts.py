@@ -30,6 +30,9 @@ WIDTH = 480
 _ROW, _FOOT = 40, 26
 _LEFT, _TOP, _PLOT = 66, 26, 84
 
+SMALLEST_SPAN = 1e-290
+"""Numbers that are closer are drawn as if they were the same."""
+
 _COLUMNS = 60
 """Characters of usual width in a line of a picture."""
 
@@ -167,7 +170,8 @@ def _reach(rows: Sequence[PublishedRow], with_zero: bool) -> tuple[float, float]
 
 def _ticks(low: float, high: float, about: int) -> tuple[list[float], float, float]:
     """Return round numbers that span at least from `low` to `high`, and the first and last of them."""
-    span = high - low or abs(high) or 1.0
+    # A step has to be a number too.
+    span = max(high - low or abs(high) or 1.0, SMALLEST_SPAN)
     unit = 10.0 ** floor(log10(span / about))
     step = next(unit * factor for factor in (1, 2, 5, 10, 20) if span <= unit * factor * about)
     first, last = floor(low / step), ceil(high / step)

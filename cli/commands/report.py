@@ -75,6 +75,7 @@ def command(
             )
         # Looked for before anything is read and written.
         program = browser() if pdf else None
+        _check_kept(sources, [out, out.with_suffix(".pdf")] if pdf else [out])
         with working("reading and verifying the results", as_json):
             table = _read(_opened(sources, keys), task, round_number, every)
         page = page_of(report_of(table))
@@ -84,6 +85,17 @@ def command(
                 files[out.with_suffix(".pdf")] = pdf_of(page, program)
         _write(files)
         _say(table, list(files), as_json)
+
+
+def _check_kept(sources: list[Path], written: list[Path]) -> None:
+    """Return only if no file is written over that the report is read from."""
+    from hubbub.protos.errors import UsageError
+
+    read = [each for path in sources for each in (path.glob("*.json") if path.is_dir() else [path])]
+    kept = {each.resolve() for each in read}
+    for path in written:
+        if path.resolve() in kept:
+            raise UsageError(f"{path} would be written over, and the report is read from it; give --out another name")
 
 
 def _opened(sources: list[Path], keys: Path | None) -> SavedResults | ServiceReader:

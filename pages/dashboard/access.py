@@ -136,7 +136,7 @@ def _post_refused(request: Request) -> Response | None:
         return _refused(403, "another site sent this form; nothing was done")
     # Without a referrer, browsers send "null" for the pages' own forms too.
     origin = request.headers.get("origin", "null")
-    if origin != "null" and urlsplit(origin).netloc != request.headers["host"]:
+    if origin != "null" and origin.partition("://")[2] != request.headers["host"]:
         return _refused(403, "another site sent this form; nothing was done")
     length = request.headers.get("content-length", "")
     if not length.isdecimal():

@@ -38,7 +38,7 @@ def application(site: Site) -> ASGIApp:
     routes = [
         page("/", analyst.tasks),
         page("/task/{task}", analyst.task),
-        page("/task/{task}/round/{number:int}", analyst.round_),
+        page("/task/{task}/round/{number}", analyst.round_),
         page("/task/{task}/series", analyst.series),
         page("/task/{task}/compare", analyst.compare),
         page("/task/{task}/file/{what}", downloads.file),

@@ -17,14 +17,16 @@ from markupsafe import Markup
 
 from hubbub.accountant.certificate.ladder import AT_MINIMUM, Ladder, ladders
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.spending.budget import BudgetForecast, forecast
-from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.errors import HubbubError, SignatureError, Unreachable
 from hubbub.protos.identity.documents import fingerprint
+from hubbub.protos.identity.keys import CORE_ROLES
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
-from hubbub.results import PublishedRow, ResultsTable
+from hubbub.results import PublishedRow, ResultsTable, Trust
 from hubbub.verification.certificate import stated
 from hubbub.verification.pins import Pins
 
@@ -54,22 +56,28 @@ class NotThere(HubbubError):
 
 @dataclass(frozen=True)
 class ShownTask:
-    """A task with its signatures checked: `unsigned` is why they do not hold, None if they do.
+    """A task with its signatures checked by the keys that it names.
 
-    `pinned` are the parties whose keys were known beforehand.
+    Attributes:
+        signed: the task.
+        unsigned: why its signatures do not hold, None if they do.
+        known: for each party whose key is known beforehand, whether the task names that key.
     """
 
     signed: SignedTask
     unsigned: str | None
-    pinned: frozenset[str]
+    known: Mapping[str, bool]
 
     @classmethod
     def of(cls, signed: SignedTask, pins: Pins) -> ShownTask:
-        """Check a task's signatures by the known keys; by the task's own where none is known."""
+        """Check a task's signatures, and compare its keys with those that are known."""
         named = signed.task.identities
-        known = frozenset(role for role in ("operator", "shuffler", "analyzer") if getattr(pins, role) is not None)
+        known = {role.value: pins.of(role) == named.of(role) for role in CORE_ROLES if pins.of(role) is not None}
+        cores = {role.value for role in CORE_ROLES}
+        if pins.hops is not None:
+            known |= {name: pins.hops == named.hops for name in named.named if name not in cores}
         try:
-            signed.check(pins.operator or named.operator, pins.shuffler or named.shuffler)
+            signed.check(named.operator, named.shuffler)
         except SignatureError as error:
             return cls(signed, str(error), known)
         return cls(signed, None, known)
@@ -80,9 +88,19 @@ class ShownTask:
         return self.signed.task
 
     @property
-    def parties(self) -> list[tuple[str, str, bool]]:
-        """Each party with the fingerprint of its key, and whether that key is pinned."""
-        return [(name, fingerprint(key), name in self.pinned) for name, key in self.task.identities.named.items()]
+    def parties(self) -> list[tuple[str, str, bool | None]]:
+        """Each party with the fingerprint of its key, and whether that is the known one; None if none is known."""
+        return [(name, fingerprint(key), self.known.get(name)) for name, key in self.task.identities.named.items()]
+
+    @property
+    def strangers(self) -> list[str]:
+        """The parties that have other keys than those known beforehand."""
+        return [name for name, _, same in self.parties if same is False]
+
+    @property
+    def compared(self) -> bool:
+        """Whether both signers have the keys that were known beforehand."""
+        return all(self.known.get(name) for name in ("operator", "shuffler"))
 
     @cached_property
     def budget(self) -> BudgetForecast:
@@ -155,15 +173,22 @@ class TaskDesk:
         """The rounds that are still to be checked, the newest first."""
         return sorted(set(self.listed) - set(self.rounds) - set(self.wrong), reverse=True)
 
+    @property
+    def trust(self) -> Trust:
+        """What was checked of all verified rounds together."""
+        return Trust.joined([self.rounds[number].table.trust for number in sorted(self.rounds)])
+
     def rows(self, query: str) -> list[PublishedRow]:
         """Return the rows of a query in all verified rounds, rising."""
         return [row for number in sorted(self.rounds) for row in self.rounds[number].table if row.query == query]
 
     def part(self, key: object, make: Callable[[], Markup]) -> Markup:
         """Return a part of a page, made once for the rounds that are there."""
-        if key not in self.parts:
-            self.parts[key] = make()
-        return self.parts[key]
+        # A round that comes while a part is made begins new parts, so the part without it is not kept.
+        held = self.parts
+        if key not in held:
+            held[key] = make()
+        return held[key]
 
 
 def in_background(work: Callable[[], None]) -> None:
@@ -212,11 +237,16 @@ class Desk:
     def listed(self, task_id: str) -> TaskDesk:
         """Return what is known of a task's rounds, with all that are certified by now."""
         desk = self.of(task_id)
-        found = tuple(each.round for each in self._reader.rounds(task_id))
+        found, last = tuple(each.round for each in self._reader.rounds(task_id)), self._last(task_id)
+        if beyond := [number for number in found if number > last]:
+            raise HubbubError(f"round {beyond[0]} is listed, but the task ends with round {last}; ask who lists it")
         if found != desk.listed:
             desk.listed = found
-            desk.parts.clear()
+            desk.parts = {}
         return desk
+
+    def _last(self, task_id: str) -> int:
+        return self.task(task_id).task.schedule.rounds - 1
 
     def round(self, task_id: str, number: int) -> ShownRound:
         """Return a round, verified now if it was not before.
@@ -248,9 +278,12 @@ class Desk:
             for number in desk.unchecked:
                 try:
                     self._check(desk, number)
-                except HubbubError as error:
+                except Unreachable:
+                    # Nothing is wrong with the rounds: the next look checks them.
+                    return
+                except (HubbubError, AccountingError) as error:
                     desk.wrong[number] = str(error)
-                    desk.parts.clear()
+                    desk.parts = {}
         finally:
             with self._lock:
                 self._checking.discard(desk.task_id)
@@ -263,7 +296,7 @@ class Desk:
             with self._lock:
                 desk.rounds[number] = found
                 desk.wrong.pop(number, None)
-                desk.parts.clear()
+                desk.parts = {}
 
     def joined(self, task_id: str, numbers: Sequence[int]) -> ResultsTable:
         """Return these rounds, each verified, as one table."""

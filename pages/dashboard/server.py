@@ -30,22 +30,30 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         UsageError: if `host` means every address of the machine.
         HubbubError: if nobody can listen there, such as because the port is taken.
     """
-    with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(host).is_unspecified:
-            raise UsageError(
-                f"--host {host} means every address of this machine, and requests must name one; give that one"
-            )
-    try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as made:
+    with contextlib.ExitStack() as kept:
+        try:
+            family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            _check_one(host, str(place[0]))
+            made = kept.enter_context(socket.socket(family, kind))
             # A port of a dashboard that just ended can be taken at once.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(place)
             made.listen(BACKLOG)
-            yield made
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise HubbubError(f"cannot listen at {host}, port {port}: {why}; choose another with --port") from error
+        except (OSError, OverflowError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise HubbubError(f"cannot listen at {host}, port {port}: {why}; choose another with --port") from error
+        yield made
+
+
+def _check_one(host: str, address: str) -> None:
+    """Return only if the address that a host stands for is one: "0" stands for 0.0.0.0, which is all of them."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found
+    if found.is_unspecified:
+        raise UsageError(
+            f"--host {host} means every address of this machine, and requests must name one; give that one"
+        )
 
 
 def address_of(listener: socket.socket, host: str, access: Access) -> str:

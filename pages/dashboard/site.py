@@ -79,9 +79,15 @@ def whole_number(request: Request, name: str) -> int | None:
         UsageError: if it is none.
     """
     text = request.query_params.get(name, "")
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
+    found = number_of(text)
+    if text and found is None:
         raise UsageError(f"{name} is {text!r:.40}; give a whole number, such as 3")
-    return int(text) if text else None
+    return found
+
+
+def number_of(text: str) -> int | None:
+    """Return the whole number of fewer than ten digits that a text is; None if it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def file_name(*words: str) -> str:

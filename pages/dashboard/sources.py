@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from hubbub.deploy.settings import OperatorSettings
@@ -16,6 +15,7 @@ from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import RoundId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.roles import OPERATORS, role_of
+from hubbub.protos.transport.tls_files import certificates_in
 from hubbub.results import ResultsTable, ServiceReader, keys_in, open_saved
 from hubbub.service.settings import load
 from hubbub.verification.pins import Pins
@@ -90,6 +90,6 @@ def is_operator(settings: OperatorSettings) -> bool:
     path = settings.tls.paths().certificate
     if path is None:
         return False
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    certificate = certificates_in(path.read_bytes(), str(path))[0]
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return len(names) == 1 and role_of(str(names[0].value)) in OPERATORS

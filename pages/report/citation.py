@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 _SPECIAL = {
-    **{each: f"\\{each}" for each in "&%$#_{}"},
+    **{each: f"\\{each}" for each in "&%$#_"},
+    # BibTeX counts braces behind a backslash too: a name could end its member and begin others.
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",

@@ -103,3 +103,13 @@ def test_results_that_were_changed_are_not_reported(tmp_path: Path) -> None:
     ran = hubbub_here("report", tmp_path / "results.json", "--out", tmp_path / "r.html")
     assert ran.status == 1
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_results_are_never_written_over_by_their_report(tmp_path: Path, folder: bool) -> None:
+    results = tmp_path / "results.json"
+    results.write_bytes(content := (COMMUTE / "results.json").read_bytes())
+    ran = hubbub_here("report", tmp_path if folder else results, "--out", results)
+    assert ran.status == 2
+    assert "the report is read from it" in " ".join(ran.err.split())
+    assert results.read_bytes() == content

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.pages import charts
-from hubbub.pages.dashboard.desk import ShownRound, ShownTask, TaskDesk, left_of
-from hubbub.pages.dashboard.site import Site, asked, whole_number
+from hubbub.pages.dashboard.desk import NotThere, ShownRound, ShownTask, TaskDesk, left_of
+from hubbub.pages.dashboard.site import Site, asked, number_of, whole_number
 from hubbub.pages.shown_rows import parts, table
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import QueryResult, SumResult
@@ -82,7 +82,9 @@ def _budget(shown: ShownTask, newest: ShownRound | None) -> Spent | None:
         within = None
     left = None if whole is None else left_of(newest.spent, whole)
     after = shown.task.schedule.rounds - newest.number - 1
-    return Spent(charts.budget(newest.spent, whole), left, after, within)
+    # The newest round may be one that is not shown, and spent more.
+    picture = charts.budget(newest.spent, whole, about=f"all rounds up to round {newest.number}")
+    return Spent(picture, left, after, within)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,10 @@ class ShownQuery:
 
 def round_(site: Site, request: Request) -> Response:
     """Show a round's estimates, and what its certificate promises."""
-    task_id, number = request.path_params["task"], request.path_params["number"]
+    task_id, text = request.path_params["task"], request.path_params["number"]
+    number = number_of(text)
+    if number is None:
+        raise NotThere(f"{text!r:.40} is no round's number; the task's page lists the rounds")
     found = site.desk.round(task_id, number)
     desk = site.desk.of(task_id)
     return site.page(
@@ -181,9 +186,11 @@ def compare(site: Site, request: Request) -> Response:
     if first is not None and second is not None:
         chosen = (first, second)
     found: list[ShownDifference] = []
+    trust = None
     query = request.query_params.get("query", "")
     if chosen:
         joined = site.desk.joined(task_id, list(dict.fromkeys(chosen)))
+        trust = joined.trust
         rows = [row for row in joined if query in ("", row.query)]
         earlier, later = ([row for row in rows if row.round == number] for number in chosen)
         found = [ShownDifference.of(each) for each in joined.compare_all(later, earlier)]
@@ -194,6 +201,7 @@ def compare(site: Site, request: Request) -> Response:
         desk=desk,
         chosen=chosen,
         found=found,
+        trust=trust,
         names=names,
         query=query,
         problem=problem,

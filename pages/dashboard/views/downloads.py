@@ -81,7 +81,9 @@ def file(site: Site, request: Request) -> Response:
         desk = site.desk.check_all(task_id)
         if desk.unchecked:
             raise HubbubError(f"{len(desk.unchecked)} rounds are still being checked; reload this page a little later")
-        rounds, words = [desk.rounds[each].results for each in sorted(desk.rounds)], "all-rounds"
+        rounds = [desk.rounds[each].results for each in sorted(desk.rounds)]
+        # A name that says so if rounds are not as their certificates state, and so not in the file.
+        words = f"{len(rounds)}-of-{len(desk.listed)}-rounds" if desk.wrong else "all-rounds"
     if not rounds:
         raise UsageError("no round is certified yet; there is nothing to save")
     return download(kind.write(rounds), kind.kind, f"{file_name(task.name, task_id[:8], words)}.{kind.ending}")

@@ -29,7 +29,7 @@ from hubbub.deploy.pki.tickets import devices_given
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.pages.dashboard.access import WORD
 from hubbub.pages.dashboard.desk import ShownTask
-from hubbub.pages.dashboard.site import Site, asked
+from hubbub.pages.dashboard.site import Site, asked, number_of
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, RoundState, RoundStatus
 from hubbub.protos.task.task import Task
@@ -116,11 +116,12 @@ async def close(site: Site, request: Request) -> Response:
     async with request.form(max_files=0, max_fields=8) as form:
         settings, number = _operator(site, form), str(form.get("round", ""))
         task_id, sure = str(form.get("task", "")), form.get(SURE) == "yes"
-    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+    chosen = number_of(number)
+    if chosen is None:
         raise UsageError(f"{number!r:.40} is no round's number; nothing was done")
     task = (await run_in_threadpool(site.desk.task, task_id)).task
-    done = await run_in_threadpool(_close, settings, task, int(number), sure)
-    return site.page("services/close.html", task=task, number=int(number), done=done, sure=sure)
+    done = await run_in_threadpool(_close, settings, task, chosen, sure)
+    return site.page("services/close.html", task=task, number=chosen, done=done, sure=sure)
 
 
 def _close(settings: OperatorSettings, task: Task, number: int, sure: bool) -> tuple[RoundStatus | None, bool]:

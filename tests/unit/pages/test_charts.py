@@ -181,3 +181,8 @@ def test_parts_have_one_scale_and_withheld_rows_are_with_their_query() -> None:
     rows = [COUNT, mean, north, south, withheld(1), replace(withheld(0), query="r")]
     found = parts(rows)
     assert found == [[COUNT, rows[4]], [mean, rows[4]], [north, south, rows[4]], [rows[5]]]
+
+
+def test_numbers_that_are_nearly_the_same_are_drawn() -> None:
+    rows = [replace(COUNT, estimate=5e-324, standard_error=5e-324, lower=0.0, upper=5e-324, round=n) for n in (0, 1)]
+    assert "nan" not in estimates(rows[:1]) + series(rows)

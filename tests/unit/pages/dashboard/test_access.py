@@ -91,6 +91,7 @@ CROSS = [
     {"sec-fetch-site": "cross-site"},
     {"sec-fetch-site": "same-site"},
     {"origin": "http://127.0.0.1:9999"},
+    {"origin": "http://[x"},
 ]
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from hubbub.pages.dashboard.desk import Desk
+from hubbub.pages.dashboard.desk import Desk, ShownTask
 from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.records.results import RoundResults
+from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.results import ResultsTable, Trust, open_saved
 from hubbub.verification.certificate import stated
@@ -53,6 +54,7 @@ def test_a_task_shows_fingerprints_budget_and_rounds(browser: Browser, reader: S
     assert charged in seen.page.numbers
     assert 30.0 - charged in seen.page.numbers
     assert "1 round can still come after round 2" in words
+    assert "spent in all rounds up to round 2:" in words, "a later one may not be verified"
     assert "withheld: milk" in words
     assert sorted(reader.asked) == [0, 1, 2]
 
@@ -156,7 +158,8 @@ def test_files_that_are_not_there_are_refused(browser: Browser) -> None:
 
 
 def test_a_task_or_a_round_that_is_not_there_is_said_so(browser: Browser) -> None:
-    for path in ("/task/00", "/task/x/round/0", f"{HERE}/round/9", "/task/%3Cscript%3E", "/nothing"):
+    beyond = (f"{HERE}/round/{digits}" for digits in ("9", "9" * 5000, "x", "-1", "²"))
+    for path in ("/task/00", "/task/x/round/0", *beyond, "/task/%3Cscript%3E", "/nothing"):
         seen = browser.get(path)
         assert seen.status == 404
         assert "script" not in seen.page.elements
@@ -198,7 +201,11 @@ def test_a_round_that_differs_from_its_certificate_is_not_shown(reader: StubRead
     assert "its results differ from its certificate" in browser.get(HERE).page.words
     shown = browser.get(f"{HERE}/round/0")
     assert shown.status == 502
-    assert "77,777" not in browser.get(f"{HERE}/series").text
+    series = browser.get(f"{HERE}/series")
+    assert "77,777" not in series.text
+    assert "round 0: " in series.page.words, "a gap without a word would be taken for a round that is not there"
+    assert "2 of 3 rounds:" in browser.get(HERE).page.words
+    assert "2-of-3-rounds.csv" in browser.get(f"{HERE}/file/csv").headers["content-disposition"]
 
 
 def test_the_list_of_rounds_is_that_of_now(reader: StubReader) -> None:
@@ -246,6 +253,83 @@ def test_signatures_that_do_not_hold_are_said_so(reader: StubReader) -> None:
 def test_without_known_keys_pages_say_so(reader: StubReader) -> None:
     assert "no: compare it" in Browser(site_of(reader, Pins())).get(HERE).page.words
     assert "no: compare it" not in Browser(site_of(reader)).get(HERE).page.words
+
+
+@pytest.mark.parametrize("name", ["operator", "shuffler", "analyzer", "hop-2"])
+def test_a_key_that_is_not_the_known_one_is_never_called_known(name: str) -> None:
+    known = Pins(KEYS.operator, KEYS.shuffler, KEYS.analyzer, (bytes(32),))
+    other = PARTIES.operator.public if name != "operator" else PARTIES.analyzer.public
+    pins = replace(known, hops=(other,)) if name == "hop-2" else replace(known, **{name: other})
+    task = replace(TASK, identities=replace(TASK.identities, hops=(bytes(32),)))
+    signed_task = SignedTask(task).signed_by(PARTIES.operator).signed_by(PARTIES.shuffler)
+    assert ShownTask.of(signed_task, known).strangers == []
+    shown = ShownTask.of(signed_task, pins)
+    assert (shown.strangers, shown.unsigned) == ([name], None)
+    assert [same for party, _, same in shown.parties if party == name] == [False]
+
+
+def test_a_task_by_other_keys_is_said_so_on_every_page_about_it(reader: StubReader) -> None:
+    browser = Browser(site_of(reader, replace(KEYS, operator=PARTIES.analyzer.public)))
+    assert "by other keys than are known here" in browser.get("/").page.words
+    words = browser.get(HERE).page.words
+    assert "Other keys are known here of operator." in words
+    assert words.count("no: another key is known here") == 1
+
+
+def test_rounds_whose_signers_are_not_known_are_said_so_on_every_page_about_them(reader: StubReader) -> None:
+    browser = Browser(site_of(reader, Pins()))
+    browser.get(HERE)
+    for each in browser.site.desk.of(TASK.id.hex()).rounds.values():
+        object.__setattr__(each.table, "trust", Trust(True, ("operator",)))
+    for path in (HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare"):
+        assert "NOT PINNED: the keys of operator" in browser.get(path).page.words, path
+    assert "by keys that are not known here" in browser.get("/").page.words
+
+
+def test_rounds_that_could_not_be_asked_for_are_checked_later(reader: StubReader) -> None:
+    waiting: list[Callable[[], None]] = []
+    browser = Browser(site_of(reader, start=waiting.append))
+    browser.get(HERE)
+    reader.down = Unreachable("the analyzer does not answer")
+    waiting.pop()()
+    reader.down = None
+    assert "1 of 3 rounds are verified so far" in browser.get(HERE).page.words
+    waiting.pop()()
+    assert "not shown" not in browser.get(HERE).page.words
+    assert sorted(reader.asked) == [0, 1, 2]
+
+
+def test_a_round_beyond_the_task_is_refused(reader: StubReader) -> None:
+    beyond = RoundId(TASK.id, TASK.name, 10**15)
+    reader.rounds = lambda _task=None: (beyond,)  # type: ignore[method-assign,assignment]
+    seen = Browser(site_of(reader)).get(HERE)
+    assert seen.status == 200
+    assert "but the task ends with round 3" in seen.page.words
+
+
+def test_tasks_of_one_name_are_told_apart(reader: StubReader) -> None:
+    browser, twin = Browser(site_of(reader)), "ab" * 32
+    digits = TASK.id.hex()[:12]
+    assert digits not in browser.get("/").page.words
+    browser.site.desk._tasks[twin] = browser.site.desk.task(TASK.id.hex())
+    reader.down = Unreachable("down")
+    words = browser.get("/").page.words
+    assert digits in words
+    assert twin[:12] in words
+
+
+def test_a_part_that_a_new_round_overtook_is_not_kept(reader: StubReader) -> None:
+    last, whole = reader.held.pop(2), Desk(reader, KEYS, at_once)
+    desk = whole.check_all(TASK.id.hex())
+
+    def overtaken() -> Markup:
+        seen = len(desk.rounds)
+        reader.held[2] = last
+        whole.check_all(TASK.id.hex())
+        return escape(seen)
+
+    assert desk.part("key", overtaken) == Markup("2")
+    assert desk.part("key", lambda: escape(len(desk.rounds))) == Markup("3")
 
 
 def test_a_desk_keeps_parts_of_pages_until_a_round_is_new(reader: StubReader) -> None:

@@ -30,15 +30,21 @@ def test_a_busy_port_says_what_to_do() -> None:
         pass
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::0"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::0", "0", "0x0", "::ffff:0.0.0.0"])
 def test_every_address_at_once_is_refused(host: str) -> None:
     with pytest.raises(UsageError, match="means every address"), listening(host, 0):
         pass
 
 
-def test_a_host_that_is_not_here_says_so() -> None:
-    with pytest.raises(HubbubError, match="cannot listen at"), listening("192.0.2.1", 0):
+@pytest.mark.parametrize("host", ["192.0.2.1", "a" * 70])
+def test_a_host_that_is_not_here_says_so(host: str) -> None:
+    with pytest.raises(HubbubError, match="cannot listen at"), listening(host, 0):
         pass
+
+
+def test_what_fails_later_is_not_said_to_be_the_port() -> None:
+    with pytest.raises(BrokenPipeError), listening("127.0.0.1", 0):
+        raise BrokenPipeError
 
 
 def test_loopback_is_told_from_other_hosts() -> None:

@@ -28,6 +28,7 @@ from hubbub.protos.messages import (
 )
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, QueryStatus, RoundId
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.transport.tls_files import TlsCertificateError
 from support.both_services import served
 from support.dashboard import Browser, Looked, at_once, site_of, stub
 from support.samples import signed
@@ -151,6 +152,7 @@ async def test_a_round_is_closed_by_the_second_form_alone(ports: Path, answers: 
     first = await post(browser, "/services/close", **CLOSE)
     assert "Close round 0 now?" in words(first)
     assert "This cannot be undone." in words(first)
+    assert CLOSED_BY_HAND.id.hex()[:12] in words(first), "two tasks may have one name"
     assert answers.done == []
     second = await post(browser, "/services/close", sure="yes", **CLOSE)
     assert "is cut with 41 submissions" in words(second)
@@ -210,6 +212,15 @@ def test_services_that_are_down_are_said_so(deployment: Path, tmp_path: Path) ->
 
 def test_saved_results_have_no_services() -> None:
     assert "asks no services" in words(Browser(site_of(stub())).get("/services"))
+
+
+def test_a_damaged_certificate_is_named(deployment: Path, tmp_path: Path) -> None:
+    import shutil
+
+    root = Path(shutil.copytree(deployment, tmp_path / "deployment"))
+    (root / "reader" / "tls" / "reader.pem").write_text("garbage")
+    with pytest.raises(TlsCertificateError, match=r"reader\.pem has no readable certificate"):
+        opened([root / "reader" / "reader.toml"], None)
 
 
 def test_settings_are_named_alone(deployment: Path) -> None:

@@ -37,10 +37,24 @@ def test_bibtex_escapes_what_tex_would_run() -> None:
     assert GIVEN.bibtex == (
         "@misc{commute-1-abababab-rounds-0-to-3,\n"
         "  title = {{commute\\_1: rounds 0 to 3, estimates under differential privacy}},\n"
-        "  author = {{R\\&D\\_team \\{50 \\%\\} \\textbackslash{}x}},\n"
+        "  author = {{R\\&D\\_team \\textbraceleft{}50 \\%\\textbraceright{} \\textbackslash{}x}},\n"
         "  year = {2026},\n"
         "  date = {2026-01-05},\n"
         "  howpublished = {https://example.org/\\textasciitilde{}team},\n"
         f"  note = {{Task {'ab' * 32}, certificate SHA-256 {'cd' * 32}}},\n"
         "}"
     )
+
+
+def test_a_name_cannot_end_its_member_of_bibtex() -> None:
+    # BibTeX counts every brace, also behind a backslash.
+    evil = replace(GIVEN, owner="x}}, note = {forged}, z = {{", published="}\n}@misc{a")
+    depth, least = 0, 1
+    inside = evil.bibtex.removeprefix("@misc{").removesuffix("}")
+    for each in inside:
+        depth += (each == "{") - (each == "}")
+        least = min(least, depth)
+    assert (depth, least) == (0, 0)
+    assert evil.bibtex.count("\n  note = ") == 1
+    for line in inside.split(",\n")[1:-1]:
+        assert line.count("{") == line.count("}")

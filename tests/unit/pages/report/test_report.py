@@ -115,7 +115,7 @@ def test_what_was_not_checked_is_said(table: ResultsTable, trust: Trust, said: s
     assert said in page.words
     assert [each.pinned for each in report.signers].count(True) == pinned
     first = next(iter(page.of("p", "warning")), None)
-    assert (first is None) == (trust.verified and not trust.unpinned)
+    assert (first is None) == (trust == Trust(True))
 
 
 def test_a_withheld_query_has_its_reason_and_no_number(table: ResultsTable) -> None:
