@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import threading
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from hubbub.verification.pins import Pins
 from hubbub.verification.results import RecomputedResults, read_every, recompute
 
 MOST_FIELDS = 8
+
+MOST_ROUNDS = 366
+"""Rounds so far in a certificate that a page checks: each that differs takes up to a second of a core."""
 
 _ONE_CHECK = threading.Lock()
 """A check takes a second of a core: several at once would slow all pages."""
@@ -76,6 +80,7 @@ def checked(name: str, content: bytes, pins: Pins) -> CheckedFile:
         if len(files) > 1:
             raise HubbubError("the file has several rounds; give the results or the certificate of one")
         certificate = files[0].certificate if files else content
+        _check_rounds(certificate)
         verified = verify(certificate, pins)
         found = list(recompute(files, {certificate}))
     except NotAsPinned as error:
@@ -85,6 +90,17 @@ def checked(name: str, content: bytes, pins: Pins) -> CheckedFile:
     wrong = next((str(each) for each in found if not isinstance(each, RecomputedResults)), None)
     right = tuple(each.as_text() for each in found if isinstance(each, RecomputedResults))
     return CheckedFile(path, verified, wrong, right, pinned)
+
+
+def _check_rounds(certificate: bytes) -> None:
+    """Return only if its ε can be computed again while somebody waits: anybody may have made the file."""
+    try:
+        many = len(json.loads(certificate)["body"]["all_rounds"]["history"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        # It is no certificate; its check says what is wrong with it.
+        return
+    if many > MOST_ROUNDS:
+        raise HubbubError(f"its ε is of {many} rounds, and a page checks at most {MOST_ROUNDS}; use `hubbub verify`")
 
 
 def empty(site: Site, _request: Request) -> Response:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hubbub.accountant.certificate.ladder import ladders
+from hubbub.pages.dashboard.views import certificates
 from hubbub.protos.records.results_document import results_document, series_document
 from hubbub.verification.certificate import stated
 from hubbub.verification.pins import Pins
@@ -109,3 +110,12 @@ def test_a_form_that_is_no_form_is_refused() -> None:
 def test_several_files_are_refused() -> None:
     files = [("file", ("a", CERTIFICATE)), ("file", ("b", CERTIFICATE))]
     assert Browser(site_of(stub())).post("/certificate", {}, files=files).status == 400
+
+
+def test_a_certificate_of_very_many_rounds_is_left_to_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(CERTIFICATE)
+    document["body"]["all_rounds"]["history"] *= 1000
+    monkeypatch.setattr(certificates, "verify", None)
+    assert "its ε is of 2000 rounds, and a page checks at most 366; use `hubbub verify`" in words(
+        given(json.dumps(document).encode())
+    )
