@@ -47,7 +47,12 @@ _OF_KUBERNETES = re.compile(r"HUBBUB_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w
 _OF_OTHERS = frozenset({"shuffler_control", "identity", "tls", "log"})
 """Keys of settings files that are not a device's."""
 
-_LONGEST_PATH = 4096
+_CONTENT = ("{", "-----", "eyJ", "LS0tLS1")
+"""How keys and tickets begin, the last two in base64, as secrets of Kubernetes are written."""
+
+_LONGEST_NAME = 255
+"""Most characters of a file's name on any common file system."""
+
 _LONGEST_SHOWN = 80
 
 
@@ -61,7 +66,7 @@ def _file(value: object) -> Path:
     # Somebody may have put a key or a ticket itself there, so such a value is never shown.
     if any(ord(mark) < 32 for mark in value):
         raise _WrongValue(" has line ends or control characters, as the content of a file has; name the file itself")
-    if value.startswith(("{", "-----")) or len(value) > _LONGEST_PATH:
+    if value.lstrip().startswith(_CONTENT) or any(len(part) > _LONGEST_NAME for part in Path(value).parts):
         raise _WrongValue(" is not the name of a file, but seems to be its content; name the file itself")
     if not value:
         raise _WrongValue(" is empty; name a file")

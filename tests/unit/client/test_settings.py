@@ -412,3 +412,15 @@ def test_a_file_of_any_content_is_taken_or_refused(tmp_path_factory: pytest.Temp
 def test_a_variable_of_any_value_is_taken_or_refused(name: str, value: str) -> None:
     with pytest.raises((SettingsError, UsageError)):
         read_settings(None, {name: value})
+
+
+@pytest.mark.parametrize("key", ["ticket", "key"])
+@pytest.mark.parametrize(
+    "content",
+    ['  {"format": "x"}', "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1D", "eyJmb3JtYXQiOiJodWJidWItdGlja2V0", "ab" * 128],
+    ids=["json", "pem in base64", "json in base64", "too long for a name"],
+)
+def test_a_secret_in_place_of_its_files_name_is_refused_and_not_shown(key: str, content: str) -> None:
+    with pytest.raises(SettingsError, match="seems to be its content; name the file itself") as refused:
+        read_settings(environment={f"HUBBUB_{key.upper()}": content})
+    assert content[:8].strip() not in str(refused.value)
