@@ -47,7 +47,12 @@ _OF_KUBERNETES = re.compile(r"HUBBUB_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w
 _OF_OTHERS = frozenset({"shuffler_control", "identity", "tls", "log"})
 """Keys of settings files that are not a device's."""
 
-_LONGEST_PATH = 4096
+_CONTENT = ("{", "-----", "eyJ", "LS0tLS1")
+"""How keys and tickets begin, the last two in base64, as secrets of Kubernetes are written."""
+
+_LONGEST_NAME = 255
+"""Most characters of a file's name on any common file system."""
+
 _LONGEST_SHOWN = 80
 
 
@@ -61,7 +66,7 @@ def _file(value: object) -> Path:
     # Somebody may have put a key or a ticket itself there, so such a value is never shown.
     if any(ord(mark) < 32 for mark in value):
         raise _WrongValue(" has line ends or control characters, as the content of a file has; name the file itself")
-    if value.startswith(("{", "-----")) or len(value) > _LONGEST_PATH:
+    if _is_content(value) or any(len(part) > _LONGEST_NAME for part in Path(value).parts):
         raise _WrongValue(" is not the name of a file, but seems to be its content; name the file itself")
     if not value:
         raise _WrongValue(" is empty; name a file")
@@ -78,8 +83,12 @@ def _checked(check: Callable[[str], str]) -> Callable[[object], str]:
     """Return a reader of a text that a check of the same value elsewhere takes."""
 
     def read(value: object) -> str:
+        text = _text(value)
+        if _is_content(text):
+            # The other check would show it.
+            raise _WrongValue(f" is {_shown(text)}; look which setting it belongs to")
         try:
-            return check(_text(value))
+            return check(text)
         except HubbubError as error:
             raise _WrongValue(f": {error}") from error
 
@@ -467,7 +476,17 @@ def _word(name: str) -> str:
     return (name if name.isprintable() else repr(name))[:_LONGEST_SHOWN]
 
 
+def _is_content(text: str) -> bool:
+    """Return whether a text begins as keys and tickets do."""
+    return text.lstrip().startswith(_CONTENT)
+
+
 def _shown(value: object) -> str:
+    """Return a value for an error; not what may be a key or a ticket, or contain one."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    if isinstance(value, str) and _is_content(value):
+        return "what looks like a key or a ticket"
     try:
         text = repr(value)
     except (ValueError, RecursionError):

@@ -88,11 +88,12 @@ class SavedResults:
         shown = [each.results for each in found if each.results.id.round in chosen]
         if not self._verify:
             return ResultsTable(shown, Trust(verified=False))
-        unpinned = check_signed(shown, self._pins)
-        # Estimates over time also follow from earlier rounds.
+        # Estimates over time also follow from earlier rounds, which must be valid too.
         needed = chosen | {number for each in shown for query in each.queries for number in query.rounds}
+        read = [each for each in found if each.results.id.round in needed]
+        unpinned = check_signed([each.results for each in read], self._pins)
         try:
-            left = recomputed([each.file for each in found if each.results.id.round in needed])
+            left = recomputed([each.file for each in read])
         except VerificationError as error:
             raise NotVerified(str(error)) from error
         return ResultsTable(shown, Trust(True, unpinned, left))

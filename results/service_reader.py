@@ -97,7 +97,8 @@ class ServiceReader:
         needed = {number for each in shown for query in each.queries for number in query.rounds} - chosen
         there = needed & {each.round for each in found}
         behind = self._ask(lambda caller: _fetched(caller, found[0].task_id, sorted(there))) if there else []
-        unpinned = check_signed(shown, self._pins)
+        # Estimates over time also follow from the rounds behind, which must be valid too.
+        unpinned = check_signed([*shown, *behind], self._pins)
         return ResultsTable(shown, Trust(True, unpinned, check_counts(shown, behind)))
 
     def _ask(self, call: Any) -> Any:

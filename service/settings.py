@@ -225,21 +225,27 @@ class DevicePortLimitSettings(PortLimitSettings):
 
 
 def checked_endpoint(address: str) -> str:
-    """Return the address of a collector of traces, or an empty one.
+    """Return the address of a collector of traces as it is called, its scheme in lower case; or an empty one.
 
     Raises:
-        ValueError: if it is no such address, or in clear beyond loopback.
+        ValueError: if it is no such address, has no path, or is in clear beyond loopback.
     """
     if not address:
         return address
     parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or parts.query or parts.fragment or "@" in parts.netloc:
+    if (
+        parts.scheme not in ("http", "https")
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+        or parts.path in ("", "/")
+    ):
         raise ValueError("it must be http://127.0.0.1:4318/v1/traces or https://host:port/v1/traces")
     # The port's number is needed by the check of a host; `netloc` has it.
     _called(parts.netloc)
     if parts.scheme == "http" and not is_here(parts.netloc):
         raise ValueError("http beyond this machine is in clear; use https, or a collector on loopback that passes on")
-    return address
+    return parts.geturl()
 
 
 class TraceSettings(SettingsTable):

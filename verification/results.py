@@ -315,7 +315,7 @@ def _recomputed(
         if stated["state"] != QueryState.PUBLISHED:
             _check_withheld(query, stated)
             continue
-        batches = _batches(task, index, number, stated, held)
+        batches = _batches(certified, index, stated, held)
         reason = None
         if not {"notes", "counts", "beginnings"}.isdisjoint(stated) and isinstance(query.question, Decodable):
             reason = _check_texts(query, query.question, number, batches[number], stated)
@@ -347,13 +347,10 @@ def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:
 
 
 def _batches(
-    task: Task,
-    index: int,
-    number: int,
-    stated: Mapping[str, Any],
-    held: Mapping[tuple[bytes, int], Sequence[Counted]],
+    certified: Certified, index: int, stated: Mapping[str, Any], held: Mapping[tuple[bytes, int], Sequence[Counted]]
 ) -> dict[int, Batch]:
     """Return the batches that a query's estimates follow from: its round's, and those of the earlier rounds named."""
+    task, number = certified.task, certified.content["round"]
     rounds = [*stated["tally"]["rounds"], number]
     missing = [each for each in rounds if (task.id, each) not in held]
     if missing:
@@ -363,6 +360,12 @@ def _batches(
             "them too"
         )
     found = {each: held[task.id, each][index] for each in rounds}
+    for earlier, valid in certified.content["history"]:
+        if earlier in found and found[earlier].valid != valid[index]:
+            raise CountsDiffer(
+                f"{stated['name']}: {valid[index]} valid reports of round {earlier} were composed with it, but the "
+                f"results of that round have {found[earlier].valid}"
+            )
     return {
         number: Batch(each.tally, task.privacy.dummies + each.noise)
         for number, each in found.items()

@@ -42,6 +42,9 @@ jupyter:
 """What jupytext is told before a page: its cells are Python, though more of them may be of the shell, and none of this
 is in the page that it writes back."""
 
+PERSONAL = ("HUBBUB_", "JUPYTER", "MATPLOTLIBRC", "MPLBACKEND")
+"""How variables begin that would change what a notebook does. With another MPLBACKEND nothing is drawn."""
+
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LAST_FENCE = re.compile(r"(?m)^```$")
 
@@ -70,6 +73,7 @@ def executed(text: str, name: str, folder: Path = FOLDER) -> Any:
     with tempfile.TemporaryDirectory(prefix="hubbub-") as scratch:
         # The programs of this environment, though nobody activated it; and nothing of the person's own settings.
         path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
+        around = {name: value for name, value in os.environ.items() if not name.startswith(PERSONAL)}
         own = {"PATH": path, "TMPDIR": scratch, "IPYTHONDIR": scratch, "COLUMNS": "100"}
         # Sockets of files: nobody else on the machine can connect, and no port is taken.
         manager = {"transport": "ipc", "connection_file": f"{scratch}/kernel.json"}
@@ -83,7 +87,7 @@ def executed(text: str, name: str, folder: Path = FOLDER) -> Any:
         )
         client.log.setLevel(logging.WARNING)
         try:
-            client.execute(env={**os.environ, **own})
+            client.execute(env={**around, **own})
         except CellExecutionError as error:
             raise NotebookError(
                 f"{name}: a cell failed; run it, and mend the notebook or what it calls: {error}"
@@ -114,7 +118,9 @@ def _shown(cell: Any, name: str) -> Iterator[str]:
     # A kernel asks programs for colours, and a page has none.
     printed = COLOURS.sub("", "".join(each["text"] for each in cell.outputs if each.output_type == "stream"))
     if printed:
-        yield f"\n```text\n{printed.rstrip()}\n```\n"
+        yield _block(printed.rstrip())
+    if "alt" in cell.metadata and not any("image/svg+xml" in each.get("data", {}) for each in cell.outputs):
+        raise NotebookError(f"{name}: a cell says what it draws, and draws nothing; draw, or take alt away")
     for each in cell.outputs:
         data = each.get("data", {})
         if "image/svg+xml" in data:
@@ -125,7 +131,13 @@ def _shown(cell: Any, name: str) -> Iterator[str]:
         elif "text/html" in data:
             yield f'\n<div class="table-wrapper">\n{_table(data["text/html"])}\n</div>\n'
         elif "text/plain" in data and not data["text/plain"].startswith("<"):
-            yield f"\n```text\n{data['text/plain']}\n```\n"
+            yield _block(data["text/plain"])
+
+
+def _block(text: str) -> str:
+    """Return a block of text, with a longer fence than any in it, so that nothing of it becomes the page's."""
+    fence = "`" * max(3, *(len(each) + 1 for each in re.findall(r"`+", text)), 0)
+    return f"\n{fence}text\n{text}\n{fence}\n"
 
 
 def _table(text: str) -> str:

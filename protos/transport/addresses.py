@@ -152,8 +152,11 @@ def parted(address: str, forms: str = _ADDRESS) -> tuple[str, int]:
     """Return the host, as it is written, and the port of host:port; errors say which `forms` may be given.
 
     Raises:
-        HostError: if there is no port from 0 to 65535, or an IPv6 address without brackets before it.
+        HostError: if there is no port from 0 to 65535, an IPv6 address without brackets before it, or a password.
     """
+    if "@" in address:
+        # Looked for first: no other message may show it.
+        raise HostError(f"an address has a name or a password before its host; give {forms}, without these")
     if "/" in address:
         raise HostError(f"{address!r} is a URL or a path; give {forms}")
     host, _, port = address.rpartition(":")

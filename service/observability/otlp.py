@@ -1,5 +1,7 @@
 """Sends spans to an OpenTelemetry collector, by OTLP over HTTP, from a thread that no step of a round waits for.
 
+The settings alone say where spans go, and what is sent with them; of the environment only `OTEL_SDK_DISABLED` counts.
+
 Spans wait in a queue of bounded length. While the collector is away or slow, the oldest are lost, and counted.
 """
 
@@ -11,12 +13,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 import structlog
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
@@ -44,10 +48,55 @@ CLOSE_SECONDS = 2.0
 QUIET_SECONDS = 600.0
 """How often it is logged, at most, that spans are lost."""
 
+BATCH_SPANS = 512
+"""Spans that are sent together, at most."""
+
+_OTLP_HEADERS = frozenset({"content-type", "user-agent"})
+
 MILLISECOND = 10**6
 """Times of spans are whole milliseconds, in nanoseconds: how long a draw of noise takes shows nothing finer."""
 
 _LOG = structlog.get_logger(__name__)
+
+
+_UNLIMITED = SpanLimits.UNSET
+
+_LIMITS = SpanLimits(
+    **dict.fromkeys(("max_attributes", "max_events", "max_links", "max_attribute_length"), _UNLIMITED),
+    **dict.fromkeys(("max_span_attributes", "max_event_attributes", "max_link_attributes"), _UNLIMITED),
+    max_span_attribute_length=_UNLIMITED,
+)
+"""None: a span has few attributes, all of them short. What is not stated here would be taken from the environment."""
+
+
+class _CollectorSession(requests.Session):
+    """Calls the endpoint of the settings and no other, with the headers of OTLP alone, and reads no body of an answer.
+
+    So a collector can neither fill the memory nor send spans elsewhere, and the environment adds no header.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # No proxy, no password of ~/.netrc: settings alone say who is called, and with what.
+        self.trust_env = False
+
+    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """Send spans, and return the answer without its body.
+
+        Raises:
+            TooManyRedirects: if the collector names another address, as whoever is there was not checked.
+        """
+        headers = kwargs.pop("headers", None) or {}
+        kept = {name: value for name, value in headers.items() if name.lower() in _OTLP_HEADERS}
+        answer = super().request(*args, **{**kwargs, "headers": kept, "stream": True})
+        answer.close()
+        # The exporter would take it as a success.
+        if 300 <= answer.status_code < 400:
+            raise requests.TooManyRedirects("the collector redirects; name its last address")
+        return answer
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Return none: to look for one would read the body."""
 
 
 class _RoundIds(RandomIdGenerator):
@@ -110,7 +159,9 @@ class _CountingQueue(BatchSpanProcessor):
     """A queue of spans that counts those which it had no room for."""
 
     def __init__(self, exporter: _CountingExporter) -> None:
-        super().__init__(exporter, max_queue_size=MOST_WAITING, schedule_delay_millis=SEND_SECONDS * 1000)
+        milliseconds = SEND_SECONDS * 1000
+        # All of them, since the environment would give those that are left out.
+        super().__init__(exporter, MOST_WAITING, milliseconds, BATCH_SPANS, milliseconds)
         self._counting = exporter
         self._ended = 0
         self.dropped = 0
@@ -147,7 +198,7 @@ class CollectedTraces:
         # Made without `Resource.create`, which adds what the environment names.
         about = Resource({"service.name": f"hubbub-{service}", "service.version": __version__})
         self._provider = TracerProvider(
-            ALWAYS_ON, about, shutdown_on_exit=False, id_generator=self._ids, span_limits=SpanLimits()
+            ALWAYS_ON, about, shutdown_on_exit=False, id_generator=self._ids, span_limits=_LIMITS
         )
         self._provider.add_span_processor(self._queue)
         self._tracer = self._provider.get_tracer("hubbub", __version__)
@@ -216,15 +267,18 @@ class CollectedTraces:
 @contextlib.asynccontextmanager
 async def collected(service: str, endpoint: str, tls: TLS) -> AsyncIterator[CollectedTraces]:
     """Send a service's spans to an endpoint in the block. At https, both sides show their certificate of `tls`."""
-    session = requests.Session()
-    # No proxy, no password of ~/.netrc: settings alone say who is called, and with what.
-    session.trust_env = False
+    session = _CollectorSession()
     if proxy := proxy_to(urlsplit(endpoint).netloc, tls.proxy):
         session.proxies = {"https": proxy}
     authority = key = certificate = None
     if endpoint.startswith("https:"):
         authority, key, certificate = (str(path) for path in (tls.authority, tls.key, tls.certificate))
-    exporter = OTLPSpanExporter(endpoint, authority, key, certificate, timeout=SEND_SECONDS, session=session)
+    exporter = OTLPSpanExporter(
+        *(endpoint, authority, key, certificate),
+        timeout=SEND_SECONDS,
+        compression=Compression.NoCompression,
+        session=session,
+    )
     traces = CollectedTraces(service, exporter)
     try:
         yield traces

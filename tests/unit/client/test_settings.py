@@ -236,6 +236,9 @@ def test_a_device_that_is_made_of_arguments_reads_no_variable(
         ("timeout = 0", "timeout is 0; it must be a number of seconds above 0"),
         ("timeout = inf", "timeout is inf; it must be a number of seconds"),
         ("timeout = nan", "timeout is nan; it must be a number of seconds"),
+        ('ticket = ["hunter2"]', "ticket is a list; it must be the name of a file, in quotes"),
+        ("limits = [{epsilon = 1}]", "limits is a list; it must be a table of its own, [limits]"),
+        ("timeout = {a = 1}", "timeout is a table; it must be a number of seconds above 0"),
         ("limits = 3", "limits is 3; it must be a table of its own, [limits]"),
         ("limits.delta = -1", "limits.delta is -1; it must be a number, 0 or more, or inf for no limit"),
         ("limits.delta = nan", "limits.delta is nan; it must be a number, 0 or more"),
@@ -361,6 +364,11 @@ SECRET = "hunter2"
         ("HUBBUB_PROXY", f"http://me:{SECRET}@proxy.example:1"),
         ("HUBBUB_PROXY", f"https://me:{SECRET}@proxy.example:1"),
         ("HUBBUB_PROXY", f"http://me:{SECRET}@[proxy.example:1"),
+        ("HUBBUB_TIMEOUT", f'{{"ticket": "{SECRET}"}}'),
+        ("HUBBUB_LIMITS_EPSILON", f"-----BEGIN PRIVATE KEY-----{SECRET}"),
+        ("HUBBUB_PROXY", f"eyJ{SECRET}"),
+        ("HUBBUB_SHUFFLER", f"LS0tLS1{SECRET}"),
+        ("HUBBUB_SHUFFLER", f"https://me:{SECRET}@shuffler.example:1"),
         ("HUBBUB_TICKTE", SECRET),
         ("HUBBUB_PASSWORD", SECRET),
     ],
@@ -412,3 +420,15 @@ def test_a_file_of_any_content_is_taken_or_refused(tmp_path_factory: pytest.Temp
 def test_a_variable_of_any_value_is_taken_or_refused(name: str, value: str) -> None:
     with pytest.raises((SettingsError, UsageError)):
         read_settings(None, {name: value})
+
+
+@pytest.mark.parametrize("key", ["ticket", "key"])
+@pytest.mark.parametrize(
+    "content",
+    ['  {"format": "x"}', "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1D", "eyJmb3JtYXQiOiJodWJidWItdGlja2V0", "ab" * 128],
+    ids=["json", "pem in base64", "json in base64", "too long for a name"],
+)
+def test_a_secret_in_place_of_its_files_name_is_refused_and_not_shown(key: str, content: str) -> None:
+    with pytest.raises(SettingsError, match="seems to be its content; name the file itself") as refused:
+        read_settings(environment={f"HUBBUB_{key.upper()}": content})
+    assert content[:8].strip() not in str(refused.value)

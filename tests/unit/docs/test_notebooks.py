@@ -125,3 +125,17 @@ def test_outputs_are_below_their_cells_and_a_picture_needs_words(tmp_path: Path)
         with_outputs(drawing, "other", tmp_path)
     with pytest.raises(NotebookError, match="nothing says what"):
         with_outputs(drawing.split("\n\n")[0] + "\n", "blind", tmp_path)
+
+
+def test_the_variables_of_whoever_builds_change_no_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("HUBBUB_SETTINGS", "recognisable")
+    text = (
+        '```python alt="a line"\nimport os\nfrom matplotlib import pyplot\n_ = pyplot.plot([1, 2])\n'
+        "print(os.environ.get('HUBBUB_SETTINGS'), '\\n```\\n# No heading')\n```\n"
+    )
+    shown = with_outputs(text, "drawn", tmp_path)
+    assert '<img alt="a line"' in shown
+    assert "\n````text\nNone \n```\n# No heading\n````\n" in shown
+    with pytest.raises(NotebookError, match="draws nothing"):
+        with_outputs('```python alt="a line"\n1\n```\n', "empty", tmp_path)

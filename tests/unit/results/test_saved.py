@@ -14,11 +14,18 @@ from unit.verification.test_results import KINDS, results_of
 
 import hubbub.results
 from hubbub.protos.errors import HubbubError, UsageError
-from hubbub.protos.records.results import QueryState
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
+from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.records.results_document import COLUMNS, results_document, series_document, table_rows
+from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.results import NotVerified, PublishedRow, open_saved
 from hubbub.results.published_row import rows_of
+from support.certificates import content_of, counts, encode
+from support.samples import signed
 from support.source_tree import ROOT
+from vectors.make_kinds import DEVICES, reports_of, task_of
+from vectors.make_signed import PARTIES
 
 COMMUTE = ROOT / "docs" / "examples" / "commute"
 
@@ -134,6 +141,35 @@ def test_rounds_behind_an_estimate_over_time_must_be_opened_too(tmp_path: Path) 
     (path / "0.json").unlink()
     with pytest.raises(NotVerified, match="also follow from rounds 0"):
         open_saved(path)
+
+
+def earlier(devices: int = DEVICES, shuffler: Identity = PARTIES.shuffler) -> RoundResults:
+    """The first round as its analyzer signs it if that many devices counted, and this key signed what was released."""
+    first, task = results_of(OVER_TIME)[0], task_of(OVER_TIME)
+    (result,), (query,), reports = first.queries, task.queries, reports_of(OVER_TIME)[0]
+    tally = query.randomizer.tally(reports[: len(reports) // DEVICES * devices])
+    content = content_of(task, replace(PARTIES, shuffler=shuffler), [counts(task, 0, devices)])
+    content["task"] = signed(task, PARTIES).as_json()
+    content[DIGEST] = counts_digest(task, 0, [Counted(devices, devices, {}, tally)]).hex()
+    estimates = query.estimates_over(0, {0: Batch(tally, task.privacy.dummies)})
+    other = replace(result, reports=devices, valid=devices, estimates=estimates, counts=tally.counts.tobytes())
+    return replace(first, queries=(other,), certificate=encode(content, PARTIES))
+
+
+FALSE = {
+    "not released": (earlier(shuffler=PARTIES.operator), r"round 0 of task .*signature"),
+    "counted in otherwise": (earlier(DEVICES - 10), "120 valid reports of round 0 were composed with it, .* have 110"),
+}
+"""Earlier rounds that their analyzer signed, and that a later one must not follow from."""
+
+
+@pytest.mark.parametrize("which", FALSE)
+def test_a_later_round_is_verified_only_if_those_behind_it_are(tmp_path: Path, which: str) -> None:
+    path, last = saved(tmp_path / "saved", OVER_TIME, together=False), results_of(OVER_TIME)[-1].id.round
+    false, says = FALSE[which]
+    (path / "0.json").write_text(json.dumps(results_document(false)))
+    with pytest.raises(NotVerified, match=says):
+        open_saved(path).read(rounds=[last])
 
 
 def test_some_rounds_are_read_and_one_that_is_missing_is_named(tmp_path: Path) -> None:

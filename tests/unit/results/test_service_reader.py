@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.results.test_saved import OVER_TIME
+from unit.results.test_saved import FALSE, OVER_TIME
 from unit.verification.test_results import PARTIES, results_of
 
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
@@ -170,6 +170,15 @@ async def test_an_analyzer_that_changes_an_estimate_is_refused(
         await read(connect(address, tls=tls["reader"], keys=KEYS))
     table = await read(connect(address, tls=tls["reader"], keys=KEYS, verify=False))
     assert not table.trust.verified
+
+
+@pytest.mark.parametrize("which", FALSE)
+async def test_an_analyzer_whose_earlier_round_is_false_is_refused_for_a_later_one(
+    which: str, address: str, analyzer: Analyzer, tls: dict[str, TLS]
+) -> None:
+    analyzer.sent[0], says = FALSE[which]
+    with pytest.raises(HubbubError, match=says):
+        await read(connect(address, tls=tls["reader"], keys=KEYS), rounds=[ROUNDS[-1].id.round])
 
 
 async def test_an_analyzer_that_sends_another_round_is_refused(

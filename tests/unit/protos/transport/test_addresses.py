@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from hubbub.protos.transport.addresses import HostError, bracketed, checked_address, checked_host
+from hubbub.protos.transport.addresses import HostError, bracketed, checked_address, checked_host, checked_target
 
 
 @pytest.mark.parametrize(
@@ -114,3 +116,11 @@ def test_what_is_not_an_address_is_refused(given: str, words: str) -> None:
 def test_a_port_may_be_left_to_the_system_where_it_is_listened_at() -> None:
     assert checked_address("[::]:0", listening=True) == "[::]:0"
     assert [bracketed(host) for host in ("::1", "a")] == ["[::1]", "a"]
+
+
+@pytest.mark.parametrize("address", ["me:hidden@host:7301", "https://me:hidden@host:7301/", "https://hidden@host/x"])
+@pytest.mark.parametrize("check", [checked_address, checked_target])
+def test_a_password_in_an_address_is_refused_and_not_shown(address: str, check: Callable[[str], str]) -> None:
+    with pytest.raises(HostError, match="has a name or a password before its host; give host:port") as refused:
+        check(address)
+    assert "hidden" not in str(refused.value)

@@ -80,11 +80,30 @@ async def test_nothing_is_said_of_the_machine_or_the_environment(
     monkeypatch.setenv("OTEL_SERVICE_NAME", "recognisable")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=recognisable")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    # These are no numbers, too small to keep what a span has, or larger than the queue.
+    for name in ("SPAN_EVENT_COUNT_LIMIT", "SPAN_LINK_COUNT_LIMIT", "EVENT_ATTRIBUTE_COUNT_LIMIT"):
+        monkeypatch.setenv(f"OTEL_{name}", "wrong")
+    for name in ("ATTRIBUTE_COUNT_LIMIT", "SPAN_ATTRIBUTE_COUNT_LIMIT", "ATTRIBUTE_VALUE_LENGTH_LIMIT"):
+        monkeypatch.setenv(f"OTEL_{name}", "1")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", str(MOST_WAITING + 1))
     async with collected("hop", collector.endpoint, NO_TLS) as traces:
         with traces.span(Step.HOP, ROUND):
             pass
+    assert "recognisable" not in collector.headers[0]
+    ((_, span),) = collector.spans
+    assert attributes(span) == {"hubbub.task": "usage", "hubbub.task_id": "000102030405", "hubbub.round": 7}
     assert [set(attributes(each.resource)) for each in collector.resources] == [{"service.name", "service.version"}]
     assert b"recognisable" not in collector.bodies[0]
+
+
+async def test_the_sdk_can_be_disabled(collector: OTLPCollector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    async with collected("shuffler", collector.endpoint, NO_TLS) as traces:
+        with traces.span(Step.MIX, ROUND) as span:
+            span.note({SpanCount.REPORTS: 500})
+    assert (traces.sent, traces.lost, collector.bodies) == (0, 0, [])
 
 
 async def test_an_error_is_named_by_its_kind_and_none_of_its_words_is_sent(collector: OTLPCollector) -> None:
@@ -119,7 +138,7 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-@pytest.mark.parametrize("status", [None, 400, 503])
+@pytest.mark.parametrize("status", [None, 307, 400, 503])
 async def test_what_a_collector_does_not_take_is_counted_as_lost(
     status: int | None, collector: OTLPCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +171,18 @@ async def test_a_collector_that_does_not_answer_keeps_nobody_waiting(
         assert (traces.sent, traces.lost) == (0, beyond)
     # It is closed although nobody has answered.
     assert collector.bodies == []
+
+
+@pytest.mark.parametrize("status", [200, 307])
+async def test_an_answer_without_an_end_is_not_read(
+    status: int, collector: OTLPCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever read it would wait for what never comes, or keep all of what comes in memory."""
+    collector.status, collector.length = status, 10**12
+    async with collected("shuffler", collector.endpoint, NO_TLS) as traces:
+        with traces.span(Step.MIX, ROUND):
+            pass
+    assert (traces.sent, traces.lost) == ((1, 0) if status == 200 else (0, 1))
 
 
 class PlayedExporter(SpanExporter):

@@ -70,3 +70,15 @@ def test_every_span_and_every_number_is_on_the_page_that_explains_traces() -> No
     assert rows == [*map(str, Step)]
     assert set(Step) > INSIDE
     assert all(f"`hubbub.{count}`" in part for count in SpanCount)
+
+
+@pytest.mark.parametrize("address", ["HTTPS://Host.example:4318/v1/traces", " https://Host.example:4318/v1/\ntraces"])
+def test_an_address_is_called_as_it_was_checked(address: str) -> None:
+    """In capitals it would be called without the authority and the certificate of `[tls]`."""
+    assert checked_endpoint(address) == "https://Host.example:4318/v1/traces"
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:4318", "http://127.0.0.1:4318/"])
+def test_an_address_without_a_path_is_refused_as_collectors_take_nothing_there(address: str) -> None:
+    with pytest.raises(ValueError, match="it must be http"):
+        checked_endpoint(address)
