@@ -363,18 +363,17 @@ def _reported(
 def _write_report(published: list[tuple[RoundResults, RoundResults]], path: Path) -> None:
     """Write the report. The demo verified the certificates; their counts and estimates are checked here."""
     from hubbub.accountant.errors import needs_extra
-    from hubbub.cli.commands.report import report_of
     from hubbub.deploy.files import save
     from hubbub.protos.errors import HubbubError
     from hubbub.results import ResultsTable, Trust
     from hubbub.results.checked import check_counts
 
     try:
-        from hubbub.pages.report.written import page_of
+        from hubbub.pages.report.written import written_now
     except ModuleNotFoundError as error:
         raise HubbubError(needs_extra("the demo's report", str(error.name), "pages")) from error
     trust = Trust(verified=True, left=check_counts([each for each, _ in published]))
-    save(path, page_of(report_of(ResultsTable([shown for _, shown in published], trust))).encode())
+    save(path, written_now(ResultsTable([shown for _, shown in published], trust)).encode())
 
 
 def _drawn(shown: Scenario, document: dict[str, Any], plot: Path) -> str:

@@ -64,7 +64,7 @@ def command(
     Examples: hubbub report reader/reader.toml --all --out report.html; hubbub report results.json --keys trust --pdf
     """
     with failures(as_json):
-        from hubbub.pages.report.written import browser, page_of, pdf_of
+        from hubbub.pages.report.written import browser, pdf_of, written_now
         from hubbub.protos.errors import UsageError
 
         if every and round_number is not None:
@@ -78,7 +78,7 @@ def command(
         _check_kept(sources, [out, out.with_suffix(".pdf")] if pdf else [out])
         with working("reading and verifying the results", as_json):
             table = _read(_opened(sources, keys), task, round_number, every)
-        page = page_of(report_of(table))
+        page = written_now(table)
         files = {out: page.encode()}
         if program is not None:
             with working("printing the page", as_json):
@@ -123,15 +123,6 @@ def _read(opened: SavedResults | ServiceReader, task: str | None, number: int | 
     found = opened.rounds(task)
     check_one_task(found, task)
     return opened.read(task, [found[-1].round if number is None else number])
-
-
-def report_of(table: ResultsTable) -> Any:
-    """Return the report on these rows, written now."""
-    from datetime import UTC, datetime
-
-    from hubbub.pages.report.report import Report
-
-    return Report(table, datetime.now(UTC))
 
 
 def _write(files: dict[Path, bytes]) -> None:

@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.pages.environment import environment
 from hubbub.pages.report.report import Report
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError
+from hubbub.results.table import ResultsTable
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 """Programs that print a page without a window, the first that is there."""
@@ -29,6 +31,11 @@ def page_of(report: Report) -> str:
     templates = environment("hubbub.pages.report")
     templates.filters["plain"] = plain
     return templates.get_template("report.html").render(report=report)
+
+
+def written_now(table: ResultsTable) -> str:
+    """Return the page of the report on these rows, written now: the same for whoever asks for it, but for the time."""
+    return page_of(Report(table, datetime.now(UTC)))
 
 
 def browser() -> str:

@@ -1,9 +1,9 @@
-"""Files to save: the estimates as CSV and Parquet, results and certificates as `hubbub verify` reads them."""
+"""Files to save: estimates as CSV and Parquet, results and certificates as `hubbub verify` reads them, a report."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +11,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.pages.dashboard.site import Site, download, file_name, whole_number
+from hubbub.pages.report.written import written_now
 from hubbub.protos.errors import HubbubError, UsageError
-from hubbub.protos.records.results import RoundResults
 from hubbub.protos.records.results_document import results_document, series_document
+from hubbub.results import ResultsTable
 
-Rounds = Sequence[RoundResults]
-Write = Callable[[Rounds], bytes]
+Write = Callable[[ResultsTable], bytes]
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file: what it is, its ending, its type, and how it is written of rounds."""
+    """A kind of file: what it is, its ending, its type, and how it is written of verified rounds."""
 
     words: str
     ending: str
@@ -29,27 +29,32 @@ class FileKind:
     write: Write
 
 
-def _csv(rounds: Rounds) -> bytes:
+def _csv(table: ResultsTable) -> bytes:
     # Loaded when it is needed, because pyarrow takes a moment and 60 MB.
     from hubbub.deploy.operator.export import csv_bytes
 
-    return csv_bytes(*rounds)
+    return csv_bytes(*table.results)
 
 
-def _parquet(rounds: Rounds) -> bytes:
+def _parquet(table: ResultsTable) -> bytes:
     from hubbub.deploy.operator.export import parquet_bytes
 
-    return parquet_bytes(*rounds)
+    return parquet_bytes(*table.results)
 
 
-def _results(rounds: Rounds) -> bytes:
+def _results(table: ResultsTable) -> bytes:
+    rounds = table.results
     return _json(results_document(rounds[0]) if len(rounds) == 1 else series_document(rounds))
 
 
-def _certificate(rounds: Rounds) -> bytes:
-    if len(rounds) != 1:
+def _certificate(table: ResultsTable) -> bytes:
+    if len(table.results) != 1:
         raise UsageError("a certificate is of one round; choose the round first")
-    return rounds[0].certificate
+    return table.results[0].certificate
+
+
+def _report(table: ResultsTable) -> bytes:
+    return written_now(table).encode()
 
 
 def _json(document: Any) -> bytes:
@@ -61,6 +66,7 @@ KINDS: Mapping[str, FileKind] = {
     "parquet": FileKind("Parquet", "parquet", "application/vnd.apache.parquet", _parquet),
     "results": FileKind("results, for `hubbub verify`", "json", "application/json", _results),
     "certificate": FileKind("the certificate", "certificate.json", "application/json", _certificate),
+    "report": FileKind("a report, to hand on", "report.html", "text/html; charset=utf-8", _report),
 }
 
 
@@ -76,14 +82,14 @@ def file(site: Site, request: Request) -> Response:
         raise UsageError(f"there is no file {what!r:.40}; choose one of {', '.join(KINDS)}")
     kind, task = KINDS[what], site.desk.task(task_id).task
     if number is not None:
-        rounds, words = [site.desk.round(task_id, number).results], f"round-{number}"
+        table, words = site.desk.round(task_id, number).table, f"round-{number}"
     else:
         desk = site.desk.check_all(task_id)
         if desk.unchecked:
             raise HubbubError(f"{len(desk.unchecked)} rounds are still being checked; reload this page a little later")
-        rounds = [desk.rounds[each].results for each in sorted(desk.rounds)]
+        if not desk.rounds:
+            raise UsageError("no round is certified yet; there is nothing to save")
+        table = site.desk.joined(task_id, sorted(desk.rounds))
         # A name that says so if rounds are not as their certificates state, and so not in the file.
-        words = f"{len(rounds)}-of-{len(desk.listed)}-rounds" if desk.wrong else "all-rounds"
-    if not rounds:
-        raise UsageError("no round is certified yet; there is nothing to save")
-    return download(kind.write(rounds), kind.kind, f"{file_name(task.name, task_id[:8], words)}.{kind.ending}")
+        words = f"{len(desk.rounds)}-of-{len(desk.listed)}-rounds" if desk.wrong else "all-rounds"
+    return download(kind.write(table), kind.kind, f"{file_name(task.name, task_id[:8], words)}.{kind.ending}")

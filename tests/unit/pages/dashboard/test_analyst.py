@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,14 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.results import ResultsTable, Trust, open_saved
 from hubbub.verification.certificate import stated
 from hubbub.verification.pins import Pins
+from support.cli import hubbub_here
 from support.dashboard import HOSTILE, KEYS, PARTIES, TASK, Browser, StubReader, at_once, made_rounds, site_of, stub
 from support.dashboard import without_pictures as plain_text
 
 HERE = f"/task/{TASK.id.hex()}"
 TABLE = ResultsTable(made_rounds(), Trust(True))
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC by hubbub")
+"""When a report was written."""
 
 
 @pytest.fixture
@@ -345,3 +349,43 @@ def test_a_desk_keeps_parts_of_pages_until_a_round_is_new(reader: StubReader) ->
     reader.held[2] = last
     whole.check_all(TASK.id.hex()).part("key", make)
     assert len(made) == 2
+
+
+@pytest.mark.parametrize(("asked", "words"), [("", ("--all",)), ("?round=1", ("--round", "1"))])
+def test_the_report_is_that_of_the_command_but_for_the_time(
+    browser: Browser, tmp_path: Path, asked: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "all.json").write_bytes(browser.get(f"{HERE}/file/results").content)
+    for role in ("operator", "shuffler", "analyzer"):
+        getattr(PARTIES, role).save_public(tmp_path / f"{role}.pub.pem")
+    out = tmp_path / "report.html"
+    ran = hubbub_here("report", tmp_path / "all.json", "--keys", tmp_path, *words, "--out", out)
+    assert (ran.status, ran.err) == (0, "")
+    link = f"{HERE}/file/report{asked}"
+    assert link in browser.get(f"{HERE}/round/1" if asked else HERE).page.links
+    seen = browser.get(link)
+    assert re.search(r'^attachment; filename="drinks-.*\.report\.html"$', seen.headers["content-disposition"])
+    assert TIME.sub("", seen.text) == TIME.sub("", out.read_text())
+    assert "Verified: signatures" in seen.page.words
+
+
+@pytest.mark.parametrize(
+    ("path", "marked"),
+    [
+        ("/", ("Tasks", "page")),
+        ("TASK", ("Tasks", "true")),
+        ("TASK/round/0", ("Tasks", "true")),
+        ("TASK/series", ("Tasks", "true")),
+        ("TASK/compare", ("Tasks", "true")),
+        ("/services", ("Services", "page")),
+        ("/certificate", ("Check a certificate", "page")),
+        ("/plan", ("Plan", "page")),
+        ("/nothing", None),
+    ],
+)
+def test_the_navigation_marks_the_page_or_the_part_that_it_is_in(
+    browser: Browser, path: str, marked: tuple[str, str] | None
+) -> None:
+    text = browser.get(path.replace("TASK", HERE)).text
+    found = re.findall(r'<a href="[^"]*" aria-current="(\w+)">([^<]*)</a>', text)
+    assert found == ([] if marked is None else [marked[::-1]])
