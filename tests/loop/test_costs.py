@@ -74,7 +74,7 @@ def test_a_test_and_a_single_case_are_marked(kept: Path) -> None:
 
 def test_a_process_that_ended_costs_no_more_and_ends_nothing() -> None:
     """It ends while it is looked at: an error outside a test ends the process that runs the tests."""
-    with subprocess.Popen(["true"]) as ended:
-        ended.wait(PATIENCE)
+    ended = subprocess.Popen(["true"])
+    ended.wait(PATIENCE)
     assert cost._children(ended.pid) == []
     assert cost._spent_by(ended.pid) == 0
