@@ -185,7 +185,8 @@ async def ended(running: Attacked, name: str, number: int) -> str:
         state, waiting = await status_of(running, name, number)
         if state in (RoundState.RELEASED, RoundState.ERASED):
             return ""
-        if "refused, " in waiting or "old copy" in waiting:
+        # Whoever tries again after an answer that came late is behind its own first try; the next try goes on.
+        if ("refused, " in waiting and "wrong_offset" not in waiting) or "old copy" in waiting:
             return waiting
         await pause()
 
