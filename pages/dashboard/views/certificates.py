@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import threading
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from hubbub.pages.dashboard.access import LARGEST_BODY, WORD
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.verification.certificate import NotAsPinned, Verified, verify
 from hubbub.verification.pins import Pins
@@ -95,8 +95,8 @@ def checked(name: str, content: bytes, pins: Pins) -> CheckedFile:
 def _check_rounds(certificate: bytes) -> None:
     """Return only if its ε can be computed again while somebody waits: anybody may have made the file."""
     try:
-        many = len(json.loads(certificate)["body"]["all_rounds"]["history"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+        many = len(read_json(certificate)["body"]["all_rounds"]["history"])
+    except (JsonError, TypeError, KeyError):
         # It is no certificate; its check says what is wrong with it.
         return
     if many > MOST_ROUNDS:
