@@ -67,8 +67,11 @@ SEARCHED = 8
 SEARCHES = 2
 """Number of searches. The first also finds symbols that only collide with a common one; the second sorts them out."""
 
-REFINEMENTS = 12
-"""Most steps that fit the counts of common symbols jointly; few are needed, because few symbols collide often."""
+REFINEMENTS = 60
+"""Most steps that fit the counts of common symbols jointly; about ten are needed, because few symbols collide often."""
+
+ACCURATE = 1e-12
+"""The fit ends at this residual relative to the counts: far below the last digit that results state."""
 
 _AT_ONCE = 2**15
 """Symbols hashed together: their words stay in the processor's cache."""
@@ -392,17 +395,24 @@ class _Table:
 
 def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
     """Return an approximate x with M·x = `wanted`, for a positive semidefinite matrix M, by conjugate gradients."""
-    solution = np.zeros_like(wanted)
-    direction = left = wanted
+    solution, direction, left = np.zeros_like(wanted), wanted, wanted
+    square = _product(left, left)
+    enough = ACCURATE**2 * square
     for _ in range(REFINEMENTS):
         changed = multiplied(direction)
-        square, curvature = float(left @ left), float(direction @ changed)
-        if curvature <= 0 or square <= 1e-12 * float(wanted @ wanted):
+        curvature = _product(direction, changed)
+        if curvature <= 0 or square <= enough:
             break
         solution = solution + square / curvature * direction
         left = left - square / curvature * changed
-        direction = left + float(left @ left) / square * direction
+        before, square = square, _product(left, left)
+        direction = left + square / before * direction
     return solution
+
+
+def _product(one: Vector, other: Vector) -> float:
+    # Not by @, which rounds differently from one processor to the next: then a checker might take a step more or less.
+    return float((one * other).sum())
 
 
 def _halved(mixed: Symbols) -> Halves:

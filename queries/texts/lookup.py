@@ -110,18 +110,26 @@ def row_of(said: Prefix, estimate: Estimate, number: int) -> Row:
 def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> list[tuple[int, Estimate]]:
     """Return the indices of the distinct symbols that stand out, and their counts; the largest first.
 
+    Those that stand out are decoded again without the others, until all of them do. So their counts follow from the
+    table and from them alone: who checks the counts need not know what else was looked up.
+
     Each has the interval of a band over all look-ups and the number who answered. So the intervals of the returned ones
     are valid, although these were selected by their counts.
     """
     # "No answer" is decoded with them, because as a common symbol it would be noise for the others.
     silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
-    decoded = _decoded(debiased, np.concatenate([symbols, silent]))
-    counts, logs = decoded.counts[: len(symbols)], decoded.log_chances[: len(symbols)]
-    rate, found = rate_of(len(symbols) + 1), []
-    for place in _discoveries(counts, logs).tolist():
-        estimate = count_of_text(debiased, float(decoded.counts[place]), float(decoded.variances[place]))
-        found.append((place, in_band(estimate, rate)))
-    return found
+    # In the order of symbols, so that sums are rounded alike whatever order candidates have.
+    places, rate = np.argsort(symbols), rate_of(len(symbols) + 1)
+    while len(places):
+        decoded = _decoded(debiased, np.concatenate([symbols[places], silent]))
+        counts, logs = decoded.counts[: len(places)], decoded.log_chances[: len(places)]
+        found = _discoveries(counts, logs)
+        if len(found) == len(places):
+            values = zip(counts[found].tolist(), decoded.variances[found].tolist(), strict=True)
+            estimates = [in_band(count_of_text(debiased, *each), rate) for each in values]
+            return list(zip(places[found].tolist(), estimates, strict=True))
+        places = places[np.sort(found)]
+    return []
 
 
 def stands_out_from(spread: float, looked_up: int, moments: Vector | None = None) -> float:

@@ -39,6 +39,10 @@ def found(estimates: Estimates) -> list[str | None]:
     return [row.category for row in estimates.rows if row.statistic == "count"]
 
 
+def numbers_of(estimates: Estimates) -> list[tuple[float, float]]:
+    return [(row.estimate.value, row.estimate.standard_error) for row in estimates.rows]
+
+
 def test_a_text_in_any_form_of_unicode_is_one_text() -> None:
     composed = "caf\u00e9"
     assert WORD.encode(composed, os.urandom) == WORD.encode(unicodedata.normalize("NFD", composed), os.urandom)
@@ -107,6 +111,20 @@ def test_a_common_text_that_nobody_looks_for_makes_no_others_stand_out() -> None
     """Every collision with it adds many reports at once."""
     debiased = batch(WORD, {"everywhere": 4000, "chrome": 1500, **{f"only {n}": 1 for n in range(2000)}})
     assert found(WORD.decode(debiased, ["chrome", *(f"nobody {n}" for n in range(30_000))])) == ["chrome"]
+
+
+@pytest.mark.parametrize("question", [WORD, OPTIONAL])
+def test_the_listed_texts_have_the_same_counts_if_they_alone_are_looked_up(question: Text) -> None:
+    held: dict[str | None, int] = {f"text {number}": 1200 // number for number in range(1, 40)}
+    debiased = batch(question, held | ({None: 300} if question.optional else {}), cells=128)
+    # Texts that nobody has collide with common ones, and some are taken for common ones at first.
+    every = question.decode(debiased, [*map(str, held), *(f"nobody's {number}" for number in range(20_000))])
+    listed = [text for text in found(every) if text is not None]
+    assert 5 < len(listed) < len(held)
+    for order in (listed, listed[::-1], sorted(listed)):
+        again = question.decode(debiased, order)
+        assert found(again) == listed
+        assert numbers_of(again) == numbers_of(every)
 
 
 def test_whoever_must_answer_has_answered_without_noise() -> None:
