@@ -26,6 +26,9 @@ MOST_HEADERS = 64
 AT_ONCE_BYTES = 4096
 """Largest message (bytes) that is passed on directly, if it is complete when its head is parsed."""
 
+BLOCK_BYTES = 64 * 1024
+"""A body is kept in blocks of about that size. One buffer would be copied again and again as it grows."""
+
 FIRST_SECONDS = 10.0
 """How long a connection may be open before its first request begins."""
 
@@ -92,7 +95,8 @@ class Connection:
         """The connection ends with the next answer."""
         self._deaf = False
         """Nothing more is read."""
-        self._body = bytearray()
+        self._body: list[bytearray] = []
+        self._body_bytes = 0
         self._reset()
         self._fresh = True
 
@@ -100,7 +104,7 @@ class Connection:
         """Prepare for the next request."""
         self._path = b""
         self._headers: dict[bytes, bytes] = {}
-        self._taken_body()
+        self._drop_body()
         self._head_bytes = 0
         self._headed = self._whole = self._fresh = False
         self._fault: Reply | None = None
@@ -120,7 +124,7 @@ class Connection:
     def connection_lost(self, _error: Exception | None) -> None:
         """Release everything; a call in work is cancelled, as gRPC does."""
         self._last = self._deaf = True
-        self._taken_body()
+        self._drop_body()
         if self._work is not None:
             self._work.cancel()
         self._all_sent()
@@ -227,7 +231,11 @@ class Connection:
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body, whose length was checked before."""
         if not self._whole and self._fault is None:
-            self._body += body
+            if self._body and len(self._body[-1]) < BLOCK_BYTES:
+                self._body[-1] += body
+            else:
+                self._body.append(bytearray(body))
+            self._body_bytes += len(body)
             self._host.router.pipeline.admission.receive(len(body))
 
     def on_message_complete(self) -> None:
@@ -266,12 +274,13 @@ class Connection:
 
     def _taken_message(self) -> bytes:
         self._passed_on = True
-        return self._taken_body()
+        message = b"".join(self._body)
+        self._drop_body()
+        return message
 
-    def _taken_body(self) -> bytes:
-        body, self._body = self._body, bytearray()
-        self._host.router.pipeline.admission.receive(-len(body))
-        return bytes(body)
+    def _drop_body(self) -> None:
+        self._host.router.pipeline.admission.receive(-self._body_bytes)
+        self._body, self._body_bytes = [], 0
 
     async def _read(self) -> bytes:
         if self._whole:
@@ -282,7 +291,7 @@ class Connection:
     async def _answer(self, begun: Begun) -> None:
         # Most messages of one device arrive with their head, and need no deadline to be complete. Larger ones are read
         # by `_read`: passed directly, each function on the way would keep them in memory until the answer.
-        at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
+        at_once = self._whole and self._body_bytes <= AT_ONCE_BYTES
         read = self._taken_message() if at_once else self._read
         reply = await self._host.router.answer(begun, self.name, read)
         self._work = None
@@ -359,7 +368,7 @@ class Connection:
         """Close once the caller has taken all that was written."""
         self._last = self._deaf = True
         # The other end may close late, and its incomplete message would occupy memory until then.
-        self._taken_body()
+        self._drop_body()
         if self._transport is not None:
             self._transport.close()
 

@@ -31,7 +31,7 @@ from hubbub.service.transport.grpc_server import (
     opened,
 )
 from hubbub.service.transport.http_connection import Connection
-from hubbub.service.transport.tls_connection import READ_BYTES, TlsConnection
+from hubbub.service.transport.tls_connection import DROPPED_BYTES, READ_BYTES, TlsConnection
 from hubbub.service.transport.tls_reload import ReloadingContext, server_context
 
 LOOK_SECONDS = 1.0
@@ -86,6 +86,7 @@ class HttpsServer:
         )
         self.date = formatdate(usegmt=True)
         self.buffer = memoryview(bytearray(READ_BYTES))
+        self.dropped = memoryview(bytearray(DROPPED_BYTES))
         self._context = ReloadingContext(lambda: _context(tls), renewals)
         self._numbers = itertools.count()
         self._open: set[TlsConnection] = set()

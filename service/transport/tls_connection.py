@@ -23,6 +23,9 @@ from hubbub.service.transport.http_connection import Connection
 READ_BYTES = 17 * 1024
 """How much is read at a time: one record of the largest size, or some hundred small ones."""
 
+DROPPED_BYTES = 256 * 1024
+"""How much is read at a time of what is dropped: all that the system keeps of a connection."""
+
 RECORD_BYTES = 128
 FREE_RECORDS = 64
 """How small records may be: of a request, one for each `RECORD_BYTES` on the wire, and `FREE_RECORDS` beyond that. A
@@ -65,6 +68,9 @@ class TlsOwner(Protocol):
 
     buffer: memoryview
     """Where bytes are received, of all connections: each one takes what it was given before the next one is."""
+
+    dropped: memoryview
+    """Where bytes are received that nobody looks at, of all connections that are closing."""
 
     def agreed(self, connection: TlsConnection) -> Connection:
         """Return the reader of the plaintext of a connection, whose handshake is done."""
@@ -122,7 +128,7 @@ class TlsConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Return where the next bytes go."""
-        return self._owner.buffer
+        return self._owner.dropped if self._closing else self._owner.buffer
 
     def buffer_updated(self, count: int) -> None:
         """Take received bytes."""
