@@ -1,8 +1,8 @@
 """Serves a service's calls over HTTP, as unary calls of the Connect protocol.
 
 The same messages reach the same methods through the same `RequestPipeline`; only the form of calls and refusals
-differs. A call is `POST /SERVICE/METHOD` with a message as its body. An error is JSON, with an HTTP status and a
-Connect code.
+differs. A call is `POST /SERVICE/METHOD` with a message as its body, as protobuf, or as JSON if it is small. An error
+is JSON, with an HTTP status and a Connect code.
 Source: https://connectrpc.com/docs/protocol, "Unary".
 """
 
@@ -22,6 +22,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.connect_codes import JSON, PROTO, code_of
 from hubbub.protos.transport.statuses import STATUS, metadata_of
 from hubbub.service.rpc.concurrency import PortLimit
+from hubbub.service.rpc.connect_json import LARGEST_JSON, answers_of, read_as_json, written_as_json
 from hubbub.service.rpc.pipeline import IncomingCall, Method, RequestPipeline
 from hubbub.service.rpc.size_limits import Call, TooLarge
 
@@ -48,6 +49,8 @@ _HTTP = {
 }
 """The HTTP status of each Connect code."""
 
+_JSON = JSON.encode()
+_FORMS = (PROTO.encode(), _JSON)
 _MILLISECONDS = re.compile(rb"[0-9]{1,10}")
 _NUMBER = re.compile(rb"[0-9]{1,10}")
 _LOG = logging.getLogger(__name__)
@@ -91,18 +94,19 @@ def refused(refusal: Refusal) -> Reply:
     return error(code_of(STATUS[refusal.reason]), codec.plain(refusal.message), metadata_of(refusal))
 
 
-def without_length() -> Reply:
-    """Return the refusal of a call that does not state the length of its message."""
-    return error("unimplemented", "there is no content-length; state it, and send no transfer-encoding", status=411)
+def uncoded(coding: bytes) -> Reply:
+    """Return the refusal of a transfer coding that is not known."""
+    named = codec.plain(coding.decode("latin-1")[:40])
+    return error("unimplemented", f"the transfer-encoding is {named}; send content-length, or chunked alone")
 
 
 class Begun:
-    """A call whose headers were accepted: its method, the length of its message, and its timeout."""
+    """A call whose headers were accepted: its method, the most bytes of its message, its form, and its timeout."""
 
-    __slots__ = ("call", "length", "method", "seconds")
+    __slots__ = ("call", "in_json", "method", "most", "seconds")
 
-    def __init__(self, call: Call, method: Method, length: int, seconds: float | None) -> None:
-        self.call, self.method, self.length, self.seconds = call, method, length, seconds
+    def __init__(self, call: Call, method: Method, most: int, in_json: bool, seconds: float | None) -> None:
+        self.call, self.method, self.most, self.in_json, self.seconds = call, method, most, in_json, seconds
 
 
 class ConnectRouter:
@@ -118,6 +122,7 @@ class ConnectRouter:
         self.pipeline = pipeline
         self._malformed = malformed
         self._methods = {f"/{service}/{name}".encode(): answering for name, answering in methods.items()}
+        self._answers = answers_of(service)
 
     def begin(self, verb: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Begun | Reply:
         """Return the call that a request's head begins, or the refusal.
@@ -130,13 +135,16 @@ class ConnectRouter:
             return self._no_call(error("unimplemented", "this service has no such call", status=404))
         if verb != b"POST":
             return self._no_call(error("unimplemented", "a call is a POST", (("allow", "POST"),), 405))
-        if headers.get(b"content-type") != PROTO.encode():
-            told = f"content-type is not {PROTO}; send the message so"
-            return self._no_call(error("unimplemented", told, (("accept-post", PROTO),), 415))
-        if b"content-length" not in headers:
-            return self._no_call(without_length())
+        form = headers.get(b"content-type", b"").lower().partition(b";")[0].rstrip()
+        if form not in _FORMS:
+            told = f"content-type is neither {PROTO} nor {JSON}; send the message as one of them"
+            return self._no_call(error("unimplemented", told, (("accept-post", f"{PROTO}, {JSON}"),), 415))
+        length = headers.get(b"content-length")
+        if length is None and b"transfer-encoding" not in headers:
+            told = "there is no content-length; state it, or send the message chunked"
+            return self._no_call(error("unimplemented", told, status=411))
         call, method = found
-        seconds, length = headers.get(b"connect-timeout-ms"), headers[b"content-length"]
+        seconds = headers.get(b"connect-timeout-ms")
         if headers.get(b"connect-protocol-version", VERSION) != VERSION:
             return self._no_call(error("invalid_argument", "connect-protocol-version is not 1, the only version"))
         if seconds is not None and not _MILLISECONDS.fullmatch(seconds):
@@ -144,11 +152,19 @@ class ConnectRouter:
         if headers.get(b"content-encoding", b"identity") != b"identity":
             self._count(call, PortLimit.COMPRESSED)
             return error("unimplemented", "the message is compressed; send it uncompressed (identity)")
-        if not _NUMBER.fullmatch(length) or int(length) > call.largest:
-            self._count(call, PortLimit.SIZE)
-            fault = TooLarge(f"{length.decode('ascii', 'replace')} bytes in {call.name}; send at most {call.largest}")
-            return refused(Refusal(Reason.MALFORMED, str(fault)))
-        return Begun(call, method, int(length), None if seconds is None else int(seconds) / 1000)
+        in_json = form == _JSON
+        most = min(call.largest, LARGEST_JSON) if in_json else call.largest
+        begun = Begun(call, method, most, in_json, None if seconds is None else int(seconds) / 1000)
+        if length is not None and (not _NUMBER.fullmatch(length) or int(length) > most):
+            return self.too_large(begun, length.decode("ascii", "replace"))
+        return begun
+
+    def too_large(self, begun: Begun, size: str) -> Reply:
+        """Count and return the refusal of a message that has `size` bytes, in words."""
+        self._count(begun.call, PortLimit.SIZE)
+        form = " as JSON" if begun.in_json else ""
+        fault = TooLarge(f"{size} bytes in {begun.call.name}{form}; send at most {begun.most}")
+        return refused(Refusal(Reason.MALFORMED, str(fault)))
 
     def _no_call(self, reply: Reply) -> Reply:
         self.pipeline.admission.refused[PortLimit.HTTP] += 1
@@ -173,9 +189,9 @@ class ConnectRouter:
         asked = IncomingCall(begun.call, begun.method, self._malformed, connection, connection)
         try:
             if begun.seconds is None:
-                return await self._taken(asked, read)
+                return await self._taken(begun, asked, read)
             async with asyncio.timeout(begun.seconds) as clock:
-                return await self._taken(asked, read)
+                return await self._taken(begun, asked, read)
         except Refusal as refusal:
             return refused(refusal)
         except MessageError as fault:
@@ -187,6 +203,23 @@ class ConnectRouter:
             _LOG.exception("a call failed")
             return error("internal", "the service failed in this call; its log names the cause")
 
-    async def _taken(self, asked: IncomingCall, read: Read) -> Reply:
+    async def _taken(self, begun: Begun, asked: IncomingCall, read: Read) -> Reply:
+        if not begun.in_json:
+            body, sent = await self.pipeline.handle(asked, read)
+            return Reply(200, (("content-type", PROTO),), body, sent)
+        read = self._of_json(begun.call, read) if isinstance(read, bytes) else self._reading_json(begun.call, read)
         body, sent = await self.pipeline.handle(asked, read)
-        return Reply(200, (("content-type", PROTO),), body, sent)
+        return Reply(200, (("content-type", JSON),), written_as_json(self._answers[begun.call.name], body), sent)
+
+    def _reading_json(self, call: Call, read: Callable[[], Awaitable[bytes]]) -> Callable[[], Awaitable[bytes]]:
+        async def message() -> bytes:
+            return self._of_json(call, await read())
+
+        return message
+
+    def _of_json(self, call: Call, written: bytes) -> bytes:
+        try:
+            return read_as_json(call.request, written)
+        except MessageError:
+            self._malformed(call.name, 1)
+            raise

@@ -1,6 +1,6 @@
 """A request at a time, its head, its body and its answer, each bounded.
 
-HTTP/1.1, parsed by `httptools` (llhttp). A request states the length of its body: a chunked one is answered 411. So
+HTTP/1.1, parsed by `httptools` (llhttp). A request states the length of its body, or is chunked, and never both. So
 there is one way to find its end, and a proxy cannot read it differently (request smuggling). A caller that sends
 another request before the answer to the first gets that answer only; then the connection is closed.
 """
@@ -15,7 +15,7 @@ from typing import Protocol
 import httptools
 
 from hubbub.service.rpc.concurrency import PortLimit
-from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply, without_length
+from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply, error, uncoded
 
 MOST_HEAD_BYTES = 16 * 1024
 """Bytes of a request's head: its path and all its headers."""
@@ -25,6 +25,15 @@ MOST_HEADERS = 64
 
 AT_ONCE_BYTES = 4096
 """Largest message (bytes) that is passed on directly, if it is complete when its head is parsed."""
+
+FREE_CHUNKS, CHUNK_BYTES = 64, 128
+"""How small chunks may be: of a message, one for each `CHUNK_BYTES`, and `FREE_CHUNKS` beyond that."""
+
+FRAME_BYTES = 32
+"""Bytes of a chunk's frame, with its extensions. A chunked message may have a head's bytes of trailers, too."""
+
+HEALTH_PATH = b"/health"
+"""Where a load balancer asks whether the service takes calls."""
 
 BLOCK_BYTES = 64 * 1024
 """A body is kept in blocks of about that size. One buffer would be copied again and again as it grows."""
@@ -66,6 +75,7 @@ class ConnectionOwner(Protocol):
     unfinished_seconds: float
     idle_seconds: float
     age_seconds: float
+    serving: bool
     leaving: bool
 
     def cors(self, origin: bytes) -> tuple[Header, ...]:
@@ -105,8 +115,8 @@ class Connection:
         self._path = b""
         self._headers: dict[bytes, bytes] = {}
         self._drop_body()
-        self._head_bytes = 0
-        self._headed = self._whole = self._fresh = False
+        self._head_bytes = self._frame_bytes = self._chunks = 0
+        self._headed = self._chunked = self._whole = self._fresh = False
         self._fault: Reply | None = None
         self._begun: Begun | None = None
         self._passed_on = False
@@ -168,22 +178,32 @@ class Connection:
             if self._head_bytes == 0:
                 self._since = self._loop.time()
             self._head_bytes += len(data)
+        self._frame_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._last = self._deaf = True
-            if self._work is not None and not self._passed_on:
-                # What came with the rest of its message is no request, so the call is none either.
-                self._work.cancel()
-                self._work = None
+            # What came with the rest of its message is no request, so the call is none either.
+            self._give_up()
             if self._work is None:
                 self._refuse(self._fault or Reply(400))
             return
         self._go_on()
 
+    def _give_up(self) -> None:
+        """End a call that did not get its message."""
+        if self._work is not None and not self._passed_on:
+            self._work.cancel()
+            self._work = None
+
     def _go_on(self) -> None:
         """Refuse, answer, or pass the body on, depending on what was parsed."""
+        if self._chunked and self._fault is None and self._is_framed_too_much():
+            self._no_http(400)
+            told = "the message has many chunks, or much beside them; send fewer and larger ones, or content-length"
+            self._fault = error("invalid_argument", told)
         if self._fault is not None:
+            self._give_up()
             self._refuse(self._fault)
         elif not self._headed and self._head_bytes > MOST_HEAD_BYTES:
             self._refuse(Reply(431))
@@ -205,8 +225,8 @@ class Connection:
             self._path += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; a repeated header is refused, since none that is needed repeats."""
-        if self._whole:
+        """Take a header; a repeated header is refused, since none that is needed repeats. Trailers are not read."""
+        if self._whole or self._headed:
             return
         name = name.lower()
         if name in self._headers or len(self._headers) >= MOST_HEADERS:
@@ -229,14 +249,22 @@ class Connection:
         return version != "1.0" and self._headers.get(b"expect", b"").lower() == b"100-continue"
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body, whose length was checked before."""
+        """Take a piece of the body. A length that was stated was checked before; a chunked body is checked here."""
         if not self._whole and self._fault is None:
+            if self._begun is not None and self._body_bytes + len(body) > self._begun.most:
+                self._fault = self._host.router.too_large(self._begun, f"more than {self._begun.most}")
+                return
             if self._body and len(self._body[-1]) < BLOCK_BYTES:
                 self._body[-1] += body
             else:
                 self._body.append(bytearray(body))
             self._body_bytes += len(body)
+            self._frame_bytes -= len(body)
             self._host.router.pipeline.admission.receive(len(body))
+
+    def on_chunk_header(self) -> None:
+        """Count a chunk: each costs as much to read as `CHUNK_BYTES` of a message."""
+        self._chunks += 1
 
     def on_message_complete(self) -> None:
         """Note that the request is complete."""
@@ -253,13 +281,20 @@ class Connection:
             return self._no_http(431)
         if b"" in headers or (b"host" not in headers and version != "1.0"):
             return self._no_http(431 if len(headers) >= MOST_HEADERS else 400)
-        if b"transfer-encoding" in headers:
-            self._no_http(411)
-            return without_length()
+        coding = headers.get(b"transfer-encoding")
+        if coding is not None and (b"content-length" in headers or version == "1.0"):
+            return self._no_http(400)
+        if coding is not None and coding.lower() != b"chunked":
+            self._no_http(501)
+            return uncoded(coding)
+        self._chunked = coding is not None
         if not self._parser.should_keep_alive():
             self._last = True
-        if verb == b"OPTIONS" and b"origin" in headers and headers.get(b"content-length", b"0") == b"0":
-            return Reply(204)
+        if coding is None and headers.get(b"content-length", b"0") == b"0":
+            if verb == b"OPTIONS" and b"origin" in headers:
+                return Reply(204)
+            if verb in (b"GET", b"HEAD") and self._path == HEALTH_PATH:
+                return Reply(200 if self._host.serving and not self._host.leaving else 503)
         begun = self._host.router.begin(verb, self._path, headers)
         if isinstance(begun, Reply):
             return begun
@@ -271,6 +306,11 @@ class Connection:
         return Reply(status)
 
     # Answers
+
+    def _is_framed_too_much(self) -> bool:
+        # `_frame_bytes` includes the head.
+        most = 2 * MOST_HEAD_BYTES + FRAME_BYTES * self._chunks
+        return self._frame_bytes > most or self._chunks > FREE_CHUNKS + self._body_bytes // CHUNK_BYTES
 
     def _taken_message(self) -> bytes:
         self._passed_on = True
@@ -300,8 +340,8 @@ class Connection:
         self._send(reply)
 
     def _refuse(self, reply: Reply) -> None:
-        """Answer a request that is not a call; then close the connection, unless it was a browser's preflight."""
-        if reply.status != HTTPStatus.NO_CONTENT:
+        """Answer a request that is not a call; then close the connection, unless it was a good one."""
+        if reply.status not in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
             self._last = True
             if self._fault is None:
                 self._no_http(reply.status)

@@ -78,7 +78,7 @@ class HttpsServer:
         """Open no port yet; at a `shared` port, other processes of this service listen, too."""
         limits = router.pipeline.admission.limits
         self.router, self._connection_limits, self._shared = router, connection_limits, shared
-        self.leaving = False
+        self.serving = self.leaving = False
         self.unfinished_seconds = limits.unfinished_seconds
         self.idle_seconds = connection_limits.connections.idle_seconds
         self.age_seconds = (

@@ -138,6 +138,8 @@ class Ports:
         """Report that all ports serve."""
         for health in self._healths:
             await health.serving()
+        for https_server in self._https_server:
+            https_server.serving = True
         _LOG.info("serving", **self._addresses)
         if announce is not None:
             announce(self._addresses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import ssl
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 from unit.protos.rpc.test_rpc import HERE, TASK, Recorder, receipt, submission
 
 from hubbub.protos import codec
@@ -121,10 +123,14 @@ def test_every_reason_has_a_code_of_connect_and_comes_back_as_its_status() -> No
     [
         (written("POST", "/nothing/here", REQUEST), 404),
         (written("GET", SUBMIT), 405),
-        (written("POST", SUBMIT, REQUEST, content_type="application/json"), 415),
+        (written("POST", SUBMIT, REQUEST, content_type="application/xml"), 415),
+        (written("POST", SUBMIT, REQUEST, content_type=""), 415),
         (written("POST", SUBMIT, REQUEST, content_type="application/grpc"), 415),
         (written("POST", SUBMIT, REQUEST, content_length=""), 411),
-        (written("POST", SUBMIT, REQUEST, transfer_encoding="chunked", content_length=""), 411),
+        (written("POST", SUBMIT, REQUEST, transfer_encoding="chunked", content_length=""), 400),
+        (written("POST", SUBMIT, REQUEST, transfer_encoding="gzip, chunked", content_length=""), 501),
+        (written("GET", "/health", b"x"), 404),
+        (written("POST", "/health"), 404),
         (written("POST", SUBMIT, REQUEST, connect_protocol_version="2"), 400),
         (written("POST", SUBMIT, REQUEST, connect_timeout_ms="12345678901"), 400),
         (written("POST", SUBMIT, REQUEST, host=""), 400),
@@ -145,7 +151,7 @@ async def test_what_is_no_call_is_answered_counted_and_reaches_nothing(tls: TLS,
     assert headers_of(answer)["connection"] == "close"
     assert (handler.calls, handler.counted, pipeline.admission.refused) == ([], [], {PortLimit.HTTP: 1})
     # What is HTTP, but no call, is an error of Connect: who writes a client reads what is wrong.
-    if status in (404, 405, 411, 415):
+    if status in (404, 405, 411, 415, 501):
         assert headers_of(answer)["content-type"] == "application/json"
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "unimplemented"
 
@@ -156,6 +162,9 @@ async def test_what_is_no_call_is_answered_counted_and_reaches_nothing(tls: TLS,
         {"content_length": "5", "transfer_encoding": "chunked"},
         {"transfer_encoding": "xchunked"},
         {"transfer_encoding": "chunked, identity"},
+        {"transfer_encoding": "xchunked", "content_length": ""},
+        {"transfer_encoding": "chunked, identity", "content_length": ""},
+        {"transfer_encoding": "identity", "content_length": ""},
         {"content_length": "+5"},
         {"content_length": "5, 5"},
         {"content_length": "0x5"},
@@ -170,7 +179,7 @@ async def test_what_could_be_read_in_two_ways_is_read_in_none(tls: TLS, smuggled
     answer = await tried(
         tls, handler, lambda port: asked(port, tls, written("POST", SUBMIT, b"0\r\n\r\n" + inner, **smuggled))
     )
-    assert https_port.status_of(answer) in (400, 411)
+    assert https_port.status_of(answer) in (400, 501)
     assert answer.count(b"HTTP/1.1 ") == 1
     assert handler.calls == []
 
@@ -178,6 +187,155 @@ async def test_what_could_be_read_in_two_ways_is_read_in_none(tls: TLS, smuggled
 async def test_two_lengths_are_no_length(tls: TLS) -> None:
     twice = written("POST", SUBMIT, REQUEST).replace(b"content-length", b"content-length: 5\r\ncontent-length")
     assert https_port.status_of(await tried(tls, Recorder(), lambda port: asked(port, tls, twice))) == 400
+
+
+CHUNKED = {"transfer_encoding": "chunked", "content_length": ""}
+
+
+def chunked(body: bytes, size: int, *, extension: bytes = b"", trailers: bytes = b"") -> bytes:
+    """The body in chunks of that size."""
+    pieces = [body[begin : begin + size] for begin in range(0, len(body), size)]
+    lines = [b"%x%b\r\n%b\r\n" % (len(piece), extension, piece) for piece in pieces]
+    return b"".join([*lines, b"0\r\n", trailers, b"\r\n"])
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("more", [{}, {"extension": b";a=b"}, {"trailers": b"origin: https://x\r\nhost: y\r\n"}])
+async def test_a_chunked_message_is_as_one_of_a_stated_length(tls: TLS, size: int, more: dict[str, bytes]) -> None:
+    """As programs send it that do not know the length when they begin, Node's fetch among them."""
+    message = REQUEST[:60] if size == 1 else REQUEST
+    handler, refused = Recorder(answer=[receipt(1)]), size == 1
+    body = chunked(message, size, **more)
+    request = written("POST", SUBMIT, **CHUNKED) + body
+    # Cut anywhere, it is the same; and the next call of the connection is answered as well.
+    cuts = (0, 1, len(request) - len(body), len(request) - len(body) + 3, len(request) - 1)
+    for cut in cuts:
+        pieces = [piece for piece in (request[:cut], request[cut:], written("POST", SUBMIT, REQUEST, **CLOSE)) if piece]
+        handler.calls.clear()
+        answer = await tried(tls, handler, lambda port, pieces=pieces: asked_in_turn(port, tls, pieces))
+        assert answer.count(b"HTTP/1.1 200 OK") == 2 - refused
+        assert len(handler.calls) == 2 - refused
+        assert b"access-control" not in answer
+
+
+def asked_in_turn(port: int, tls: TLS, pieces: list[bytes]) -> bytes:
+    """What is answered to a first call in pieces, and then to the last piece."""
+    with raw(port, tls) as connection:
+        for piece in pieces[:-1]:
+            connection.sendall(piece)
+        first = connection.recv(65536)
+        with contextlib.suppress(OSError):
+            connection.sendall(pieces[-1])
+        return first + answers(connection)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        pytest.param(chunked(bytes(200), 1), 400, id="small chunks"),
+        pytest.param(chunked(bytes(20_000), 50), 400, id="many small chunks"),
+        pytest.param(b"1;" + b"x" * 100_000, 400, id="an extension without an end"),
+        pytest.param(chunked(bytes(100), 10, extension=b";" + b"x" * 10_000), 400, id="long extensions"),
+        pytest.param(b"0\r\nx: " + b"y" * 100_000, 400, id="a trailer without an end"),
+        pytest.param(b"".join([b"0\r\n", *[b"x: y\r\n"] * 20_000]), 400, id="trailers without an end"),
+        pytest.param(b"fffffffffffffffff\r\n", 400, id="a length beyond 64 bits"),
+        pytest.param(b"-1\r\n", 400, id="a negative length"),
+        pytest.param(b"0x5\r\n12345\r\n0\r\n\r\n", 400, id="a prefix"),
+        pytest.param(b"5\n12345\n0\n\n", 400, id="bare LF"),
+        pytest.param(b"5\r\n123456\r\n0\r\n\r\n", 400, id="longer than stated"),
+    ],
+)
+async def test_chunks_that_are_none_or_cost_more_than_they_bring_are_refused(
+    tls: TLS, body: bytes, status: int
+) -> None:
+    pipeline, handler = RequestPipeline(), Recorder(answer=[receipt(1)])
+    request = written("POST", SUBMIT, **CHUNKED) + body
+    answer = await tried(tls, handler, lambda port: sent_until_closed(port, tls, request), pipeline=pipeline)
+    assert (https_port.status_of(answer), answer.count(b"HTTP/1.1 "), handler.calls) == (status, 1, [])
+    assert pipeline.admission.refused == {PortLimit.HTTP: 1}
+    assert (pipeline.admission.waiting, pipeline.admission.in_work) == (0, 0)
+
+
+def sent_until_closed(port: int, tls: TLS, request: bytes) -> bytes:
+    with raw(port, tls) as connection:
+        # Who is closed while sending still finds the answer.
+        with contextlib.suppress(OSError):
+            connection.sendall(request)
+        return answers(connection)
+
+
+async def test_a_chunked_message_that_grows_too_large_is_refused_as_one_that_says_so(tls: TLS) -> None:
+    def of_length(port: int, length: int) -> bytes:
+        return sent_until_closed(port, tls, written("POST", SUBMIT, content_length=str(length)))
+
+    def in_chunks(port: int, body: bytes) -> bytes:
+        return sent_until_closed(port, tls, written("POST", SUBMIT, **CHUNKED) + chunked(body, 10_000))
+
+    handler = Recorder(answer=[receipt(1)])
+    stated = await tried(tls, handler, lambda port: of_length(port, 100_000_000))
+    most = int(re.findall(rb"send at most (\d+)", stated)[0])
+    grown = await tried(tls, handler, lambda port: in_chunks(port, bytes(most + 10_000)))
+    assert https_port.status_of(grown) == https_port.status_of(stated) == 400
+    assert f"more than {most} bytes in Submit; send at most {most}".encode() in grown
+    assert handler.calls == []
+
+
+async def test_a_call_in_json_is_answered_in_json(tls: TLS) -> None:
+    """As clients for the web ask by default; in protobuf's mapping, in which bytes are in base64."""
+    handler = Recorder(answer=[receipt(1)])
+    body = json_format.MessageToJson(submission_pb2.SubmitRequest.FromString(REQUEST)).encode()
+    request = written("POST", SUBMIT, body, content_type="application/json; charset=utf-8", **CLOSE)
+    answer = await tried(tls, handler, lambda port: asked(port, tls, request))
+    assert handler.calls == [("submit", HERE, (submission(1),))]
+    assert (https_port.status_of(answer), headers_of(answer)["content-type"]) == (200, "application/json")
+    found = json_format.Parse(answer.partition(b"\r\n\r\n")[2], submission_pb2.SubmitResponse())
+    assert found.SerializeToString() == ANSWER
+    large = written("POST", SUBMIT, body[:10], content_type="application/json", content_length=str(10**6))
+    assert b"as JSON; send at most 65536" in await tried(tls, handler, lambda port: sent_until_closed(port, tls, large))
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "no SubmitRequest"),
+        (b"[]", "no SubmitRequest"),
+        (b"5", "no SubmitRequest"),
+        (b'{"destination": {}, "destination": {}}', "destination"),
+        (b'{"destinations": {}}', "destinations"),
+        (b'{"submission": {"id": "?"}}', "id is not in base64"),
+        (b'{"submission": {"id": "AA?="}}', "id is not in base64"),
+        (b'{"submission": {"envelope": "A"}}', "envelope is not in base64"),
+        (b'{"submission": {"id": 5}}', "no SubmitRequest"),
+        (b"{" + b'"a":{' * 200 + b"}" * 201, "no SubmitRequest"),
+        (b'{"submission": {"envelopes": [' + b"{}," * 300 + b"{}]}}", "more than 256 members"),
+        (REQUEST, "no SubmitRequest"),
+    ],
+)
+async def test_json_that_is_no_message_is_refused_by_name_and_counted(tls: TLS, body: bytes, says: str) -> None:
+    handler = Recorder(answer=[receipt(1)])
+    request = written("POST", SUBMIT, body, content_type="application/json", **CLOSE)
+    answer = await tried(tls, handler, lambda port: asked(port, tls, request))
+    assert (https_port.status_of(answer), headers_of(answer)["hubbub-reason"]) == (400, "malformed")
+    assert says in json.loads(answer.partition(b"\r\n\r\n")[2])["message"]
+    assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, 1)])
+
+
+@pytest.mark.parametrize("verb", ["GET", "HEAD"])
+async def test_a_balancer_learns_whether_the_service_takes_calls(tls: TLS, verb: str) -> None:
+    pipeline = RequestPipeline()
+    https = HttpsServer(submission_router(Recorder(), pipeline), ConnectionLimits(Connections()), tls, lambda: 0)
+    port = https.listen("127.0.0.1:0")
+    try:
+        ask, last = written(verb, "/health"), written(verb, "/health", **CLOSE)
+        assert https_port.status_of(await asyncio.to_thread(asked, port, tls, last)) == 503
+        https.serving = True
+        # Two on one connection: a balancer asks every second, and connects once.
+        answer = await asyncio.to_thread(asked_in_turn, port, tls, [ask, last])
+        assert answer.count(b"HTTP/1.1 200 OK") == 2
+        assert not answer.rpartition(b"\r\n\r\n")[2]
+        assert not pipeline.admission.refused
+    finally:
+        await https.close(None)
 
 
 CALL = written("POST", SUBMIT, REQUEST)
