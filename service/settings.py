@@ -353,7 +353,8 @@ def _first_problem(error: ValidationError, kind: type[SettingsTable], whose: str
     if problem["type"] == "missing":
         return f"{key} is missing; add it"
     if problem["type"] == "value_error":
-        return f"{key}: {problem['ctx']['error']}"
+        # What several settings are together has no key.
+        return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
     return f"{key} is {_shown(problem['input'])}; {expectation(problem)}"
 
 

@@ -218,7 +218,8 @@ def _certificates(
 ) -> tuple[ReloadingCertificates, DevicesAuthority | None]:
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
-    return ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock, check), devices
+    files = settings.tls.paths(), settings.identity
+    return ReloadingCertificates(Role.SHUFFLER, *files, clock, check, settings.https_tls()), devices
 
 
 def _enrollment(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from hubbub.protos.transport.channels import TLS
 from hubbub.service.runtime.event_loop import EventLoop
 from hubbub.service.settings import (
     Address,
@@ -62,6 +63,12 @@ class DevicePortSettings(SettingsTable):
         default=(),
         description='origins of web pages that may submit there, such as https://app.example.org; "*" is any',
     )
+    https_certificate: File | None = Field(
+        default=None,
+        description="PEM certificate of the HTTPS port that callers trust already, with those that lead to its "
+        "authority; without one the port shows `tls.certificate`",
+    )
+    https_key: File | None = Field(default=None, description="PEM private key of `https_certificate`")
     metrics_listen: MetricsListen = ""
     tasks: TaskFiles
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the tasks")
@@ -98,6 +105,20 @@ class DevicePortSettings(SettingsTable):
     tls: TLSSettings
     limits: DevicePortLimitSettings = DevicePortLimitSettings()
     log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _https_files(self) -> Self:
+        if (self.https_certificate is None) != (self.https_key is None):
+            raise ValueError("https_certificate and https_key belong together; name both files, or none")
+        if self.https_certificate is not None and not self.https_listen:
+            raise ValueError("https_certificate is for https_listen, which names no port; name one")
+        return self
+
+    def https_tls(self) -> TLS | None:
+        """The files of the HTTPS port's own certificate; None if it shows the service's."""
+        if self.https_certificate is None:
+            return None
+        return TLS(self.tls.authority, self.https_certificate, self.https_key, is_public=True)
 
 
 class ShufflerSettings(DevicePortSettings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import grpc
@@ -87,13 +87,15 @@ def renewed_server(
 class TLS:
     """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes).
 
-    `proxy` is the http://host:port through which the party calls others than this machine; None for none.
+    `proxy` is the http://host:port through which the party calls others than this machine; None for none. A
+    certificate that `is_public` is from an authority that callers trust already, and not from the deployment's.
     """
 
     authority: Path | bytes
     certificate: Path | None = None
     key: Path | None = None
     proxy: str | None = None
+    is_public: bool = False
 
     def server(self, *, mutual: bool) -> grpc.ServerCredentials:
         """Credentials of a server; with `mutual`, clients must show a certificate of the same authority.
@@ -132,7 +134,8 @@ class TLS:
         Raises:
             HubbubError: if a file is not named, or missing.
             CertificateError: if a file is of another kind, is not valid at `now` (seconds since 1970), or the key is
-                another certificate's; with `own` also if the authority did not issue the certificate.
+                another certificate's; with `own` also if the authority did not issue the certificate, unless it is
+                public.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
         trusted = certificates_in(read_pem(self.authority), where)
@@ -143,10 +146,10 @@ class TLS:
             # The first is the party's own; any others lead from it to the authority.
             chain = certificates_in(read_pem(self.certificate), str(self.certificate))
             check_pair(chain[0], key_in(read_pem(self.key), str(self.key)), str(self.certificate), str(self.key))
-            found["own"] = TlsCertificate.of(chain[0], str(self.certificate))
+            found["own"] = replace(TlsCertificate.of(chain[0], str(self.certificate)), is_public=self.is_public)
         for each in found.values():
             each.check_time(now)
-        if own:
+        if own and not self.is_public:
             check_issued(chain, trusted, found["own"], where)
         return found
 

@@ -32,7 +32,10 @@ class TlsCertificateError(HubbubError):
 
 @dataclass(frozen=True)
 class TlsCertificate:
-    """A TLS certificate: `where` names it in errors, `party` is its common name, `hosts` are its host names."""
+    """A TLS certificate: `where` names it in errors, `party` is its common name, `hosts` are its host names.
+
+    One that `is_public` is from an authority that callers trust already, not from the deployment's.
+    """
 
     where: str
     party: str
@@ -40,6 +43,7 @@ class TlsCertificate:
     not_before: datetime
     not_after: datetime
     is_authority: bool
+    is_public: bool = False
 
     @classmethod
     def of(cls, found: x509.Certificate, where: str) -> TlsCertificate:
@@ -77,6 +81,8 @@ class TlsCertificate:
     @property
     def remedy(self) -> str:
         """What to do to get a new certificate."""
+        if self.is_public:
+            return "get a new one where it is from, and replace it and its key"
         if self.is_authority:
             return "have the operator make a new authority (`hubbub keys add authority`) and give it to all parties"
         return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and replace it by the new one"

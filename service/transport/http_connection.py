@@ -30,7 +30,7 @@ FREE_CHUNKS, CHUNK_BYTES = 64, 128
 """How small chunks may be: of a message, one for each `CHUNK_BYTES`, and `FREE_CHUNKS` beyond that."""
 
 FRAME_BYTES = 32
-"""Bytes of a chunk's frame, with its extensions. A chunked message may have a head's bytes of trailers, too."""
+"""Bytes of a chunk's frame, with its extensions, as a mean of the most chunks that a message may have."""
 
 HEALTH_PATH = b"/health"
 """Where a load balancer asks whether the service takes calls."""
@@ -198,10 +198,8 @@ class Connection:
 
     def _go_on(self) -> None:
         """Refuse, answer, or pass the body on, depending on what was parsed."""
-        if self._chunked and self._fault is None and self._is_framed_too_much():
-            self._no_http(400)
-            told = "the message has many chunks, or much beside them; send fewer and larger ones, or content-length"
-            self._fault = error("invalid_argument", told)
+        if self._chunked and self._frame_bytes > self._most_frame_bytes():
+            self._framed_too_much()
         if self._fault is not None:
             self._give_up()
             self._refuse(self._fault)
@@ -265,6 +263,8 @@ class Connection:
     def on_chunk_header(self) -> None:
         """Count a chunk: each costs as much to read as `CHUNK_BYTES` of a message."""
         self._chunks += 1
+        if self._chunks > FREE_CHUNKS + self._body_bytes // CHUNK_BYTES:
+            self._framed_too_much()
 
     def on_message_complete(self) -> None:
         """Note that the request is complete."""
@@ -307,10 +307,16 @@ class Connection:
 
     # Answers
 
-    def _is_framed_too_much(self) -> bool:
-        # `_frame_bytes` includes the head.
-        most = 2 * MOST_HEAD_BYTES + FRAME_BYTES * self._chunks
-        return self._frame_bytes > most or self._chunks > FREE_CHUNKS + self._body_bytes // CHUNK_BYTES
+    def _most_frame_bytes(self) -> int:
+        # The same from beginning to end: then it does not matter in which pieces a request arrives.
+        most = 0 if self._begun is None else self._begun.most
+        return 2 * MOST_HEAD_BYTES + FRAME_BYTES * (FREE_CHUNKS + most // CHUNK_BYTES)
+
+    def _framed_too_much(self) -> None:
+        if self._fault is None:
+            self._no_http(400)
+            told = "the message has many chunks, or much beside them; send fewer and larger ones, or content-length"
+            self._fault = error("invalid_argument", told)
 
     def _taken_message(self) -> bytes:
         self._passed_on = True

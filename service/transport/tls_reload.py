@@ -46,18 +46,19 @@ class ReloadingCertificates(Collector):
         identity: Path | None,
         clock: Callable[[], float],
         check: Callable[[bytes], None] | None = None,
+        public: TLS | None = None,
     ) -> None:
         """Check a service's TLS files; warn of private keys that others can read.
 
         `check` receives the authorities (PEM) before they are trusted, and raises a CertificateError if they must not
-        be.
+        be. `public` are the files of the HTTPS port, if it has a certificate of its own.
 
         Raises:
             HubbubError: if a file is missing.
             CertificateError: if one cannot be used, or belongs to another party.
         """
         self._role, self._clock = role, clock
-        self._tls, self._identity, self._check = tls, identity, check
+        self._tls, self._identity, self._check, self._public = tls, identity, check, public
         self._seen = self._stamp()
         self._found, self._pems = self._usable()
         self.renewals = 0
@@ -73,7 +74,9 @@ class ReloadingCertificates(Collector):
             raise TlsCertificateError(
                 f"{self._tls.certificate} is the {party}'s certificate; give the {self._role} its own"
             )
-        for path in (self._identity, self._tls.key):
+        if self._public is not None:
+            found["https"] = self._public.check(self._clock(), own=True)["own"]
+        for path in (self._identity, self._tls.key, None if self._public is None else self._public.key):
             exposed = readable_by_others(path) if path is not None else None
             if exposed:
                 _LOG.warning("a private key is open to others", problem=exposed)
@@ -112,7 +115,8 @@ class ReloadingCertificates(Collector):
         self.warn()
 
     def _stamp(self) -> Stamp:
-        files = (self._tls.authority, self._tls.certificate, self._tls.key)
+        of_public = () if self._public is None else (self._public.certificate, self._public.key)
+        files = (self._tls.authority, self._tls.certificate, self._tls.key, *of_public)
         return tuple(_stamp(path) for path in files if isinstance(path, Path))
 
     # How long they last
@@ -121,7 +125,8 @@ class ReloadingCertificates(Collector):
         """Return for how long each certificate is still valid."""
         remaining = GaugeMetricFamily(
             f"hubbub_{self._role}_certificate_remaining_seconds",
-            "How long the TLS certificates in use are still valid: the service's own, and the authority's.",
+            "How long the TLS certificates in use are still valid: the service's own, the authority's, and that of "
+            "the HTTPS port if it has another.",
             labels=["certificate"],
         )
         for name, certificate in self._found.items():

@@ -72,9 +72,8 @@ async def open_to_devices(
         of_address = None if settings.behind_proxy else limits.address_connections
         router = submission_router(admission, pipelines["https"], envelope_bytes)
         connection_limits = ConnectionLimits(many, of_address, settings.https_origins)
-        https_server = HttpsServer(
-            router, connection_limits, settings.tls.paths(), lambda: certificates.renewals, shared=shared
-        )
+        tls = settings.https_tls() or settings.tls.paths()
+        https_server = HttpsServer(router, connection_limits, tls, lambda: certificates.renewals, shared=shared)
         await ports.open_https("https", settings.https_listen, https_server)
     return pipelines
 

@@ -139,7 +139,8 @@ async def _stand_by(
     settings: ShufflerSettings, clock: Callable[[], float], incidents: Incidents, stopping: asyncio.Event, able: Able
 ) -> Lease | None:
     """Stand by until this process may lead; return its lease, or None if it is asked to stop before."""
-    certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
+    files = settings.tls.paths(), settings.identity
+    certificates = ReloadingCertificates(Role.SHUFFLER, *files, clock, public=settings.https_tls())
     ports = Ports()
     async with certificates.watched(), _following(settings, incidents) as kept:
         await _listen(ports, settings, certificates, incidents)

@@ -103,7 +103,7 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
     tasks, who = tasks_for(settings, load_public(settings.shuffler_key))
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
-    certificates = ReloadingCertificates(FRONTEND, settings.tls.paths(), None, clock, check)
+    certificates = ReloadingCertificates(FRONTEND, settings.tls.paths(), None, clock, check, settings.https_tls())
     counts, incidents = CountRounding(settings.count_step), Incidents()
     metrics = Metrics("shuffler", ShufflerStage, RoundedRegistry(counts, is_exact))
     openers = Openers(settings.processes, metrics.stage(ShufflerStage.OPEN))

@@ -195,7 +195,7 @@ async def _assembled(
     who = signers_of_tickets(served.operator, served.shuffler, tasks)
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
-    certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
+    certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check, settings.https_tls())
     metrics = Metrics("shuffler", (ShufflerStage.ADMIT, ShufflerStage.OPEN), CollectorRegistry())
     opening = InlineOpener(metrics.stage(ShufflerStage.OPEN))
     # Without the credentials every device would be refused as unknown.

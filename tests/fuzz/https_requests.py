@@ -38,7 +38,7 @@ class FakeOwner:
 
     date = "Thu, 01 Jan 2026 00:00:00 GMT"
     unfinished_seconds = idle_seconds = age_seconds = math.inf
-    leaving = False
+    leaving, serving = False, True
 
     def __init__(self, router: ConnectRouter) -> None:
         self.router = router

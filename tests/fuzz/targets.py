@@ -8,6 +8,7 @@ whatever else comes out is a finding. Bytes that are accepted must be of the one
 from __future__ import annotations
 
 import atexit
+import base64
 import gzip
 import importlib
 import inspect
@@ -402,7 +403,14 @@ def _http_target() -> Target:
         "GetRound": submission_pb2.GetRoundRequest(task_id=TASK.id, round=1).SerializeToString(),
     }
     seeds = [line.format(name, typed, len(body)).encode() + body for name, body in bodies.items()]
-    return Target("HTTP request", requester(samples), (*seeds, seeds[2] * 2), (MessageError,))
+    length = f"Content-Length: {len(bodies['Submit'])}"
+    chunked = seeds[0].replace(length.encode(), b"Transfer-Encoding: chunked").partition(b"\r\n\r\n")[0]
+    chunks = b"\r\n\r\n40\r\n%b\r\n%x;a=b\r\n%b\r\n0\r\n\r\n"
+    first, rest = bodies["Submit"][:64], bodies["Submit"][64:]
+    asked = b'{"taskId": "%b", "round": 1}' % base64.b64encode(TASK.id)
+    in_json = line.format("GetRound", typed.replace("proto", "json"), len(asked)).encode() + asked
+    more = chunked + chunks % (first, len(rest), rest), in_json
+    return Target("HTTP request", requester(samples), (*seeds, seeds[2] * 2, *more), (MessageError,))
 
 
 # Envelopes

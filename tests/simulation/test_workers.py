@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import os
 import signal
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
+import httpx2
 import pytest
 from unit.shuffler.workers.test_supervisor import workers_of
 
@@ -24,11 +26,12 @@ from hubbub.protos.messages import CredentialAction
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.task.task import Draft, Privacy, Schedule
-from hubbub.protos.transport.channels import open_channel
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
 from support.patience import PATIENCE
+from support.samples import make_tls
 from support.thoroughness import thinned
 
 WORKERS, DEVICES, AT_A_TIME = 2, 80, 4
@@ -42,16 +45,33 @@ def draft(devices: int = DEVICES) -> Draft:
 
 def device(pipeline: LocalPipeline, name: str, by: str, policy: RetryPolicy | None = None) -> Device:
     address = pipeline.services[Role.SHUFFLER].addresses[by]
+    public = by == "https" and isinstance(pipeline, WithPublicCertificate)
     return Device(
         pipeline.task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
         state=pipeline.folder.of("client") / f"{name}.db",
         shuffler=f"https://{address}" if by == "https" else address,
-        authority=pipeline.authority,
+        authority=pipeline.public.authority if public else pipeline.authority,
         ticket=pipeline.ticket(name),
         retrying=Retrying(policy or RetryPolicy()),
     )
+
+
+class WithPublicCertificate(LocalPipeline):
+    """Its HTTPS port shows a certificate that the deployment's authority did not issue."""
+
+    @property
+    def public(self) -> TLS:
+        return TLS(*(self.directory / "public" / name for name in ("authority.pem", "app.pem", "app.key")))
+
+    def _set(self, party: str, key: str, value: str | int) -> None:
+        super()._set(party, key, value)
+        if key == "https_listen" and not (self.directory / "public").exists():
+            make_tls(self.directory / "public", "app")
+            settings = self.folder.of(Role.SHUFFLER) / "shuffler.toml"
+            lines = f'https_certificate = "{self.public.certificate}"\nhttps_key = "{self.public.key}"\n'
+            settings.write_text(lines + settings.read_text())
 
 
 class Harm:
@@ -127,7 +147,7 @@ async def test_whoever_is_killed_and_whenever_everybody_counts_once(tmp_path: Pa
 
 async def test_who_is_revoked_is_refused_by_each_once_the_operator_is_answered(tmp_path: Path) -> None:
     names = [f"device {number}" for number in range(12)]
-    async with LocalPipeline(draft(10), tmp_path / "pipeline", https=True, workers=WORKERS) as pipeline:
+    async with WithPublicCertificate(draft(10), tmp_path / "pipeline", https=True, workers=WORKERS) as pipeline:
         for name in names[:6]:
             async with device(pipeline, name, "submission") as each:
                 await each.prepare({"theme": "dark"})
@@ -144,6 +164,10 @@ async def test_who_is_revoked_is_refused_by_each_once_the_operator_is_answered(t
             assert refused.value.reason is Reason.REVOKED
         async with device(pipeline, "another", "https") as each:
             await each.submit({"theme": "dark"}, timeout=PATIENCE)
+        health = "https://" + pipeline.services[Role.SHUFFLER].addresses["https"] + "/health"
+        trusted = ssl.create_default_context(cafile=str(pipeline.public.authority))
+        async with httpx2.AsyncClient(verify=trusted, trust_env=False) as balancer:
+            assert (await balancer.get(health)).status_code == 200
 
 
 # tests/unit/shuffler/workers/test_supervisor.py drains them and starts those that are killed at the ports they had.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.deploy.init.folders import sample
+from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
 from hubbub.shuffler.settings import ShufflerSettings, load, load_frontend
 
@@ -81,6 +82,29 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
     with pytest.raises(SettingsError) as refused:
         load(written(tmp_path, COMPLETE.replace(*change)))
     assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (
+            'https_listen = "127.0.0.1:0"\nhttps_certificate = "a.pem"',
+            "https_key belong together",
+        ),
+        ('https_listen = "127.0.0.1:0"\nhttps_key = "a.key"', "https_key belong together"),
+        ('https_certificate = "a.pem"\nhttps_key = "a.key"', "https_listen, which names no port; name one"),
+    ],
+)
+def test_a_certificate_of_the_https_port_is_whole(tmp_path: Path, lines: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        load(written(tmp_path, COMPLETE.replace('data = "data"', f'data = "data"\n{lines}')))
+
+
+def test_the_https_port_shows_the_service_s_certificate_unless_it_has_one(tmp_path: Path) -> None:
+    assert load(written(tmp_path, COMPLETE)).https_tls() is None
+    lines = 'data = "data"\nhttps_listen = "127.0.0.1:0"\nhttps_certificate = "a.pem"\nhttps_key = "a.key"'
+    files = load(written(tmp_path, COMPLETE.replace('data = "data"', lines))).https_tls()
+    assert files == TLS(tmp_path / "authority.pem", tmp_path / "a.pem", tmp_path / "a.key", is_public=True)
 
 
 def test_a_folder_is_answered_with_the_settings_file_in_it(tmp_path: Path) -> None:

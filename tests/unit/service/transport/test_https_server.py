@@ -21,7 +21,7 @@ from hubbub.protos import codec
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
-from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS
 from hubbub.protos.transport.connect_codes import code_of, status_of
 from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.protos.transport.statuses import STATUS
@@ -30,7 +30,7 @@ from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
-from hubbub.service.transport.http_connection import MOST_HEAD_BYTES
+from hubbub.service.transport.http_connection import CHUNK_BYTES, FRAME_BYTES, FREE_CHUNKS, MOST_HEAD_BYTES
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer, _network
 from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
@@ -189,6 +189,7 @@ async def test_two_lengths_are_no_length(tls: TLS) -> None:
     assert https_port.status_of(await tried(tls, Recorder(), lambda port: asked(port, tls, twice))) == 400
 
 
+FRAMES = 2 * MOST_HEAD_BYTES + FRAME_BYTES * (FREE_CHUNKS + MAXIMUM_MESSAGE_BYTES // CHUNK_BYTES) + 1
 CHUNKED = {"transfer_encoding": "chunked", "content_length": ""}
 
 
@@ -234,10 +235,10 @@ def asked_in_turn(port: int, tls: TLS, pieces: list[bytes]) -> bytes:
     [
         pytest.param(chunked(bytes(200), 1), 400, id="small chunks"),
         pytest.param(chunked(bytes(20_000), 50), 400, id="many small chunks"),
-        pytest.param(b"1;" + b"x" * 100_000, 400, id="an extension without an end"),
-        pytest.param(chunked(bytes(100), 10, extension=b";" + b"x" * 10_000), 400, id="long extensions"),
-        pytest.param(b"0\r\nx: " + b"y" * 100_000, 400, id="a trailer without an end"),
-        pytest.param(b"".join([b"0\r\n", *[b"x: y\r\n"] * 20_000]), 400, id="trailers without an end"),
+        pytest.param(b"1;" + b"x" * FRAMES, 400, id="an extension without an end"),
+        pytest.param(chunked(bytes(100), 10, extension=b";" + b"x" * (FRAMES // 10)), 400, id="long extensions"),
+        pytest.param(b"0\r\nx: " + b"y" * FRAMES, 400, id="a trailer without an end"),
+        pytest.param(b"".join([b"0\r\n", *[b"x: y\r\n"] * (FRAMES // 6)]), 400, id="trailers without an end"),
         pytest.param(b"fffffffffffffffff\r\n", 400, id="a length beyond 64 bits"),
         pytest.param(b"-1\r\n", 400, id="a negative length"),
         pytest.param(b"0x5\r\n12345\r\n0\r\n\r\n", 400, id="a prefix"),

@@ -16,8 +16,12 @@ from prometheus_client import CollectorRegistry
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
+from hubbub.service.rpc import submission_router
+from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport import grpc_server
+from hubbub.service.transport.grpc_server import Connections
 from hubbub.service.transport.health import Health, is_serving
+from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 from support.ended import opened_server
 from support.samples import make_tls
@@ -98,6 +102,49 @@ def test_another_party_s_certificate_stops_the_start(tls: TLS, identity: Path) -
         TlsCertificateError, match=r"shuffler\.pem is the shuffler's certificate; give the analyzer its own"
     ):
         ReloadingCertificates(Role.ANALYZER, tls, identity, time.time)
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> TLS:
+    """A certificate that the deployment's authority did not issue."""
+    return replace(make_tls(tmp_path / "public", "app.example.org")["app.example.org"], is_public=True)
+
+
+async def test_the_https_port_may_show_a_certificate_of_another_authority(
+    tls: TLS, identity: Path, public: TLS, tmp_path: Path
+) -> None:
+    """Browsers trust no authority of a deployment; and the one that they trust opens no port of the control."""
+    now = [time.time()]
+    certificates = ReloadingCertificates(Role.SHUFFLER, tls, identity, lambda: now[0], public=public)
+    assert days_left(certificates, "https") == pytest.approx(825, abs=1)
+    router, limits = submission_router(None, RequestPipeline()), ConnectionLimits(Connections())  # type: ignore[arg-type]
+    server = HttpsServer(router, limits, public, lambda: certificates.renewals)
+    port = server.listen("127.0.0.1:0")
+    try:
+        first = serial_of(public)
+        assert await serial_at(port, public) == first != serial_of(tls)
+        made = make_tls(tmp_path / "next", "app.example.org")["app.example.org"]
+        put(public, made, "certificate")
+        certificates.look()  # half of the pair: the one in use stays
+        assert await serial_at(port, public) == first
+        put(public, made, "key")
+        certificates.look()
+        assert certificates.renewals == 1
+        assert await serial_at(port, made) == serial_of(made)
+    finally:
+        await server.close(None)
+    now[0] += 800 * DAY
+    with structlog.testing.capture_logs() as logged:
+        certificates.warn()
+    assert "get a new one where it is from" in logged[-1]["remedy"]
+
+
+def test_a_public_certificate_that_cannot_be_used_stops_the_start(tls: TLS, identity: Path, public: TLS) -> None:
+    swapped = replace(public, key=tls.key)
+    with pytest.raises(TlsCertificateError, match=r"is not the key of .*app\.example\.org\.pem"):
+        ReloadingCertificates(Role.SHUFFLER, tls, identity, time.time, public=swapped)
+    with pytest.raises(TlsCertificateError, match=r"expired on .*; get a new one where it is from"):
+        public.check(time.time() + 826 * DAY, own=True)
 
 
 # New files while it runs
