@@ -3,15 +3,16 @@
     python tests/vectors/make_answers.py
 
 Each vector has the queries of one question as a task has them, an answer, the random bytes in the order in which they
-are drawn, and the symbols and reports that follow. The bytes are the same in every run, and some are chosen: ties,
-rejected draws, the last byte below a probability. Who adds a kind or a randomizer adds it to `CASES`.
+are drawn, and the symbols and reports that follow. Of a longitudinal question it has all rounds of a device, in order:
+what a device keeps from one to the next is its own affair. The bytes are the same in every run, and some are chosen:
+ties, rejected draws, the last byte below a probability. Who adds a kind or a randomizer adds it to `CASES`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random as Seeded
@@ -21,6 +22,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from hubbub.protos.task.asked import asked_by  # noqa: E402
+from hubbub.queries.longitudinal.over_rounds import Memory  # noqa: E402
 from hubbub.queries.query import Query  # noqa: E402
 from hubbub.queries.questions.bit import bits_of  # noqa: E402
 from hubbub.queries.questions.distribution import Distribution  # noqa: E402
@@ -52,6 +54,8 @@ class Case:
     answers: Sequence[Value]
     chosen: Sequence[str] = ()
     rounds: Sequence[int] = (0,)
+    streams: Sequence[Mapping[int, Value]] = ()
+    """The answers of whole devices, by round; they answer no round that is not here."""
 
 
 def _krr(question: Question) -> Query:
@@ -69,6 +73,29 @@ PLAN = Histogram("plan", ("free", "paid", "trial"))
 MINUTES = Number("session", 0.0, 90.0, "minutes", levels=3)
 DELAY = Variance("delay", -30.0, 180.0, "minutes", levels=7)
 STAIRS = Number("stairs", 0.0, 10.0, "floors", digits=3)
+
+
+def _over_time(changes: int, strategy: str, parameters: Mapping[str, Any]) -> Query:
+    about: dict[str, Any] = {"name": "active", "kind": "longitudinal", "changes": changes, "periods": 11, "weight": 1}
+    about |= {"epsilon_local": 60, "steady_share": 0.5, "strategy": strategy}
+    return Query.read("query", about | dict(parameters))
+
+
+_HALF = [2**31, 2**32]
+OVER_TIME: Sequence[tuple[str, Mapping[str, Any]]] = (
+    ("direct", {"gamma": _HALF}),
+    ("tree", {"gamma": _HALF, "side": [2**30, 2**32]}),
+    ("sampled", {"steady": 3, "odds": str(3 * 2**31)}),
+    ("vector", {"steady": 3, "odds": str(3 * 2**31), "minuses": 0}),
+)
+STREAMS: Sequence[Mapping[int, Value]] = (
+    dict(enumerate((True, True, False, False, True, None, False, True, None, True, False))),
+    dict(enumerate((None, False, False, True, True, True, True, True, True, True, True))),
+    {1: True, 3: True, 6: False, 7: None, 10: True},
+    {0: False, 4: True, 8: True, 9: False},
+    {10: True},
+)
+"""Of a state that changes often, once, or rounds that were missed: also the first, and the middle of a node."""
 
 KRR_CHOSEN = (
     "1fffffff" + "ffffffff" + "00000005",  # below w: uniform; the first draw for it is rejected if 3 symbols
@@ -100,6 +127,11 @@ CASES: Sequence[Case] = (
     Case(
         (Query(Text("drink", prefixes=(1, 3)), HashedResponse(DIGESTS, 64, 8, EIGHTH)),), ("tea", "水"), (), (0, 1, 2)
     ),
+    *(
+        Case((_over_time(changes, strategy, parameters),), (), streams=STREAMS)
+        for strategy, parameters in OVER_TIME
+        for changes in (1, 3)
+    ),
 )
 
 
@@ -121,10 +153,14 @@ class Recorded:
         return drawn.hex()
 
 
-def vector_of(case: Case, answer: Value, number: int, random: Recorded) -> dict[str, Any]:
-    """Return one vector: an answer in a round, what is drawn, and what follows."""
-    (asked,) = asked_by(case.queries)
-    symbols = [each.symbol for each in asked.encoded(case.queries, answer, number, {}, random)]
+def vector_of(
+    case: Case, answer: Value, number: int, random: Recorded, memories: dict[str, Memory] | None = None
+) -> dict[str, Any]:
+    """Return one vector: an answer in a round, what is drawn, and what follows; `memories` are updated."""
+    (asked,), kept = asked_by(case.queries), {} if memories is None else memories
+    found = asked.encoded(case.queries, answer, number, kept, random)
+    kept |= {query.name: each.memory for query, each in zip(case.queries, found, strict=True) if each.memory}
+    symbols = [each.symbol for each in found]
     rounding = random.taken()
     reports, randomizing = [], []
     for query, symbol in zip(case.queries, symbols, strict=True):
@@ -148,10 +184,22 @@ def _runs(place: int, case: Case) -> Iterator[dict[str, Any]]:
                 yield vector_of(case, answer, number, Recorded(b"", f"{place} {at} {number} {seed}"))
 
 
+def _streams(place: int, case: Case) -> Iterator[list[dict[str, Any]]]:
+    """Return the vectors of each stream, a list for each device."""
+    for at, stream in enumerate(case.streams):
+        for seed in range(SEEDS):
+            memories: dict[str, Memory] = {}
+            random = Recorded(b"", f"{place} {at} {seed}")
+            yield [vector_of(case, answer, number, random, memories) for number, answer in stream.items()]
+
+
 def content() -> list[dict[str, Any]]:
-    """Return what the file has: for each case its queries, and their vectors."""
+    """Return what the file has: for each case its queries, and their vectors, those of a device after one another."""
     return [
-        {"queries": [query.content() for query in case.queries], "vectors": list(_runs(place, case))}
+        {
+            "queries": [query.content() for query in case.queries],
+            "vectors": list(_streams(place, case) if case.streams else _runs(place, case)),
+        }
         for place, case in enumerate(CASES)
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import unicodedata
 from fractions import Fraction
 from math import floor
@@ -12,16 +13,16 @@ from typing import Any
 import pytest
 
 from hubbub.protos.task.asked import asked_by
+from hubbub.queries.longitudinal.over_rounds import Memory
+from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.query import Query
 from hubbub.queries.registry import PLANNED, RANDOMIZERS
 from vectors.make_answers import CASES, FILE, Case, content, encoded
 
 KEPT = json.loads(FILE.read_bytes())
 
-NOT_HERE = {"longitudinal"}
-"""Kinds that no page describes: a device in another language cannot answer them."""
-
-each = pytest.mark.parametrize("place", range(len(CASES)))
+each = pytest.mark.parametrize("place", [place for place, case in enumerate(CASES) if not case.streams])
+streams = pytest.mark.parametrize("place", [place for place, case in enumerate(CASES) if case.streams])
 
 
 class Bytes:
@@ -46,8 +47,9 @@ def test_the_file_is_what_its_program_writes() -> None:
 
 def test_every_kind_and_randomizer_has_vectors() -> None:
     queries = [query for case in KEPT for query in case["queries"]]
-    assert {query["kind"] for query in queries} == set(PLANNED) - NOT_HERE
-    assert {query["mechanism"] for query in queries} == set(RANDOMIZERS)
+    assert {query["kind"] for query in queries} == set(PLANNED)
+    assert {query["mechanism"] for query in queries if "mechanism" in query} == set(RANDOMIZERS)
+    assert {query["strategy"] for query in queries if "strategy" in query} == set(SENDINGS)
 
 
 @each
@@ -63,6 +65,20 @@ def test_a_device_draws_these_bytes_and_reports_this(place: int) -> None:
             case.queries, one["symbols"], one["random"]["reports"], one["reports"], strict=True
         ):
             assert _reported(query, symbol, drawn) == report
+
+
+@streams
+def test_a_device_draws_these_bytes_over_the_rounds_and_reports_this(place: int) -> None:
+    (query,) = CASES[place].queries
+    (asked,) = asked_by([query])
+    for rounds in KEPT[place]["vectors"]:
+        memories: dict[str, Memory] = {}
+        for one in rounds:
+            random = Bytes(one["random"]["symbol"])
+            (found,) = asked.encoded([query], one["answer"], one["round"], memories, random)
+            memories |= {} if found.memory is None else {query.name: found.memory}
+            assert ([found.symbol], random.left) == (one["symbols"], b"")
+            assert [_reported(query, found.symbol, *one["random"]["reports"])] == one["reports"]
 
 
 def _reported(query: Query, symbol: int, drawn: str) -> str:
@@ -96,6 +112,103 @@ def test_the_page_by_itself_gives_these_reports(place: int) -> None:
         ):
             random = Bytes(drawn)
             assert (_report(query, symbol, random), random.left) == (report, b"")
+
+
+@streams
+def test_the_page_by_itself_gives_the_reports_of_all_rounds(place: int) -> None:
+    query = KEPT[place]["queries"][0]
+    for rounds in KEPT[place]["vectors"]:
+        device = _OverTime(query)
+        for one in rounds:
+            random = Bytes(one["random"]["symbol"])
+            symbol = device.symbol(one["answer"], one["round"], random)
+            assert ([symbol], random.left) == (one["symbols"], b"")
+            random = Bytes(one["random"]["reports"][0])
+            report = _report(query | {"mechanism": "krr"}, symbol, random) if query["strategy"] == "direct" else None
+            assert (report or symbol.to_bytes(4, "big").hex(), random.left) == (one["reports"][0], b"")
+
+
+class _OverTime:
+    """What a device keeps of a longitudinal question, and the symbol of each round."""
+
+    def __init__(self, query: dict[str, Any]) -> None:
+        self.query, self.levels = query, int(query["periods"]).bit_length()
+        self.period = self.state = self.changes = 0
+        self.bases = [0] * self.levels
+        self.level: int | None = None
+        self.base = self.pending = self.used = 0
+
+    def symbol(self, answer: bool | None, number: int, random: Bytes) -> int:
+        period, before, since = number + 1, self.state, self.period
+        strategy = self.query["strategy"]
+        if self.level is None and strategy in ("sampled", "vector"):
+            self.begin(random)
+        if answer is not None and answer != self.state and self.changes < self.query["changes"]:
+            self.state, self.changes = int(answer), self.changes + 1
+        self.period = period
+        if strategy == "direct":
+            return self.state
+        if strategy == "tree":
+            for level in range(self.levels):
+                if since <= (period - 1) // 2**level * 2**level:
+                    self.bases[level] = before
+            return self.node(self.state - self.bases[(period & -period).bit_length() - 1], random)
+        assert self.level is not None
+        if since <= (period - 1) // 2**self.level * 2**self.level:
+            self.base, self.pending = before, 0
+        if strategy == "sampled" and self.state != before and self.changes == self.kept:
+            self.pending = self.state - before
+        ends = period % 2**self.level == 0
+        return 2 * self.level + (self.sign(ends, random) > 0)
+
+    def node(self, value: int, random: Bytes) -> int:
+        truth, place, least = random.number(), random.number(), -1 if self.query["changes"] > 1 else 0
+        if truth < self.query["gamma"][0]:
+            side = self.query["side"][0]
+            value = 1 if place < side else -1 if least and place < 2 * side else 0
+        return value - least
+
+    def begin(self, random: Bytes) -> None:
+        changes = self.query["changes"]
+        if self.query["strategy"] == "vector":
+            odds, few = int(self.query["odds"]), self.query["minuses"]
+            weights = [math.comb(changes, m) * (odds if m <= few else 2**32) for m in range(changes + 1)]
+            drawn, minuses = _below(sum(weights), random), 0
+            while drawn >= weights[minuses]:
+                drawn, minuses = drawn - weights[minuses], minuses + 1
+            self.signs = []
+            for place in range(changes):
+                minus = _uniform(changes - place, random) < minuses
+                minuses -= minus
+                self.signs.append(-1 if minus else 1)
+        self.level = _uniform(self.levels, random)
+        if self.query["strategy"] == "sampled":
+            self.kept = 1 + _uniform(changes, random)
+
+    def sign(self, ends: bool, random: Bytes) -> int:
+        change = self.pending if self.query["strategy"] == "sampled" else self.state - self.base
+        if not ends:
+            return self.coin(random)
+        self.pending, self.base = 0, self.state
+        if change == 0:
+            return self.coin(random)
+        if self.query["strategy"] == "sampled":
+            odds = int(self.query["odds"])
+            return change if _below(odds + 2**32, random) < odds else -change
+        self.used += 1
+        return change * self.signs[self.used - 1]
+
+    def coin(self, random: Bytes) -> int:
+        return -1 if random(1)[0] & 1 else 1
+
+
+def _below(count: int, random: Bytes) -> int:
+    """A uniform number below a large one, of as many bytes as it has."""
+    size = (count.bit_length() + 7) // 8
+    while True:
+        drawn = int.from_bytes(random(size), "big")
+        if drawn < 256**size // count * count:
+            return drawn % count
 
 
 def _happens(probability: Fraction, random: Bytes) -> bool:
@@ -148,6 +261,7 @@ def _answers(query: dict[str, Any]) -> int:
         "sum": lambda: query["levels"] + 1,
         "variance": lambda: query["levels"] + 2,
         "bit": lambda: 2,
+        "longitudinal": lambda: 2,
         "grouped": lambda: _groups(query) * _symbols(query["of"]),
     }
     return int(found[query["kind"]]())
