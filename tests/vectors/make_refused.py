@@ -1,0 +1,209 @@
+"""Writes tests/vectors/refused.json: tasks and round keys that a client takes, and those that it must refuse.
+
+    python tests/vectors/make_refused.py
+
+Each refused one differs from a good one in one thing, which `because` names; docs/howto/write-a-client.md says what
+the words mean. Those that can be signed are signed, so that the signature alone does not give them away.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from hubbub.protos.identity.documents import SignedDocument, canonical, sign  # noqa: E402
+from hubbub.protos.identity.formats import BATCH_RECORD, KEY_RECORD, TASK  # noqa: E402
+from hubbub.protos.identity.keys import Identity, KeyRecord, Role  # noqa: E402
+from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
+from vectors.make_signed import PARTIES, identity, vector_task  # noqa: E402
+
+FILE = Path(__file__).parent / "refused.json"
+
+ROUND, NOW = 1, 1_767_230_000
+"""The round whose keys are shown, and the time on the client's clock, within the keys' validity."""
+
+OTHER = identity(99)
+"""Nobody's identity."""
+
+
+def task_cases() -> Iterator[tuple[str, str | None, bytes]]:
+    """What is different, the word for it (None for the good one), and the document."""
+    task = vector_task()
+    signed = SignedTask(task).signed_by(PARTIES.operator).signed_by(PARTIES.shuffler)
+    good = signed.encode()
+    yield "as it was signed", None, good
+    forms = {
+        "a space after a colon": good.replace(b'":', b'": ', 1),
+        "a line break at the end": good + b"\n",
+        "an escape for a letter": good.replace("Ö".encode(), b"\\u00d6", 1),
+        "a number as Python writes it": good.replace(b"0.000001", b"1e-06", 1),
+        "a whole number with a fraction": good.replace(b'"weight":4', b'"weight":4.0', 1),
+        "a byte order mark": b"\xef\xbb\xbf" + good,
+        "no end": good[:-1],
+        "no JSON": b"task",
+    }
+    for what, document in forms.items():
+        assert document != good
+        yield what, "canonical", document
+    names = b'"task":{'
+    yield (
+        "a member that is there twice, another value first",
+        "canonical",
+        good.replace(names, names + b'"rounds":1,"rounds":2,', 1),
+    )
+    # Whole numbers beyond 2⁵³ are doubles in canonical form.
+    outer = json.loads(good, parse_int=lambda text: int(text) if len(text) < 16 else float(text))
+    for what, change in (
+        ("the operator's signature by nobody's key", {"operator": _signature(outer["task"], OTHER)}),
+        ("the shuffler's signature by the operator", {"shuffler": outer["signatures"]["operator"]}),
+        (
+            "a signature under the label of a key record",
+            {"operator": _signature(outer["task"], PARTIES.operator, KEY_RECORD.format)},
+        ),
+        ("a signature of another body", {"shuffler": _signature({"a": 1}, PARTIES.shuffler)}),
+        ("a signature of 63 bytes", {"shuffler": outer["signatures"]["shuffler"][:-2]}),
+    ):
+        yield what, "signature", canonical({**outer, "signatures": outer["signatures"] | change})
+    yield (
+        "one signature",
+        "signature",
+        canonical({**outer, "signatures": {"operator": outer["signatures"]["operator"], "shuffler": None}}),
+    )
+    for what, because, body in _bodies(outer["task"]):
+        signatures = {
+            role: _signature(body, key, body["format"])
+            for role, key in (("operator", PARTIES.operator), ("shuffler", PARTIES.shuffler))
+        }
+        yield what, because, canonical({"signatures": signatures, "task": body})
+
+
+def _bodies(task: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What is wrong in bodies that both have signed."""
+    yield "a later version", "format", {**task, "format": "hubbub-task/2"}
+    yield "another kind of document", "format", {**task, "format": "hubbub-key/1"}
+    yield "a member that no version has", "value", {**task, "colour": "red"}
+    yield "no queries", "value", {**task, "queries": []}
+    first, *others = task["queries"]
+
+    def asked(**changed: Any) -> dict[str, Any]:
+        return {**task, "queries": [{**first, **changed}, *others]}
+
+    for what, changed in (
+        ("a gamma of 0, which is no privacy", {"gamma": [0, 2**32]}),
+        ("a gamma of 1", {"gamma": [2**32, 2**32]}),
+        ("a gamma over another denominator", {"gamma": [1, 2]}),
+        ("an unknown kind of question", {"kind": "essay"}),
+        ("an unknown randomizer", {"mechanism": "none"}),
+        ("a category twice", {"categories": ["AA", "AA", "B", "C"]}),
+        ("true for a number", {"weight": True}),
+    ):
+        yield what, "value", asked(**changed)
+    yield "a suite that is not known", "value", {**task, "suite": "X25519-HKDF-SHA256-AES128GCM"}
+    yield "two queries of one name", "value", {**task, "queries": [first, first]}
+    cap = {**task["privacy"], "epsilon_local": 1e-3}
+    yield "queries that cost more than the task's cap", "value", {**task, "privacy": cap}
+
+
+def _signature(body: Mapping[str, Any], by: Identity, label: str = TASK.format) -> str:
+    return sign(label, canonical(body), by.key).hex()
+
+
+def key_cases() -> Iterator[tuple[str, str | None, SignedDocument, SignedDocument]]:
+    """What is different, the word for it, and the two records of the round, the shuffler's and the analyzer's."""
+    task = vector_task()
+    shuffler = KeyRecord(Role.SHUFFLER, task.id, ROUND, task.suite, bytes([8]) * 32, NOW - 1000, NOW + 10_000)
+    analyzer = replace(shuffler, role=Role.ANALYZER, public_key=bytes([9]) * 32)
+    first, second = shuffler.signed_by(PARTIES.shuffler), analyzer.signed_by(PARTIES.analyzer)
+    yield "as they were signed", None, first, second
+    yield "the analyzer's record signed by the shuffler", "signature", first, analyzer.signed_by(PARTIES.shuffler)
+    yield "the shuffler's record signed by nobody known", "signature", shuffler.signed_by(OTHER), second
+    moved = SignedDocument(first.body.replace(b'"round":1', b'"round":2'), first.signature)
+    yield "a body that was changed after it was signed", "signature", moved, second
+    labelled = SignedDocument(first.body, sign(BATCH_RECORD.format, first.body, PARTIES.shuffler.key))
+    yield "a signature under the label of a batch record", "signature", labelled, second
+    yield "a body with a space, signed so", "canonical", _signed(first.body.replace(b":", b": ", 1)), second
+    yield "a member twice, signed so", "canonical", _signed(first.body.replace(b'{"', b'{"a":1,"a":1,"', 1)), second
+    for what, because, changed in (
+        ("the key of the round before", "round", {"round": ROUND - 1}),
+        ("the key of another task", "task", {"task_id": bytes(32)}),
+        ("the analyzer's role in the shuffler's place", "role", {"role": Role.ANALYZER}),
+        ("a key that is not valid yet", "time", {"not_before": NOW + 1}),
+        ("a key that is no longer valid", "time", {"not_after": NOW - 1}),
+    ):
+        yield what, because, replace(shuffler, **changed).signed_by(PARTIES.shuffler), second
+    swapped = replace(analyzer, role=Role.SHUFFLER).signed_by(PARTIES.analyzer)
+    yield "the shuffler's role in the analyzer's place", "role", first, swapped
+    body, key = json.loads(first.body), bytes([8]) * 1216
+    for what, because, change in (
+        ("a later version", "format", {"format": "hubbub-key/2"}),
+        ("another suite", "suite", {"suite": "MLKEM768-X25519", "public_key": key.hex(), "key_id": id_of(key)}),
+        ("a suite that is not known", "suite", {"suite": "none"}),
+        ("a key id of another key", "value", {"key_id": "0" * 16}),
+        ("a key of 31 bytes", "value", {"public_key": "08" * 31}),
+        ("a validity that ends before it begins", "value", {"not_before": NOW + 10_001}),
+        ("a member that no version has", "value", {"colour": "red"}),
+        ("a round that is no number", "value", {"round": "1"}),
+    ):
+        yield what, because, _signed(canonical(body | change), str(change.get("format", KEY_RECORD.format))), second
+
+
+def id_of(key: bytes) -> str:
+    """The name of a public key."""
+    return hashlib.sha256(key).hexdigest()[:16]
+
+
+def _signed(body: bytes, label: str = KEY_RECORD.format) -> SignedDocument:
+    return SignedDocument(body, sign(label, body, PARTIES.shuffler.key))
+
+
+def content() -> dict[str, Any]:
+    """Return what the file has."""
+    task = vector_task()
+    return {
+        "origin": "November 2026: documents that a client reads, one thing wrong in each. The keys protect nothing.",
+        "keys": {
+            "operator": PARTIES.operator.public.hex(),
+            "shuffler": PARTIES.shuffler.public.hex(),
+            "analyzer": PARTIES.analyzer.public.hex(),
+        },
+        "tasks": [
+            {"what": what, "because": because, "document": _base64(document)}
+            for what, because, document in task_cases()
+        ],
+        "round_keys": {
+            "task": task.id.hex(),
+            "suite": task.suite,
+            "round": ROUND,
+            "now": NOW,
+            "sets": [
+                {"what": what, "because": because, "shuffler": _record(first), "analyzer": _record(second)}
+                for what, because, first, second in key_cases()
+            ],
+        },
+    }
+
+
+def _record(document: SignedDocument) -> dict[str, str]:
+    return {"body": _base64(document.body), "signature": document.signature.hex()}
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def encoded() -> bytes:
+    """Return the file."""
+    return (json.dumps(content(), indent=1) + "\n").encode()
+
+
+if __name__ == "__main__":
+    FILE.write_bytes(encoded())
