@@ -66,6 +66,7 @@ NEEDS: dict[str, Extra] = {
     "health": SERVICES,
     "submit": COMMAND_LINE,
     "device": COMMAND_LINE,
+    "conformance": SERVICES,
     "rehearse": SERVICES,
     "load": SERVICES,
     "close": COMMAND_LINE,
@@ -103,6 +104,7 @@ SUMMARIES: dict[str, str] = {
     "health": "Ask a service on this machine whether it serves and works.",
     "submit": "Send one device's answers for the current round.",
     "device": "Show a device's answers and spending; resend, opt out, wipe.",
+    "conformance": "Try a client in any language: answer it, open what it sends, and say at once what is wrong.",
     "rehearse": "Answer a task's round for many made-up devices.",
     "load": "Load a deployment with made-up devices and print latencies.",
     "close": 'Close a round now, if its task has close = "operator".',
@@ -117,7 +119,7 @@ SUMMARIES: dict[str, str] = {
 """The first sentence of each command's help. A test compares, so that no command is loaded for the list of all."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "try it out": ("demo", "simulate", "rehearse", "load", "audit"),
+    "try it out": ("demo", "simulate", "rehearse", "conformance", "load", "audit"),
     "prepare a deployment": ("init", "identity", "certificate", "draft", "plan", "sign", "enroll", "keys"),
     "run services": ("shuffler", "hop", "analyzer", "health"),
     "answer as a device": ("submit", "device"),

@@ -39,6 +39,7 @@ WORDS = {
     "analyzer": ("analyzer.toml",),
     "health": ("shuffler", "shuffler.toml"),
     "rehearse": ("client.toml",),
+    "conformance": ("--no-faults",),
     "load": ("client.toml",),
     "results": ("operator.toml",),
     "report": ("operator.toml",),

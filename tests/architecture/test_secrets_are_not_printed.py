@@ -28,6 +28,8 @@ from hubbub.client.state.enrollment import StoredEnrollment
 from hubbub.client.state.longitudinal import MemoryUpdate
 from hubbub.client.state.records import Drawn, RoundRef, StoredSubmission
 from hubbub.client.state.store import Seen
+from hubbub.deploy.conformance.diagnosis import RoundKeys, TriedContext
+from hubbub.deploy.conformance.judge import TriedDevice
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import EnrolledDevices
 from hubbub.pages.dashboard.access import Access
@@ -125,6 +127,9 @@ HOLDERS: tuple[Any, ...] = (
     Prefix(SECRET, ended=True),
     Receipt(SECRET, 0),
     Redemption(SECRET, SECRET),
+    RoundKeys(SECRET, SECRET),
+    TriedContext(SECRET, SECRET, "its label is missing"),
+    TriedDevice(SECRET, submission=Submission(SECRET, SECRET)),
     KeyringRow("secret", (bytes(32), 0, SECRET)),
     KeyringChanges(SECRET, 0, (KeyringRow("secret", (bytes(32), 0, SECRET)),), SECRET),
     Revoked(frozenset({SECRET}), frozenset({SECRET})),
