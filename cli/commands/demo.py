@@ -387,10 +387,13 @@ def _run(
     from hubbub.cli.progress import progress_bars
     from hubbub.deploy.demo.demo import run
 
-    # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell ignores SIGINT for
-    # a command that it starts in the background, so SIGINT's handler is set too: SIGTERM would have no effect.
+    # SIGTERM, and a terminal that is closed, end the demo as Ctrl-C does: services and clients are stopped, logs are
+    # kept. A shell ignores SIGINT for a command that it starts in the background, so SIGINT's handler is set too:
+    # the others would have no effect. What nohup starts outlives its terminal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for number in (signal.SIGTERM,) if outlives else (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
         directory = out if out is not None else Path(scratch) / "demo"
         bars = functools.partial(progress_bars, as_json)

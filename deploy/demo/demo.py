@@ -109,9 +109,13 @@ class DemoProgress:
 
     def __init__(self, console: Console, progress_bars: Callable[..., Progress]) -> None:
         self.seconds: dict[str, float] = {}
-        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._console = console
-        self._progress = progress_bars(*columns, console=console)
+        self._progress_bars = progress_bars
+        self._progress = self._bars()
+
+    def _bars(self) -> Progress:
+        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        return self._progress_bars(*columns, console=self._console)
 
     def __enter__(self) -> DemoProgress:
         """Show the bars."""
@@ -138,8 +142,8 @@ class DemoProgress:
         """Show no bars meanwhile, and only those of later stages afterwards."""
         self._progress.stop()
         yield
-        for each in self._progress.task_ids:
-            self._progress.update(each, visible=False)
+        # Bars that start again erase as many lines as they had, and these are now what was printed meanwhile.
+        self._progress = self._bars()
         self._progress.start()
 
     def advance(self, steps: int) -> None:
@@ -245,38 +249,39 @@ async def run(
 
     `published` is called for each round, once its certificate is verified. The services stop when `looked` returns.
 
-    Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` has only the logs;
+    Keys and stores are in a temporary folder, which is removed at the end. If a round fails, `out` has only the logs;
     if nothing was logged yet, it is unchanged.
 
     Raises:
         HubbubError: if a part of it fails, naming the part and the remedy.
     """
     with (
-        new_folder(out, keep="logs"),
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
         naming_folder(Path(scratch)),
         DemoProgress(console, progress_bars) as stages,
     ):
         async with contextlib.AsyncExitStack() as stack:
-            with stages.stage("start", _starting(options)):
-                planned = await asyncio.to_thread(plan, draft_for(dataset, options))
-                # While the services start, which leaves this process nothing to do.
-                compared = asyncio.gather(
-                    asyncio.to_thread(noise_of, planned), asyncio.to_thread(looser_cap_of, planned)
-                )
-                pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
-                # Registered before the pipeline is entered, so that it runs after the services have stopped.
-                stack.callback(_keep_logs, pipeline, out)
-                await stack.enter_async_context(pipeline)
-                noise, looser_cap = await compared
-                workers = DemoWorkers(pipeline, dataset.devices, options.clients)
-                stack.push_async_callback(workers.stop)
-            rounds = [
-                await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out, published)
-                for number in range(options.rounds)
-            ]
-            save(out / "task.json", pipeline.task.encode())
-            shutil.copytree(pipeline.folder.trust_of("reader"), out / KEYS_IN_FOLDER)
+            # It is whole before anybody is told that it is kept: a failure from then on takes nothing from it.
+            with new_folder(out):
+                with stages.stage("start", _starting(options)):
+                    planned = await asyncio.to_thread(plan, draft_for(dataset, options))
+                    # While the services start, which leaves this process nothing to do.
+                    compared = asyncio.gather(
+                        asyncio.to_thread(noise_of, planned), asyncio.to_thread(looser_cap_of, planned)
+                    )
+                    pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
+                    # Registered before the pipeline is entered, so that it runs after the services have stopped.
+                    stack.callback(_keep_logs, pipeline, out)
+                    await stack.enter_async_context(pipeline)
+                    noise, looser_cap = await compared
+                    workers = DemoWorkers(pipeline, dataset.devices, options.clients)
+                    stack.push_async_callback(workers.stop)
+                rounds = [
+                    await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out, published)
+                    for number in range(options.rounds)
+                ]
+                save(out / "task.json", pipeline.task.encode())
+                shutil.copytree(pipeline.folder.trust_of("reader"), out / KEYS_IN_FOLDER)
             document = _document(pipeline, dataset, rounds, stages.seconds, out)
             document |= {
                 "noise": noise,
@@ -350,7 +355,7 @@ async def _fail_over(pipeline: LocalPipeline, number: int, options: DemoOptions,
 
 
 def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
-    if pipeline.logs.exists():
+    if pipeline.logs.exists() and any(pipeline.logs.iterdir()):
         shutil.copytree(pipeline.logs, out / "logs")
 
 

@@ -563,10 +563,12 @@ def test_an_open_demo_must_say_which_share_is_honest_and_the_modes_are_the_tasks
 # simulation/test_orphans.py: services end with who started them, and unit/shuffler/test_process.py has them
 # drain at SIGTERM.
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_demo_that_is_interrupted_stops_everything_and_keeps_logs(tmp_path: Path, number: signal.Signals) -> None:
     out, mark = tmp_path / "kept", f"HUBBUB_DEMO_TEST={tmp_path}"
-    command = ["env", mark, sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "15000", "--out", str(out)]
+    # Tests that nohup started ignore SIGHUP, and so would the demo.
+    program = ["env", "--default-signal=HUP", mark, sys.executable, "-m", "hubbub.cli.main"]
+    command = [*program, "demo", "--devices", "15000", "--out", str(out)]
     with started_program(command, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None
         while "seal" not in demo.stderr.readline():
