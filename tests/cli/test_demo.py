@@ -22,6 +22,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
 from pyarrow import parquet
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
@@ -357,6 +359,19 @@ def test_the_line_that_a_demo_says_opens_what_it_kept(
         assert set(wanted) <= set(Page(text).numbers)
         assert "NOT PINNED" not in text
     assert len(seen) == 3
+
+
+def test_an_analyst_reads_what_a_demo_kept_as_a_series_with_bands(trips: tuple[Path, Ran]) -> None:
+    out, _ = trips
+    table = open_saved(out, keys=out / "trust").read()
+    assert (table.trust.verified, table.trust.unpinned) == (True, ())
+    counts = table.where(query="city", statistic="count")
+    pyplot.switch_backend("agg")
+    axes = counts.plot()
+    drawn = [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == "-"]
+    assert drawn == [[row.estimate for row in counts.where(category=city)] for city in "ABC"]
+    assert sum(isinstance(each, PolyCollection) for each in axes.collections) == 3
+    pyplot.close("all")
 
 
 @pytest.fixture
