@@ -126,5 +126,5 @@ $(DEMO_VENV)/.installed: $(SOURCES)
 	@echo "installing hubbub into $(DEMO_VENV): a minute or two, after each change of its sources"
 	$(PYTHON) -m venv $(DEMO_VENV)
 	rm -rf build
-	$(DEMO_VENV)/bin/python $(PIP) '.[demo]'
+	$(DEMO_VENV)/bin/python $(PIP) '.[demo,dashboard]'
 	touch $@

@@ -1,5 +1,6 @@
 """Property tests draw the same examples each time, and logs are written before the next test."""
 
+import logging
 import os
 import shutil
 import signal
@@ -29,6 +30,10 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("default"), deadline=None, max_examples=2000)
 settings.load_profile("steady")
+
+# A test's own requests are no log lines of what it tests, which may run in the same process.
+for each in ("httpx2", "httpcore2"):
+    logging.getLogger(each).setLevel(logging.WARNING)
 
 # A shell that runs the tests in the background has Ctrl-C ignored, and so it would be for every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -40,18 +40,14 @@ def command(
     Example: hubbub dashboard deployment/reader/reader.toml
     """
     with failures(as_json):
-        from hubbub.pages.dashboard.access import Access
-        from hubbub.pages.dashboard.app import application
-        from hubbub.pages.dashboard.desk import Desk
+        from hubbub.pages.dashboard.app import application, site_at
         from hubbub.pages.dashboard.server import address_of, is_private, listening, serve
-        from hubbub.pages.dashboard.site import Site
         from hubbub.pages.dashboard.sources import opened
 
         found = opened(shown, keys)
         with listening(host, port) as listener:
-            access = Access.at(host, listener.getsockname()[1])
-            site = Site(Desk(found.reader, found.pins), access, found.source, found.services, found.acts)
-            address = address_of(listener, host, access)
+            site = site_at(found, host, listener.getsockname()[1])
+            address = address_of(listener, host, site.access)
 
             def tell() -> None:
                 if not is_private(host):

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import tempfile
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hubbub.cli.commands.dashboard import PORT
 from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
-    from hubbub.deploy.demo.demo import DemoOptions, Published
+    from hubbub.deploy.demo.demo import DemoOptions, Looked, Published
     from hubbub.deploy.demo.scenarios.scenario import Scenario
+    from hubbub.deploy.local.pipeline import LocalPipeline
     from hubbub.planning.simulate.dataset import Dataset
     from hubbub.planning.simulate.notation import Notation
     from hubbub.protos.records.results import RoundResults
     from hubbub.protos.task.admission import Mode
+
+    Show = Callable[[dict[str, Any], str | None], None]
+    """Shows the demo's document, and the address of the dashboard if there is one."""
+
+HOST = "127.0.0.1"
+"""Where the dashboard of a demo listens: nobody else has to see it."""
 
 TaskOption = Annotated[
     str | None, typer.Option("--task", metavar="NAME", help="The task to show; see --list. [default: flights]")
@@ -152,6 +162,23 @@ In the current folder it is one file that says whose it is, and that the next de
 be tidier, but people do not find it again, and browsers that are installed as snaps may not read it.
 """
 
+DashboardOption = Annotated[
+    bool,
+    typer.Option(
+        "--dashboard",
+        help="At the end, show the results in a browser, until Ctrl-C; the services run on. Needs the extra dashboard.",
+    ),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        min=0,
+        max=65535,
+        help=f"With --dashboard: port of this machine to listen at; 0 for any free. [default: {PORT}]",
+    ),
+]
+
 Explain = Annotated[
     bool,
     typer.Option(
@@ -185,6 +212,8 @@ def command(
     out: Out = None,
     plot: PlotOption = None,
     report: ReportOption = None,
+    dashboard: DashboardOption = False,
+    port: PortOption = None,
     explain: Explain = False,
     every: Every = False,
     listed: ListOption = False,
@@ -210,10 +239,7 @@ def command(
         from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519
         from hubbub.protos.task.admission import Mode
 
-        if plot is not None:
-            from hubbub.cli.plots.draw import check_drawable
-
-            check_drawable(plot, "--plot")
+        _check_outputs(plot, dashboard, port)
         shown = _scenario(
             task, data, histogram or [], total or [], notation(decimal, thousands, missing, data is not None)
         )
@@ -230,13 +256,37 @@ def command(
         )
         check_options(dataset, options)
         published: list[tuple[RoundResults, RoundResults]] = []
-        document = _run(dataset, options, out, as_json, lambda *both: published.append(both))
-        document["plot"] = None if plot is None else _drawn(shown, document, plot)
-        document["report"] = _reported(published, report, _report_place(out, as_json))
-        if as_json:
-            print_json(document)
+
+        def show(document: dict[str, Any], address: str | None) -> None:
+            document["plot"] = None if plot is None else _drawn(shown, document, plot)
+            document["report"] = _reported(published, report, _report_place(out, as_json))
+            document["dashboard"] = address
+            if as_json:
+                print_json(document)
+            else:
+                _print(document, out, explain, every, _given(context))
+
+        run = functools.partial(_run, dataset, options, out, as_json, lambda *both: published.append(both))
+        if dashboard:
+            _run_and_stay(run, show, PORT if port is None else port)
         else:
-            _print(document, out, explain, every, _given(context))
+            show(run(None), None)
+
+
+def _check_outputs(plot: Path | None, dashboard: bool, port: int | None) -> None:
+    """Check that what is wanted can be drawn and shown here, before anything runs."""
+    from hubbub.accountant.errors import needs_extra
+    from hubbub.cli.registry import DASHBOARD
+    from hubbub.protos.errors import HubbubError, UsageError
+
+    if plot is not None:
+        from hubbub.cli.plots.draw import check_drawable
+
+        check_drawable(plot, "--plot")
+    if port is not None and not dashboard:
+        raise UsageError("--port is where the dashboard listens; add --dashboard, or leave --port out")
+    if dashboard and not DASHBOARD.installed:
+        raise HubbubError(needs_extra("--dashboard", DASHBOARD.title, DASHBOARD.name))
 
 
 def _list(as_json: bool) -> None:
@@ -306,27 +356,63 @@ def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> D
     return sample(dataset, default if wanted is None else wanted, seed)
 
 
+def _run_and_stay(run: Callable[[Looked], object], show: Show, port: int) -> None:
+    """Run the demo, show it, and serve a dashboard of its services until Ctrl-C, as a reader of its deployment."""
+    from hubbub.pages.dashboard.app import application, site_at
+    from hubbub.pages.dashboard.server import address_of, listening, serve_beside
+    from hubbub.pages.dashboard.sources import opened
+
+    # Before anything runs, so that a port that is taken is said now.
+    with listening(HOST, port) as listener:
+
+        async def looked(pipeline: LocalPipeline, document: dict[str, Any]) -> None:
+            site = site_at(opened([pipeline.reader_settings()], None), HOST, listener.getsockname()[1])
+            address = address_of(listener, HOST, site.access)
+            await serve_beside(application(site), listener, lambda: show(document, address))
+
+        run(looked)
+
+
 def _run(
-    dataset: Dataset, options: DemoOptions, out: Path | None, as_json: bool, published: Published
+    dataset: Dataset,
+    options: DemoOptions,
+    out: Path | None,
+    as_json: bool,
+    published: Published,
+    looked: Looked | None,
 ) -> dict[str, Any]:
     import asyncio
-    import functools
     import signal
 
     from hubbub.cli.progress import progress_bars
     from hubbub.deploy.demo.demo import run
 
-    # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell ignores SIGINT for
-    # a command that it starts in the background, so SIGINT's handler is set too: SIGTERM would have no effect.
+    # SIGTERM, and a terminal that is closed, end the demo as Ctrl-C does: services and clients are stopped, logs are
+    # kept. A shell ignores SIGINT for a command that it starts in the background, so SIGINT's handler is set too:
+    # the others would have no effect. What nohup starts outlives its terminal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for number in (signal.SIGTERM,) if outlives else (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
         directory = out if out is not None else Path(scratch) / "demo"
         bars = functools.partial(progress_bars, as_json)
-        document = asyncio.run(run(dataset, options, directory, progress_console(quiet=as_json), bars, published))
-        if out is None:
-            _forget_paths(document)
-    return document
+
+        async def kept(pipeline: LocalPipeline, document: dict[str, Any]) -> None:
+            if looked is not None:
+                await looked(pipeline, document if out is not None else _without_paths(document))
+
+        work = run(
+            dataset,
+            options,
+            directory,
+            progress_console(quiet=as_json),
+            bars,
+            published,
+            None if looked is None else kept,
+        )
+        document = asyncio.run(work)
+    return document if out is not None else _without_paths(document)
 
 
 def _report_place(out: Path | None, as_json: bool) -> Path | None:
@@ -386,14 +472,14 @@ def _drawn(shown: Scenario, document: dict[str, Any], plot: Path) -> str:
     return str(plot)
 
 
-def _forget_paths(document: dict[str, Any]) -> None:
-    """Remove the paths of files that were deleted with the scratch folder."""
-    document["task_file"] = document["logs"] = None
-    for each in document["rounds"]:
-        each["certificate"] = each["results"] = None
+def _without_paths(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without the paths of files that are deleted with the scratch folder."""
+    rounds = [each | {"certificate": None, "results": None} for each in document["rounds"]]
+    return document | {"task_file": None, "logs": None, "rounds": rounds}
 
 
 def _print(document: dict[str, Any], out: Path | None, explain: bool, every: bool, given: list[str]) -> None:
+    from hubbub.cli.tables.demo_words import cluster_words, explained, looser_cap_words, noise_words
     from hubbub.cli.tables.privacy import meaning, plain_promise, print_privacy
     from hubbub.cli.tables.truth import print_query, print_series
 
@@ -410,84 +496,26 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool, every: boo
             print_privacy(printer, each["privacy"])
     if is_series:
         print_series(printer, document["rounds"])
-    for line in (meaning(document["rounds"][-1]["privacy"]), *_explained(document)) if explain else ():
+    for line in (meaning(document["rounds"][-1]["privacy"]), *explained(document)) if explain else ():
         printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
-        printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
+        printer.print(cluster_words(document["cluster"]), markup=False, soft_wrap=True)
     if document["noise"] is not None and explain:
-        printer.print(_noise(document), markup=False, soft_wrap=True)
+        printer.print(noise_words(document), markup=False, soft_wrap=True)
     if document["looser_cap"] is not None and explain:
         shown = document["rounds"][0]["queries"]
-        printer.print(_looser_cap(shown, **document["looser_cap"]), markup=False, soft_wrap=True)
+        printer.print(looser_cap_words(shown, **document["looser_cap"]), markup=False, soft_wrap=True)
     if not explain:
         printer.print(plain_promise(document["rounds"][-1]["privacy"]), markup=False, soft_wrap=True)
-    printer.print(_next(document, out, explain, given), markup=False, soft_wrap=True)
+    for line in _next(document, out, explain, given):
+        printer.print(line, markup=False, soft_wrap=True)
 
 
 LONGITUDINAL = "longitudinal"
 """The kind of questions that are asked over time."""
 
 
-def _explained(document: dict[str, Any]) -> tuple[str, str, str]:
-    seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
-    sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
-    read = "docs/explanation/shuffle-model.md explains these numbers, and docs/explanation/bounds.md the bounds"
-    return read, f"{document['devices']} devices; {seconds}", sealed
-
-
-def _cluster(cluster: dict[str, Any]) -> str:
-    spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
-    went = "stores in PostgreSQL; two front ends answered devices; the leader was killed, and the standby took over"
-    return f"{went}; mixed and opened {spark}"
-
-
-def _noise(document: dict[str, Any]) -> str:
-    """Return what noise of the shuffler does to the errors; the ladder says what it promises."""
-    shown = {query["name"]: query for query in document["rounds"][0]["queries"]}
-    errors = [_error_words(shown[name], **errors) for name, errors in document["noise"].items()]
-    # Of other kinds the worst case is another one, such as a text that as many people have as its share allows.
-    everybody = all(shown[name]["kind"] in _WORST_IF_ALL_AGREE for name in document["noise"])
-    case = "At worst, if everybody had one answer," if everybody else "At worst,"
-    return f"{case} the standard error of {', that of '.join(errors)}."
-
-
-_WORST_IF_ALL_AGREE = frozenset({"histogram", "sum", "grouped"})
-"""Kinds of questions whose error is largest if all people have one answer."""
-
-
-def _error_words(query: dict[str, Any], expected_standard_error: float, expected_without_noise: float) -> str:
-    """Return what a query's largest standard error is of, how large it is, and what noise has to do with it."""
-    change = 100 * (expected_standard_error / expected_without_noise - 1)
-    words = f"{change:.1f} % more" if change > 0 else f"{-change:.0f} % less"
-    noise = f"{words} than without noise of the shuffler"
-    return f"{_estimated(query)} would be {_in_units(query, expected_standard_error)} ({noise})"
-
-
-def _estimated(query: dict[str, Any]) -> str:
-    """Return the estimate whose error is told: a sum if the query has a unit or is one, else a count."""
-    what = "the sum" if query["kind"] == "sum" else "a sum" if query.get("unit") else "a count"
-    return f"{what} of {query['name']}{' in one group' * (query['kind'] == 'grouped')}"
-
-
-def _in_units(query: dict[str, Any], error: float) -> str:
-    from hubbub.queries.estimation.significant_digits import significant
-
-    (number,) = significant((error,), error / 10)
-    return f"{number} {query['unit']}" if query.get("unit") else number
-
-
-def _looser_cap(queries: list[dict[str, Any]], epsilon_local: float, expected_standard_errors: dict[str, float]) -> str:
-    """Return what a larger cap on ε_local would bring, and what is given up for it."""
-    shown = {query["name"]: query for query in queries}
-    errors = [_in_units(shown[name], error) for name, error in expected_standard_errors.items()]
-    which = "this standard error" if len(errors) == 1 else "these standard errors"
-    return (
-        f"With --local-epsilon {epsilon_local:g} {which} would be {' and '.join(errors)}. Then ε ≤ {epsilon_local:g} "
-        "is all that a person keeps if everybody else works together."
-    )
-
-
-_NOT_REPEATED = frozenset({"out", "plot", "report", "explain", "every", "as_json", "listed"})
+_NOT_REPEATED = frozenset({"out", "plot", "report", "dashboard", "port", "explain", "every", "as_json", "listed"})
 """Options that do not change what the demo asks, and of whom."""
 
 
@@ -506,16 +534,27 @@ def _given(context: typer.Context) -> list[str]:
     return words
 
 
-def _next(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> str:
-    """Return the last line: that the certificate was verified, and what to run next."""
+def _next(document: dict[str, Any], out: Path | None, explain: bool, given: list[str]) -> Iterator[str]:
+    """Return the last lines: that the certificate was verified, what to run next, and how results open in a browser."""
+    from hubbub.cli.registry import DASHBOARD
+    from hubbub.deploy.demo.demo import KEYS_IN_FOLDER
+
     verified = "The certificate was verified: this demo's parties signed it, and every number was computed again."
     if document["report"] is not None:
         verified += f" A report to hand on is in {document['report']}: open it in a browser."
-    hubbub = program()
+    hubbub, address = program(), document["dashboard"]
+    again = shlex.join([*shlex.split(hubbub), "demo", *given])
+    browser = f"{again} --dashboard"
     if out is not None:
         # Of a folder all certificates are verified, and that together they are one history.
         checked = str(out) if len(document["rounds"]) > 1 else document["rounds"][0]["certificate"]
-        return f"{verified} Saved to {out}; next: {hubbub} verify {shlex.quote(checked)}"
-    again = shlex.join([*shlex.split(hubbub), "demo", *given])
-    more = "" if explain else f"{again} --explain shows how the privacy arises, and what is left if some lie; "
-    return f"{verified} Next: {more}{again} --out DIR saves the certificate and the results."
+        yield f"{verified} Saved to {out}; next: {hubbub} verify {shlex.quote(checked)}"
+        browser = f"{hubbub} dashboard {shlex.quote(str(out))} --keys {shlex.quote(str(out / KEYS_IN_FOLDER))}"
+    else:
+        more = "" if explain else f"{again} --explain shows how the privacy arises, and what is left if some lie; "
+        yield f"{verified} Next: {more}{again} --out DIR saves the certificate and the results."
+    if DASHBOARD.installed and (out is not None or address is None):
+        yield f"To look at the results in a browser: {browser}"
+    if address is not None:
+        yield f"open {address}"
+        yield "Ctrl-C ends the dashboard and the services"

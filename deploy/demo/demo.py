@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +36,7 @@ from hubbub.planning.simulate.dataset import Dataset, truth_of
 from hubbub.planning.simulate.truth import query_document
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import RoundResults
+from hubbub.protos.records.results_document import results_document
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.task.draft import check_draft
@@ -58,6 +60,9 @@ takes them immediately, and the clock cuts none on a slow machine."""
 
 LOOSER_CAP = 20.0
 """A cap on ε_local under which errors are near those of central noise alone: a demo says what it would bring."""
+
+KEYS_IN_FOLDER = "trust"
+"""Name of the folder of the parties' public keys, beside the results that they signed."""
 
 PRIVACY_OPTIONS = {
     "epsilon": "--epsilon",
@@ -104,9 +109,13 @@ class DemoProgress:
 
     def __init__(self, console: Console, progress_bars: Callable[..., Progress]) -> None:
         self.seconds: dict[str, float] = {}
-        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._console = console
-        self._progress = progress_bars(*columns, console=console)
+        self._progress_bars = progress_bars
+        self._progress = self._bars()
+
+    def _bars(self) -> Progress:
+        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        return self._progress_bars(*columns, console=self._console)
 
     def __enter__(self) -> DemoProgress:
         """Show the bars."""
@@ -127,6 +136,15 @@ class DemoProgress:
         yield self._progress
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
         self._progress.update(self._current, completed=total)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Show no bars meanwhile, and only those of later stages afterwards."""
+        self._progress.stop()
+        yield
+        # Bars that start again erase as many lines as they had, and these are now what was printed meanwhile.
+        self._progress = self._bars()
+        self._progress.start()
 
     def advance(self, steps: int) -> None:
         """Advance the bar of the current stage."""
@@ -214,6 +232,9 @@ def check_options(dataset: Dataset, options: DemoOptions) -> None:
 Published = Callable[[RoundResults, RoundResults], None]
 """Called with what the analyzer published of a round, and with that after its candidates were looked up."""
 
+Looked = Callable[[LocalPipeline, dict[str, Any]], Awaitable[None]]
+"""Called after the last round, with the services that still run and the demo's document so far."""
+
 
 async def run(
     dataset: Dataset,
@@ -222,48 +243,62 @@ async def run(
     console: Console,
     progress_bars: Callable[..., Progress],
     published: Published = lambda *_: None,
+    looked: Looked | None = None,
 ) -> dict[str, Any]:
     """Run the demo; return its JSON document. `out`, a new or empty folder, gets task, certificates, results and logs.
 
-    `published` is called for each round, once its certificate is verified.
+    `published` is called for each round, once its certificate is verified. The services stop when `looked` returns.
 
-    Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` has only the logs;
+    Keys and stores are in a temporary folder, which is removed at the end. If a round fails, `out` has only the logs;
     if nothing was logged yet, it is unchanged.
 
     Raises:
         HubbubError: if a part of it fails, naming the part and the remedy.
     """
     with (
-        new_folder(out, keep="logs"),
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
         naming_folder(Path(scratch)),
         DemoProgress(console, progress_bars) as stages,
     ):
         async with contextlib.AsyncExitStack() as stack:
-            with stages.stage("start", _starting(options)):
-                planned = await asyncio.to_thread(plan, draft_for(dataset, options))
-                # While the services start, which leaves this process nothing to do.
-                compared = asyncio.gather(
-                    asyncio.to_thread(noise_of, planned), asyncio.to_thread(looser_cap_of, planned)
-                )
-                pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
-                # Registered before the pipeline is entered, so that it runs after the services have stopped.
-                stack.callback(_keep_logs, pipeline, out)
-                await stack.enter_async_context(pipeline)
-                noise, looser_cap = await compared
-                workers = DemoWorkers(pipeline, dataset.devices, options.clients)
-                stack.push_async_callback(workers.stop)
-            rounds = [
-                await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out, published)
-                for number in range(options.rounds)
-            ]
+            # It is whole before anybody is told that it is kept: a failure from then on takes nothing from it.
+            with new_folder(out):
+                with stages.stage("start", _starting(options)):
+                    planned = await asyncio.to_thread(plan, draft_for(dataset, options))
+                    # While the services start, which leaves this process nothing to do.
+                    compared = asyncio.gather(
+                        asyncio.to_thread(noise_of, planned), asyncio.to_thread(looser_cap_of, planned)
+                    )
+                    pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
+                    # Registered before the pipeline is entered, so that it runs after the services have stopped.
+                    stack.callback(_keep_logs, pipeline, out)
+                    await stack.enter_async_context(pipeline)
+                    noise, looser_cap = await compared
+                    workers = DemoWorkers(pipeline, dataset.devices, options.clients)
+                    stack.push_async_callback(workers.stop)
+                rounds = [
+                    await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out, published)
+                    for number in range(options.rounds)
+                ]
+                save(out / "task.json", pipeline.task.encode())
+                shutil.copytree(pipeline.folder.trust_of("reader"), out / KEYS_IN_FOLDER)
+            document = _document(pipeline, dataset, rounds, stages.seconds, out)
+            document |= {
+                "noise": noise,
+                "looser_cap": looser_cap,
+                "cluster": _cluster_document(options, dataset.devices),
+            }
+            if looked is not None:
+                await workers.stop()
+                with stages.paused():
+                    await looked(pipeline, document)
             with stages.stage("stop", "stop the services"):
                 await stack.aclose()
-        save(out / "task.json", pipeline.task.encode())
-    document = _document(pipeline, dataset, rounds, stages.seconds, out)
-    document["noise"], document["looser_cap"] = noise, looser_cap
-    document["cluster"] = _cluster_document(options, dataset.devices)
-    return document
+    return document | {"seconds": _rounded(stages.seconds)}
+
+
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in seconds.items()}
 
 
 def _starting(options: DemoOptions) -> str:
@@ -320,7 +355,7 @@ async def _fail_over(pipeline: LocalPipeline, number: int, options: DemoOptions,
 
 
 def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
-    if pipeline.logs.exists():
+    if pipeline.logs.exists() and any(pipeline.logs.iterdir()):
         shutil.copytree(pipeline.logs, out / "logs")
 
 
@@ -387,9 +422,11 @@ def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[V
 
 def _save(results: RoundResults, out: Path) -> dict[str, str]:
     stem = out / f"results-{results.id.task_name}-{results.id.round}"
-    paths = {"csv": stem.with_suffix(".csv"), "parquet": stem.with_suffix(".parquet")}
+    paths = {kind: stem.with_suffix(f".{kind}") for kind in ("csv", "parquet", "json")}
     write_csv(paths["csv"], results)
     write_parquet(paths["parquet"], results)
+    document = json.dumps(results_document(results), indent=2, ensure_ascii=False, allow_nan=False)
+    save(paths["json"], f"{document}\n".encode())
     return {kind: str(path) for kind, path in paths.items()}
 
 
@@ -411,6 +448,6 @@ def _document(
         "admission": task.admission.mode.value,
         "submission_bytes": task.outer_bytes,
         "rounds": rounds,
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "seconds": _rounded(seconds),
         "logs": str(out / "logs"),
     }

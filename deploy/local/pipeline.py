@@ -283,6 +283,15 @@ class LocalPipeline:
         tls = self.folder.of(party) / "tls"
         return TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
 
+    def reader_settings(self) -> Path:
+        """Write where the services listen now into the reader's settings, for those who may look; return the file."""
+        folder = self.folder.of("reader")
+        path = folder / "reader.toml"
+        change(path, "shuffler_control", self.services[Role.SHUFFLER].addresses["control"])
+        change(path, "analyzer_results", self.services[Role.ANALYZER].addresses["results"])
+        change(path, "hops", [self.services[name].addresses["delivery"] for name in self._hops.names])
+        return path
+
     def tickets(self, count: int) -> list[bytes]:
         """Make `count` tickets as the operator, valid for a year."""
         operator = Identity.load(self.folder.identity(Role.OPERATOR))

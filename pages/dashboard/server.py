@@ -69,25 +69,55 @@ def is_private(host: str) -> bool:
     return host in LOOPBACK
 
 
+class _ServerBeside(uvicorn.Server):
+    """A server that ends on a signal, and does not raise the signal again: what runs beside it goes on."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+async def serve_beside(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
+    """Serve in this event loop until Ctrl-C or SIGTERM, which then have ended this alone.
+
+    `tell` is called once whoever opens the address is answered. It runs in the main thread, as signals need.
+    """
+    server = _ServerBeside(_config(app))
+    # From before anybody is told, so that a signal at once is not lost.
+    with server.capture_signals():
+        tell()
+        await server.serve(sockets=[listener])
+
+
 def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
     """Serve until Ctrl-C or SIGTERM; call `tell` once whoever opens the address is answered."""
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        # The address of a request may have the token.
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=ENDING_SECONDS,
-    )
     # Connections wait in the listener's backlog from here on.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # uvicorn ends its requests, then raises the signal again.
         with contextlib.suppress(KeyboardInterrupt):
             tell()
-            uvicorn.Server(config).run(sockets=[listener])
+            uvicorn.Server(_config(app)).run(sockets=[listener])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        # It logs that it starts and ends. The command says that itself, also where other work set a log up before.
+        log_level="warning",
+        # The address of a request may have the token.
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=ENDING_SECONDS,
+    )

@@ -5,27 +5,52 @@ Most run in this process: those that are interrupted, and `make demo`, start fro
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import httpx2
 import pytest
+from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
 from pyarrow import parquet
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 from unit.verification.test_results import results_of
 
+from hubbub.cli import registry
 from hubbub.cli.commands import demo
-from hubbub.cli.commands.demo import REPORT, AdmissionMode, _looser_cap, _noise, _report_place, _reported
+from hubbub.cli.commands.demo import REPORT, AdmissionMode, _report_place, _reported
+from hubbub.cli.registry import DASHBOARD, Extra
+from hubbub.cli.tables.demo_words import looser_cap_words, noise_words
 from hubbub.deploy.errors import NotWritten
 from hubbub.deploy.local.cluster import spark_missing
+from hubbub.pages.dashboard import server
+from hubbub.pages.dashboard.access import TOKEN, Access
 from hubbub.protos.task.admission import Mode
+from hubbub.results import open_saved
+from hubbub.service.observability import logs
+from hubbub.service.settings import LogSettings
 from support.cli import Ran, hubbub_here
 from support.ended import started_program
 from support.html_page import Page
+from support.own_logs import own_logs
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 from support.thoroughness import EXHAUSTIVE
+
+COMMUTE = ROOT / "docs" / "examples" / "commute"
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +101,7 @@ def test_demo_on_flights_estimates_within_twelve_standard_errors(tmp_path: Path)
         assert 0 < error < document["noise"][name]["expected_standard_error"]
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
     assert document["plot"] == str(picture)
+    assert document["dashboard"] is None
     assert document["report"] == str(tmp_path / "kept" / "report.html")
     page = Page(Path(document["report"]).read_text())
     assert set(parquet.read_table(only["results"]["parquet"])["estimate"].to_pylist()) <= set(page.numbers)
@@ -116,10 +142,10 @@ def test_a_cluster_loses_nothing_when_its_leader_is_killed(tmp_path: Path) -> No
     assert document["cluster"]["leader_killed"]
     assert document["cluster"]["spark"] is None
     assert document["cluster"]["spark_missing"] == spark_missing(500)
-    logs = {path.name: path.read_text() for path in Path(document["logs"]).glob("s*.log")}
-    assert {"shuffler.log", "standby.log"} <= set(logs)
+    logged = {path.name: path.read_text() for path in Path(document["logs"]).glob("s*.log")}
+    assert {"shuffler.log", "standby.log"} <= set(logged)
     # Each followed the other.
-    assert all("the keyring was copied" in text for text in logs.values())
+    assert all("the keyring was copied" in text for text in logged.values())
 
 
 @pytest.mark.parametrize(
@@ -173,6 +199,13 @@ def test_texts_that_nobody_listed_are_found_among_candidates(tmp_path: Path) -> 
     assert found
     assert sum(row["truth"] == 0 for row in found) <= max(3, len(found) // 4)
     assert counts_near_the_truth([row for row in found if row["truth"] > 0][:3])
+    # The saved results have the texts that were looked up, and verify.
+    (saved,) = (tmp_path / "kept").glob("results-*.json")
+    looked_up = json.loads(saved.read_text())["queries"][0]["counts"]
+    assert {row["category"] for row in found} == {row["category"] for row in looked_up}
+    assert hubbub_here("verify", saved, "--json").json["verified"]
+    trust = open_saved(saved, keys=tmp_path / "kept" / "trust").read().trust
+    assert (trust.verified, trust.unpinned) == (True, ())
     certificates_hold_and_fail_with_one_changed_byte(ran.json)
 
 
@@ -192,22 +225,245 @@ def test_groups_agree_with_their_totals(tmp_path: Path) -> None:
     certificates_hold_and_fail_with_one_changed_byte(ran.json)
 
 
+@dataclass
+class Visit:
+    """What somebody saw who opened the dashboard of a demo while its services ran, and then pressed Ctrl-C."""
+
+    address: str = ""
+    pages: dict[str, str] = field(default_factory=dict)
+    services: list[str] = field(default_factory=list)
+    failed: list[BaseException] = field(default_factory=list)
+
+    def look(self) -> None:
+        """Look at pages, then press Ctrl-C, whatever went wrong."""
+        try:
+            self._look()
+        except BaseException as error:
+            self.failed.append(error)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _look(self) -> None:
+        # The address gives the cookie that the other pages are asked for with.
+        with httpx2.Client(follow_redirects=True, timeout=PATIENCE, trust_env=False) as client:
+            self.pages["/"] = client.get(self.address).raise_for_status().text
+            task = next(link for link in Page(self.pages["/"]).links if link.startswith("/task/"))
+            for path in (task, f"{task}/round/1", "/services", f"{task}/file/results?round=1"):
+                found = client.get(str(httpx2.URL(self.address).join(path)))
+                self.pages[path.replace(task, "TASK")] = found.raise_for_status().text
+
+
 @pytest.fixture(scope="module")
-def trips(tmp_path_factory: pytest.TempPathFactory, table: Path) -> tuple[Path, Ran]:
-    """A demo of two rounds on a file, for people, and where it kept what it keeps."""
-    out = tmp_path_factory.mktemp("trips") / "kept"
+def visited(tmp_path_factory: pytest.TempPathFactory, table: Path) -> tuple[Path, Ran, Visit]:
+    """A demo of two rounds on a file, for people, where it kept what it keeps, and a visit to its dashboard."""
+    out, scratch, visit = tmp_path_factory.mktemp("trips") / "kept", tmp_path_factory.mktemp("scratch"), Visit()
+    serve = server.serve_beside
+
+    async def serve_and_visit(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
+        visitor = Thread(target=visit.look)
+
+        def told() -> None:
+            tell()
+            visitor.start()
+
+        try:
+            await serve(app, listener, told)
+        finally:
+            # Its Ctrl-C must not reach what runs next.
+            if visitor.ident is not None:
+                visitor.join()
+
+    def address_of(*given: Any) -> str:
+        visit.address = address(*given)
+        return visit.address
+
+    address = server.address_of
     words = ("--histogram", "city", "--sum", "minutes:0:60", "--rounds", "2", "--post-quantum", "--explain")
-    ran = hubbub_here("demo", "--data", table, *words, "--out", out)
+    with contextlib.ExitStack() as kept:
+        patched = kept.enter_context(pytest.MonkeyPatch.context())
+        patched.setattr(server, "serve_beside", serve_and_visit)
+        patched.setattr(server, "address_of", address_of)
+        patched.setattr("tempfile.tempdir", str(scratch))
+        # Whatever set logs up in this process before, the demo says what it says alone.
+        kept.enter_context(own_logs())
+        logs.configure(LogSettings())
+        ran = hubbub_here("demo", "--data", table, *words, "--out", out, "--dashboard", "--port", "0")
+    assert visit.failed == []
     assert ran.status == 0, ran.err
-    return out, ran
+    assert not list(scratch.glob("hubbub-demo-*"))
+    return out, ran, visit
+
+
+@pytest.fixture
+def trips(visited: tuple[Path, Ran, Visit]) -> tuple[Path, Ran]:
+    """That demo without the visit."""
+    return visited[:2]
+
+
+def test_the_dashboard_of_a_demo_shows_its_services_until_ctrl_c(visited: tuple[Path, Ran, Visit]) -> None:
+    out, ran, visit = visited
+    assert ran.out.splitlines()[-2:] == [f"open {visit.address}", "Ctrl-C ends the dashboard and the services"]
+    assert "Results from the analyzer at 127.0.0.1:" in visit.pages["/"]
+    page = Page(visit.pages["TASK/round/1"])
+    wanted = parquet.read_table(out / "results-trips-1.parquet")["estimate"].to_pylist()
+    assert set(wanted) <= set(page.numbers)
+    # The keys of the demo's parties are those that a reader knows.
+    assert "NOT PINNED" not in page.words
+    assert "What follows may be old" not in "".join(visit.pages.values())
+    assert "does not answer" not in visit.pages["/services"]
+    assert 'name="word"' not in visit.pages["/services"], "a reader closes nothing"
+    assert json.loads(visit.pages["TASK/file/results?round=1"]) == json.loads(
+        (out / "results-trips-1.json").read_text()
+    )
+    # Its services ended after it: nobody answers there any more.
+    assert ran.err.splitlines()[-1] == "stop the services"
+    analyzer = visit.pages["/"].partition("the analyzer at ")[2].partition(".</p>")[0]
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((analyzer.partition(":")[0], int(analyzer.partition(":")[2])))
+
+
+def browser_line(ran: Ran) -> list[str]:
+    """The words of the line that a demo says to open its results with, without `hubbub`."""
+    (line,) = (each for each in ran.out.splitlines() if each.startswith("To look at the results in a browser: "))
+    program, *words = shlex.split(line.partition(": ")[2])
+    assert program == "hubbub"
+    return words
+
+
+def test_the_line_that_a_demo_says_opens_what_it_kept(
+    visited: tuple[Path, Ran, Visit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, ran, _ = visited
+    seen: list[str] = []
+    listening = server.listening
+
+    def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
+        tell()
+        client = TestClient(app, base_url="http://127.0.0.1")
+        site = client.get(f"/?{TOKEN}={seen[0]}")
+        task = next(link for link in Page(site.text).links if link.startswith("/task/"))
+        seen.extend(client.get(f"{task}/round/{number}").raise_for_status().text for number in range(2))
+
+    def address_of(_listener: socket.socket, _host: str, access: Access) -> str:
+        seen.append(access.token)
+        return "here"
+
+    # Another dashboard may listen at the usual port.
+    monkeypatch.setattr(server, "listening", lambda host, _port: listening(host, 0))
+    monkeypatch.setattr(server, "serve", serve)
+    monkeypatch.setattr(server, "address_of", address_of)
+    opened = hubbub_here(*browser_line(ran))
+    assert (opened.status, opened.err) == (0, "")
+    for number, text in enumerate(seen[1:]):
+        wanted = parquet.read_table(out / f"results-trips-{number}.parquet")["estimate"].to_pylist()
+        assert set(wanted) <= set(Page(text).numbers)
+        assert "NOT PINNED" not in text
+    assert len(seen) == 3
+
+
+def test_an_analyst_reads_what_a_demo_kept_as_a_series_with_bands(trips: tuple[Path, Ran]) -> None:
+    out, _ = trips
+    table = open_saved(out, keys=out / "trust").read()
+    assert (table.trust.verified, table.trust.unpinned) == (True, ())
+    counts = table.where(query="city", statistic="count")
+    pyplot.switch_backend("agg")
+    axes = counts.plot()
+    drawn = [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == "-"]
+    assert drawn == [[row.estimate for row in counts.where(category=city)] for city in "ABC"]
+    assert sum(isinstance(each, PolyCollection) for each in axes.collections) == 3
+    pyplot.close("all")
+
+
+@pytest.fixture
+def not_run(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Demos that only say what to run next; the list has what each would have called with its services."""
+    given: list[Any] = []
+
+    def run(*words: Any) -> dict[str, Any]:
+        given.append(words[-1])
+        return {}
+
+    monkeypatch.setattr(demo, "_run", run)
+    monkeypatch.setattr(demo, "_reported", lambda *_: None)
+    monkeypatch.setattr(
+        demo,
+        "_print",
+        lambda document, out, explain, _every, given: print(*demo._next(document, out, explain, given), sep="\n"),
+    )
+    return given
+
+
+def test_without_a_folder_the_line_runs_the_demo_with_its_dashboard(
+    not_run: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = hubbub_here("demo", "--devices", "300", "--task", "text")
+    words = browser_line(ran)
+    assert words == ["demo", "--task", "text", "--devices", "300", "--dashboard"]
+    assert ran.out.splitlines()[-1].endswith(" --dashboard")
+    listening = server.listening
+    monkeypatch.setattr(server, "listening", lambda host, _port: listening(host, 0))
+    assert hubbub_here(*words).status == 0
+    assert [each is not None for each in not_run] == [False, True]
+    # Without the extra it would be refused, so nobody is told.
+    monkeypatch.setattr(registry, "DASHBOARD", NOT_INSTALLED)
+    assert "browser" not in hubbub_here("demo", "--devices", "300", "--task", "text").out
+
+
+def test_a_program_finds_the_address_in_the_document(not_run: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pipeline:
+        def reader_settings(self) -> Path:
+            return COMMUTE / "results.json"
+
+    async def serve(_app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
+        tell()
+        port.append(listener.getsockname()[1])
+
+    port: list[int] = []
+    monkeypatch.setattr(server, "serve_beside", serve)
+    monkeypatch.setattr(demo, "_run", lambda *given: asyncio.run(given[-1](Pipeline(), {"task": "none"})))
+    ran = hubbub_here("demo", "--devices", "300", "--dashboard", "--port", "0", "--json")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.json["dashboard"].startswith(f"http://127.0.0.1:{port[0]}/?token=")
+    assert not_run == []
+
+
+NOT_INSTALLED = Extra(DASHBOARD.name, DASHBOARD.title, ("no_such_module_of_ours",))
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--port", "8737"), 2, "--port is where the dashboard listens; add --dashboard"),
+        (
+            ("--dashboard",),
+            1,
+            "--dashboard needs the dashboard, which is not installed: pip install 'hubbub[dashboard]'",
+        ),
+    ],
+)
+def test_a_dashboard_that_cannot_be_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], status: int, said: str
+) -> None:
+    monkeypatch.setattr(registry, "DASHBOARD", NOT_INSTALLED)
+    monkeypatch.setattr(demo, "_dataset", lambda *_: pytest.fail("data were read"))
+    ran = hubbub_here("demo", *words)
+    assert (ran.status, said in ran.err) == (status, True), ran.err
+
+
+def test_a_port_that_is_taken_is_said_before_the_demo_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_run", lambda *_: pytest.fail("the demo ran"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ran = hubbub_here("demo", "--devices", "300", "--dashboard", "--port", str(taken.getsockname()[1]), "--json")
+    assert ran.status == 1
+    assert "choose another with --port" in ran.json["error"]
 
 
 def test_demo_keeps_what_it_says_and_nothing_secret(trips: tuple[Path, Ran]) -> None:
     out, _ = trips
     names = {path.name for path in out.iterdir()}
-    results = {f"results-trips-{number}.{kind}" for number in (0, 1) for kind in ("csv", "parquet")}
-    certificates = {f"certificate-trips-{number}.json" for number in (0, 1)}
-    assert names == results | certificates | {"report.html", "task.json", "logs"}
+    results = {f"results-trips-{number}.{kind}" for number in (0, 1) for kind in ("csv", "parquet", "json")}
+    others = {"certificate-trips-0.json", "certificate-trips-1.json", "task.json", "logs", "trust", "report.html"}
+    assert names == results | others
     assert not any(b"PRIVATE KEY" in path.read_bytes() for path in out.rglob("*") if path.is_file())
     verified = [hubbub_here("verify", out / f"certificate-trips-{number}.json", "--json").json for number in (0, 1)]
     assert all(each["verified"] for each in verified)
@@ -218,7 +474,7 @@ def test_demo_keeps_what_it_says_and_nothing_secret(trips: tuple[Path, Ran]) -> 
 
 def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(trips: tuple[Path, Ran]) -> None:
     out, ran = trips
-    assert ran.out.splitlines()[-1].endswith(f"hubbub verify {out}")
+    assert f"; next: hubbub verify {out}\n" in ran.out
     # Each round's ladder is printed with it, and what the last ε means once.
     assert ran.out.count("in this round, at δ") == 2
     assert ran.out.count("over all 2 rounds so far, at δ") == 1
@@ -231,7 +487,7 @@ def test_a_demo_of_several_rounds_ends_with_how_to_verify_them_all(trips: tuple[
 
 def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
     shown = [{"name": "carrier", "kind": "histogram"}, {"name": "delay", "kind": "sum", "unit": "minutes"}]
-    assert _looser_cap(shown, 20.0, {"carrier": 6.491, "delay": 1880.0}) == (
+    assert looser_cap_words(shown, 20.0, {"carrier": 6.491, "delay": 1880.0}) == (
         "With --local-epsilon 20 these standard errors would be 6.49 and 1,880 minutes. Then ε ≤ 20 is all that a "
         "person keeps if everybody else works together."
     )
@@ -239,23 +495,19 @@ def test_a_looser_cap_is_shown_with_what_is_given_up_for_it() -> None:
         "carrier": {"expected_standard_error": 72.0, "expected_without_noise": 71.6},
         "delay": {"expected_standard_error": 7040.0, "expected_without_noise": 9000.0},
     }
-    assert _noise({"rounds": [{"queries": shown}], "noise": noise}) == (
+    assert noise_words({"rounds": [{"queries": shown}], "noise": noise}) == (
         "At worst, if everybody had one answer, the standard error of a count of carrier would be 72.0 (0.6 % more "
         "than without noise of the shuffler), that of the sum of delay would be 7,040 minutes (22 % less than without "
         "noise of the shuffler)."
     )
     texts = {"texts": noise["carrier"]}
-    of_texts = _noise({"rounds": [{"queries": [{"name": "texts", "kind": "text"}]}], "noise": texts})
+    of_texts = noise_words({"rounds": [{"queries": [{"name": "texts", "kind": "text"}]}], "noise": texts})
     assert of_texts.startswith("At worst, the standard error of a count of texts would be 72.0 ")
 
 
-def test_what_to_run_next_has_the_options_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("not_run")
+def test_what_to_run_next_has_the_options_that_were_given() -> None:
     """What is asked of whom stays; what only shows or saves it is not repeated."""
-    monkeypatch.setattr(demo, "_run", lambda *_: {})
-    monkeypatch.setattr(demo, "_reported", lambda *_: None)
-    monkeypatch.setattr(
-        demo, "_print", lambda _, out, explain, _every, given: print(demo._next({"report": None}, out, explain, given))
-    )
     ran = hubbub_here("demo", "--task", "text", "--devices", "300", "--noise", "none", "--post-quantum")
     assert ran.status == 0, ran.err
     again = "--devices 300 --noise none --post-quantum --task text"
@@ -303,7 +555,7 @@ def test_every_mode_of_admission_runs_whole_and_says_who_must_be_honest(
     assert ran.status == 0, ran.err
     assert table_says in ran.out
     lines = ran.out.splitlines()
-    last = lines[-1]
+    last = lines[-2]
     assert sum(line.startswith("privacy of each person whose device is honest, in this round") for line in lines) == 1
     rungs = [line for line in lines if line.startswith("  ε ≤ ")]
     assumed = [rung for rung in rungs if "nobody checked who submitted, so that is assumed" in rung]
@@ -326,10 +578,12 @@ def test_an_open_demo_must_say_which_share_is_honest_and_the_modes_are_the_tasks
 # simulation/test_orphans.py: services end with who started them, and unit/shuffler/test_process.py has them
 # drain at SIGTERM.
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_demo_that_is_interrupted_stops_everything_and_keeps_logs(tmp_path: Path, number: signal.Signals) -> None:
     out, mark = tmp_path / "kept", f"HUBBUB_DEMO_TEST={tmp_path}"
-    command = ["env", mark, sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "15000", "--out", str(out)]
+    # Tests that nohup started ignore SIGHUP, and so would the demo.
+    program = ["env", "--default-signal=HUP", mark, sys.executable, "-m", "hubbub.cli.main"]
+    command = [*program, "demo", "--devices", "15000", "--out", str(out)]
     with started_program(command, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None
         while "seal" not in demo.stderr.readline():

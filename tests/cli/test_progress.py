@@ -165,6 +165,24 @@ def test_a_demo_with_json_says_nothing_of_its_stages(monkeypatch: pytest.MonkeyP
     assert err.getvalue() == "a sentence\n"
 
 
+def test_bars_that_go_on_erase_nothing_that_was_printed_meanwhile() -> None:
+    console = Printer(file=(err := io.StringIO()), force_terminal=True, width=200)
+    with DemoProgress(console, partial(progress.progress_bars, False)) as stages:
+        for name in ("start", "submit", "verify"):
+            with stages.stage(name, name):
+                pass
+        with stages.paused():
+            err.write("open the address\n")
+        with stages.stage("stop", "stop the services"):
+            pass
+    before, _, after = err.getvalue().partition("open the address\n")
+    up = "\x1b[1A"
+    assert up in before, "three bars are drawn over each other"
+    assert up not in after
+    assert "stop the services" in after
+    assert "verify" not in after
+
+
 def test_a_program_that_asks_for_colours_without_a_terminal_gets_no_moving_bars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

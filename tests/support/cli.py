@@ -85,7 +85,7 @@ def hubbub_here(*words: str | Path, folder: Path | None = None) -> Ran:
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
     """Handle signals afterwards as before: a command may handle them in its own way until its process ends."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -23,6 +23,10 @@ SHOWN_ROUNDS = 20
 """Rounds in the table below a series; the files to download have all."""
 
 
+LOOK_UP = "Texts are not shown here: hubbub results --candidates FILE looks up those that you list in a file."
+"""Said of a query that takes any text: its rows follow from what somebody looks up."""
+
+
 def tasks(site: Site, _request: Request) -> Response:
     """Show every task."""
 
@@ -130,6 +134,8 @@ def shown_query(found: ShownRound, name: str) -> ShownQuery:
     several = [part for part in parts(rows) if not part[0].withheld]
     pictures = [(charts.estimates(part), table(part, f"{name}: {part[0].statistic}")) for part in several]
     notes = result.estimates.notes if result.estimates else ()
+    if result.estimates is not None and result.estimates.table:
+        notes = (*notes, LOOK_UP)
     return ShownQuery(name, result if isinstance(result, QueryResult) else None, why, pictures, notes)
 
 

@@ -12,8 +12,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from markupsafe import Markup, escape
+from unit.verification.test_results import results_of
 
-from hubbub.pages.dashboard.desk import Desk, ShownTask
+from hubbub.pages.dashboard.desk import Desk, ShownRound, ShownTask
+from hubbub.pages.dashboard.views.analyst import shown_query
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.signed_task import SignedTask
@@ -45,6 +47,15 @@ def test_the_first_page_lists_tasks_with_purpose_owner_and_signatures(browser: B
     assert seen.status == 200
     assert all(word in seen.page.words for word in (TASK.name, "What to buy & when", "the <b>kitchen</b>", "both hold"))
     assert HERE in seen.page.links
+
+
+def test_a_query_that_takes_any_text_says_where_its_texts_are() -> None:
+    def notes(kind: str) -> list[str]:
+        table = ResultsTable(results_of(kind)[-1:], Trust(True))
+        return [*shown_query(ShownRound.of(table), table.queries[0]).notes]
+
+    assert [note for note in notes("text") if "hubbub results --candidates FILE" in note]
+    assert notes("hashed") == []
 
 
 def test_a_task_shows_fingerprints_budget_and_rounds(browser: Browser, reader: StubReader) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import logging
 import signal
 import socket
 import subprocess
@@ -12,8 +14,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.responses import PlainTextResponse
 
-from hubbub.pages.dashboard.server import is_private, listening
+from hubbub.pages.dashboard.server import is_private, listening, serve_beside
 from hubbub.protos.errors import HubbubError, UsageError
 from support.ended import started_program
 from support.source_tree import ROOT
@@ -73,6 +76,24 @@ def test_it_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
         out, err = process.communicate()
     assert "commute" in page
     assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_beside_other_work_a_signal_ends_the_server_alone_even_at_once(number: signal.Signals) -> None:
+    async def both() -> str:
+        with listening("127.0.0.1", 0) as listener:
+            await serve_beside(PlainTextResponse("here"), listener, lambda: signal.raise_signal(number))
+        return "the other work went on"
+
+    before = signal.getsignal(number)
+    assert asyncio.run(both()) == "the other work went on"
+    assert signal.getsignal(number) is before
+
+
+def test_where_other_work_set_a_log_up_a_server_adds_nothing_to_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), listening("127.0.0.1", 0) as listener:
+        asyncio.run(serve_beside(PlainTextResponse("here"), listener, lambda: signal.raise_signal(signal.SIGINT)))
+    assert caplog.messages == []
 
 
 def looked(host: str, port: int, path: str) -> str:

@@ -20,6 +20,7 @@ import structlog
 from hubbub.service.observability import logs
 from hubbub.service.observability.log_writer import LogWriter
 from hubbub.service.settings import LogSettings
+from support.own_logs import own_logs
 
 SECONDS = 30.0
 """How long a test waits for what takes no time."""
@@ -64,13 +65,8 @@ def pipe() -> Iterator[tuple[int, TextIO]]:
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    # A service that another test began may have lost lines that are not told yet.
-    root.handlers[:] = [each for each in handlers if each not in logs._handlers()]
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
+    with own_logs():
+        yield
 
 
 def lines(stream: Any, limit: int = 100, retry: float = SECONDS) -> LogWriter:

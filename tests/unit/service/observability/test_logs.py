@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from hubbub.service.observability import logs
 from hubbub.service.settings import LogSettings
+from support.own_logs import own_logs
 
 
 def log_a_failure() -> None:
@@ -23,12 +25,9 @@ def log_a_failure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def restored() -> object:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
+def restored() -> Iterator[None]:
+    with own_logs():
+        yield
 
 
 def test_tracebacks_hold_no_values_of_variables(capsys: pytest.CaptureFixture[str]) -> None:
