@@ -21,7 +21,7 @@ from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.convolution import ROUNDING, TiltedLaw, convolve, log_moment, power, tilted
-from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.grid import LossGrid, dot
 from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.numbers import DELTA_LEAST, EPSILON_MOST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import (
@@ -424,7 +424,7 @@ def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, flo
     """
     largest = max(grid.step * max(-grid.first, grid.first + len(grid.masses) - 1) for grid, _ in grids)
     rounds = sum(count for _, count in grids)
-    variance = math.fsum(count * float(grid.masses @ grid.losses**2) for grid, count in grids)
+    variance = math.fsum(count * dot(grid.masses, grid.losses**2) for grid, count in grids)
     # If all losses are 0 the steps limit the tilt: laws are put on coarser steps before they are convolved, and
     # e^(tilt·step) must not overflow.
     reach = max(largest, *(grid.step for grid, _ in grids))

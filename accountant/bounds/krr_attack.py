@@ -10,7 +10,7 @@ from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.data_sets import FEW, data_sets
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
-from hubbub.accountant.divergence.sums import IidSum, attack_sum, four_outputs_sum, own_value_sum
+from hubbub.accountant.divergence.sums import IidSum, attack_sum, binary_sum, four_outputs_sum, own_value_sum
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism
 from hubbub.accountant.pairs import pairs_of
@@ -73,8 +73,10 @@ class _ColumnCounts(SumBound):
 
 
 def _tried(mechanism: AnyMechanism, reports: int) -> tuple[SumBound, ...]:
-    # An unknown randomizer may be another than kRR, with four outputs.
-    unknown = (_FOUR,) if isinstance(mechanism, Generic) and mechanism.likelihood_ratio < 2 else ()
+    if not isinstance(mechanism, Generic):
+        return _tried_on_krr(mechanism, reports)
+    # An unknown randomizer may be another than kRR on three values: binary response, or one with four outputs.
+    unknown = (_BINARY, _FOUR) if mechanism.likelihood_ratio < 2 else (_BINARY,)
     return (*unknown, *_tried_on_krr(mechanism, reports))
 
 
@@ -113,6 +115,7 @@ _NEEDS = "kRR with 3 or more categories"
 
 _COUNTED = _ColumnCounts(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
 _THIRD = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
+_BINARY = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, binary_sum, _rdp)
 _FOUR = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, four_outputs_sum, _rdp)
 _OWN = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _own, _rdp)
 

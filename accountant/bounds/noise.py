@@ -127,8 +127,20 @@ class NoiseBound:
         """Return the ends of ε at `delta`, by bisection; the local ε is valid without the noise."""
         self.conditions(mechanism, reports, dummies)
         beside, wanted = self._beside(mechanism), checked_delta(delta)
+        quick = self._attack_ends(beside, wanted) if self.direction == "lower" else None
+        if quick is not None:
+            return quick
         upper = self._upper_epsilon(beside, wanted)
         return EpsilonEnds(upper, min(self._lower_epsilon(beside, wanted, upper), upper))
+
+    def _attack_ends(self, beside: WithNoise, delta: float) -> EpsilonEnds | None:
+        """Return both ends of an attack's ε from one search: its atoms above are those below. None if sums are needed.
+
+        `_most_beyond` returns an ε only if it saw that `CLOSE` more is enough.
+        """
+        order, largest = self._orders(beside)[1], beside.epsilon_local
+        found = None if order is None else _most_beyond(partial(self.near, beside.krr, order), delta, largest)
+        return None if found is None else EpsilonEnds(min(found * (1 + CLOSE), largest), found)
 
     def _upper_epsilon(self, beside: WithNoise, delta: float) -> float:
         order, largest = self._orders(beside)[0], beside.epsilon_local

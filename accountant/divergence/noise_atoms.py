@@ -109,14 +109,29 @@ def _beside(krr: KRR, one: Coordinate, one_moves: bool) -> Atoms:
         both = one.p + one.q
         gap = (np.outer(one.gap, both) + np.outer(both, one.gap)).ravel() / 2
         lost = 2 * one.cut
-    inside = krr.truthful + krr.other
-    mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
-    lean = float((krr.truthful - krr.other) / inside)
-    share = float(inside)
+    mine, other, lean, share = _shares(krr)
     larger = gap > 0
-    even = float(a[gap == 0].sum()) * share + float(1 - inside)
+    even = float(a[gap == 0].sum()) * share + float(1 - krr.truthful - krr.other)
     mixed = share * (mine * b[larger] + other * a[larger])
     return Atoms(mixed, share * lean * gap[larger], even, lost)
+
+
+@lru_cache(maxsize=32)
+def _shares(krr: KRR) -> tuple[float, float, float, float]:
+    """Return the chances that a report of x or x' is its own answer, and the other; their difference, and their sum.
+
+    Exact, and rounded once. Cached, as a search asks for them at every step.
+    """
+    inside = krr.truthful + krr.other
+    mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
+    return mine, other, float((krr.truthful - krr.other) / inside), float(inside)
+
+
+@lru_cache(maxsize=32)
+def _chances(krr: KRR) -> tuple[float, float, float, float]:
+    """Return the chances of the own answer, of the other one, and of neither, and the difference of the first two."""
+    own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
+    return own, other, neither, float(krr.truthful - krr.other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +188,8 @@ def delta_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]
     ratios is lowered by `_NEAR`, and is that of an α raised by its error, all of it if ε is near the local one: then
     atoms near it are all in the sums that the error is relative to.
     """
-    inside = krr.truthful + krr.other
-    mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
-    lean, share, rate = float((krr.truthful - krr.other) / inside), float(inside), float(np.expm1(epsilon))
+    mine, other, lean, share = _shares(krr)
+    rate = float(np.expm1(epsilon))
     alpha, beta = lean - rate * other, lean + rate * mine
     if alpha <= 0:
         return 0.0, 2 * one.cut + _NEAR
@@ -194,8 +208,8 @@ def attack_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float
     α = lean − r·other, β = lean + r·own, γ = r·neither and r = e^ε − 1. So each i takes the j whose ratio is above
     β / (α·ratio_i − γ).
     """
-    own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
-    lean, rate = float(krr.truthful - krr.other), float(np.expm1(epsilon))
+    own, other, neither, lean = _chances(krr)
+    rate = float(np.expm1(epsilon))
     alpha, beta, gamma = lean - rate * other, lean + rate * own, rate * neither
     if alpha <= 0:
         return 0.0, _NEAR
@@ -284,8 +298,7 @@ def attacking_atoms(krr: KRR, law: NoiseLaw, one_moves: bool) -> Atoms:
 
 def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
     stay, rise = _blocks(law, MOST_VALUES)
-    own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
-    lean = float(krr.truthful - krr.other)
+    own, other, neither, lean = _chances(krr)
     # Differences come from whole numbers: those of rounded masses would drown a small local ε.
     if krr.categories == 2:
         q, gap = own * stay + other * (stay + rise), lean * rise

@@ -10,7 +10,7 @@ hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(W�
 * clones (feldman-2022, Thm B.1): ω = (r/2, r/2, 1−r), r = 1/E, μ = (q, 1−q, 0), q = E/(E+1);
 * RAPPOR, Laplace and Gaussian noise: see `blankets`;
 * the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1);
-* an attack on unknown randomizers of a small ε₀ (`four_outputs_sum`).
+* attacks on unknown randomizers (`binary_sum`, and of a small ε₀ `four_outputs_sum`).
 
 All values are computed as fractions, with 80 digits of e^ε, and rounded once: each double here has an error of at most
 half an ulp.
@@ -241,6 +241,27 @@ def own_value_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     return points_sum(reports, points, epsilon)
 
 
+def _ratio_below(mechanism: LocalMechanism) -> Fraction:
+    """Return e^ε₀ rounded down: a randomizer of a larger ratio would be another one."""
+    return Fraction(exp_decimal(mechanism.epsilon_local)) * (1 - _NOTHING_LEFT)
+
+
+def binary_points(mechanism: LocalMechanism) -> SumPoints:
+    """An attack on an unknown ε₀-LDP randomizer: it may be binary response, and all others have the victim's answer.
+
+    So ω = μ = (E, 1)/(E + 1) and μ' = (1, E)/(E + 1), and one report's part varies by e^{2ε}(E − 1)²/E. That is e^{2ε}
+    times what four outputs have.
+    """
+    ratio = _ratio_below(mechanism)
+    one = 1 / (ratio + 1)
+    return SumPoints.of(((Fraction(1), 1 / ratio, ratio * one), (Fraction(1), ratio, one)))
+
+
+def binary_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+    """Return the sum of that attack."""
+    return binary_points(mechanism).sum(reports, epsilon)
+
+
 def four_outputs_points(mechanism: LocalMechanism) -> SumPoints:
     """An attack on an unknown ε₀-LDP randomizer: it may have four outputs, and all others a third input.
 
@@ -248,8 +269,7 @@ def four_outputs_points(mechanism: LocalMechanism) -> SumPoints:
     than E times as likely for one input as for another. One report's part varies by Σ (μ − μ')²/ω = (E − 1)²/E. That
     is more than the 2(E − 1)²/(E + 2) of kRR on three values if E < 2.
     """
-    # Rounded down: a randomizer of a larger ratio would be another one.
-    ratio = Fraction(exp_decimal(mechanism.epsilon_local)) * (1 - _NOTHING_LEFT)
+    ratio = _ratio_below(mechanism)
     one = 1 / (2 * (ratio + 1))
     points = (
         (ratio, Fraction(1), one),

@@ -49,6 +49,7 @@ from math import ceil, expm1, inf, log, log1p, pi, sqrt
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.blankets import Point
@@ -69,6 +70,12 @@ FAR, APART = 9.0, 4.5
 
 _ROUNDING = 64 * UNIT_ROUNDOFF
 """Relative error of a node's exponent: a dozen operations, none of which is wrong by more than a few units."""
+
+_BLOCK = 16
+"""Nodes of a block that are left out together if its middle shows that they are negligible."""
+
+_QUIET = -40.5
+"""Log of the size, relative to that at v = 0, up to which nodes are charged and not evaluated."""
 
 _FLOOR = 1e-4
 """Squared sizes are raised to this: a tiny one is not known relatively, and a larger one is safe."""
@@ -119,6 +126,9 @@ class Further(Protocol):
 
     def merged(self, places: Sequence[int]) -> IidSum:
         """Return the sum of a law that is in the convex order above those of all these values."""
+
+    def merged_top(self, places: Sequence[int], tilt: float) -> float:
+        """Return roughly what `tops` would be of that law: it only tells whether to ask for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,22 +208,51 @@ def bound(hidden: float, sums: Sequence[IidSum], charge: float, further: Further
         most = nodes.at_most(float(tops[place]), people, mean)
         if most <= lower:
             break
-        found = nodes.part(moving[place], hidden)
+        found = nodes.parts([moving[place]], hidden)[0]
         lower, upper = max(lower, min(found.lower, most)), max(upper, min(found.upper, most))
     if further is not None:
-        known = [nodes.at_most(top, people, mean) for top in further.tops(nodes.tilt).tolist()]
-        places = [place for place, most in enumerate(known) if most > upper]
-        groups, enough = [places] if places else [], upper + _ENOUGH
-        while groups:
-            group = groups.pop()
-            found, most = nodes.part(further.merged(group), hidden), max(known[place] for place in group)
-            value = min(found.upper, most)
-            if value <= enough or len(group) == 1:
-                lower, upper = max(lower, min(found.lower, most)), max(upper, value)
-            else:
-                middle = len(group) // 2
-                groups += [group[middle:], group[:middle]]
+        # How much the quick bound is above the sum depends little on the law.
+        excess = nodes.at_most(float(tops.max()), people, mean) - upper
+        lower, upper = _with_further(further, nodes, hidden, (people, mean, excess), (lower, upper))
     return LogBracket(float(np.logaddexp(lower, charge)), float(np.logaddexp(upper, charge)))
+
+
+def _with_further(
+    further: Further, nodes: _WeightedNodes, hidden: float, asked: tuple[int, float, float], ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Return (lower, upper) of ln of the largest sum if `further` values are looked at too.
+
+    `asked` are the people, V's mean, and how much the quick bound is above the sum: by that it is guessed which values
+    may be taken together. A wrong guess costs time, or some of `_ENOUGH`.
+    """
+    (people, mean, excess), (lower, upper) = asked, ends
+    known = [nodes.at_most(top, people, mean) for top in further.tops(nodes.tilt).tolist()]
+    enough = upper + _ENOUGH
+
+    def apart(group: list[int]) -> list[list[int]]:
+        """Return groups that are probably within what is enough, or single."""
+        top = nodes.at_most(further.merged_top(group, nodes.tilt), people, mean) if len(group) > 1 else -inf
+        return [group] if top - excess <= enough else [each for half in _halves(group) for each in apart(half)]
+
+    places = [place for place, most in enumerate(known) if most > upper]
+    groups = apart(places) if places else []
+    while groups:
+        left: list[list[int]] = []
+        found = nodes.parts([further.merged(group) for group in groups], hidden)
+        for group, each in zip(groups, found, strict=True):
+            most = max(known[place] for place in group)
+            value = min(each.upper, most)
+            if value <= enough or len(group) == 1:
+                lower, upper = max(lower, min(each.lower, most)), max(upper, value)
+            else:
+                left += _halves(group)
+        groups = left
+    return lower, upper
+
+
+def _halves(group: list[int]) -> list[list[int]]:
+    middle = len(group) // 2
+    return [group[middle:], group[:middle]]
 
 
 def _tilt(sums: Sequence[IidSum], laws: Sequence[tuple[Array, Array]], top: float) -> tuple[float, float]:
@@ -283,41 +322,117 @@ class _WeightedNodes:
         resting = abs(self.tilt * people * mean)
         return known + 1e-9 * (1 + abs(top) + resting)
 
-    def part(self, sums: IidSum, hidden: float) -> LogBracket:
-        """Return ends of ln of the sum with all others alike."""
-        people, mean = sums.draws, sums.rest
-        steps, masses = np.array(sums.steps), np.array(sums.masses)
+    def parts(self, sums: Sequence[IidSum], hidden: float) -> list[LogBracket]:
+        """Return ends of ln of the sum with all others alike, for each value."""
+        people, mean = sums[0].draws, sums[0].rest
+        draws = _TiltedValues.of(self.tilt, hidden, sums)
         power = (people - 1) // 2 * 2
-        exponents, halves = self.tilt * steps, np.multiply.outer(self.places, steps / 2)
-        # G − 1 has small relative errors, G has not: e^{wu} − 1 by parts, cos a = 1 − 2·sin²(a/2).
-        grown, sine = masses * np.exp(exponents), np.sin(halves)
-        # Not by BLAS: for products as small as these, its threads cost ten times what they do.
-        real = float(masses @ np.expm1(exponents)) - 2 * np.einsum("ij,ij,j->i", sine, sine, grown)
-        imaginary = 2 * np.einsum("ij,ij,j->i", sine, np.cos(halves), grown)
-        size = np.maximum(2 * real + real**2 + imaginary**2, _FLOOR - 1)
-        # |h|² = |G|² − β(2·Re G − β)
-        between = hidden * (2 * (1 + real) - hidden)
-        other = np.maximum(size - between, _FLOOR - 1)
+        loud, quiet = self._loud(draws, power)
+        places, top = self.places[loud], draws.log_top
+        real, size, other = draws.sizes(places)
         largest, both = np.maximum(size, other), np.sqrt(1 + size) + np.sqrt(1 + other)
-        top = float(np.log1p(size[0])) / 2
-        ratio = np.sqrt(1 + largest)
-        chord = ratio * both / ((power + 1) * np.maximum(np.abs(2 * (1 + real) - hidden), 1e-300))
-        inner = np.minimum(hidden, chord) * np.exp(power / 2 * np.log1p(largest) - (power + 1) * top)
-        moved = float((np.abs(steps) * (masses + grown)).sum())
-        charge = _ROUNDING * (1 + len(steps) / 64) * people * moved * np.hypot(self.tilt, self.places)
-        # Of |G|² the relative error is that of G over |G|; where |G| is small, over |G|² is more.
-        charge /= np.minimum(ratio, 1 + largest)
-        if float(charge.max()) > _LARGEST_CHARGE:
-            return LogBracket(-inf, inf)
+        chord = np.sqrt(1 + largest) * both / ((power + 1) * np.maximum(np.abs(2 * (1 + real) - hidden), 1e-300))
+        inner = np.minimum(hidden, chord) * np.exp(power / 2 * np.log1p(largest) - (power + 1) * top[:, None])
+        charge = people * draws.doubt(places, largest)
         # Beyond the last node the inner integral is at most its value at 0, and Σ at most ∫ of a falling function.
         last = float(self.places[-1])
         squared = self.smoothing**2
         beyond = float(np.exp(-squared * last**2 / 2)) / (pi * squared * last**3 * (power + 1))
-        total = float(self.weights @ (inner * np.exp(charge))) * (1 + 1e-12) + beyond
-        exponent = people * top, self.tilt * people * mean, squared * self.tilt**2 / 2
-        doubt = _ROUNDING * (8 + sum(abs(each) for each in exponent)) + float(charge[0])
-        value = log(total) + sum(exponent)
-        return LogBracket(value - doubt, value + doubt)
+        known = charge.max(axis=1) <= _LARGEST_CHARGE
+        grown = inner * np.exp(np.minimum(charge, _LARGEST_CHARGE))
+        totals = (grown * self.weights[loud]).sum(axis=1) * (1 + 1e-12) + quiet + beyond
+        exponents = people * top, np.full(len(sums), self.tilt * people * mean + squared * self.tilt**2 / 2)
+        sizes = np.abs(exponents[0]) + abs(self.tilt * people * mean) + squared * self.tilt**2 / 2
+        doubt = _ROUNDING * (8 + sizes) + charge[:, 0]
+        values = np.log(totals) + exponents[0] + exponents[1]
+        ends = zip((values - doubt).tolist(), (values + doubt).tolist(), known.tolist(), strict=True)
+        return [LogBracket(low, high) if sure else LogBracket(-inf, inf) for low, high, sure in ends]
+
+    def _loud(self, draws: _TiltedValues, power: int) -> tuple[NDArray[np.bool_], Array]:
+        """Return which nodes must be evaluated, and numbers never below the sums of all others: most are negligible.
+
+        The inner integral is at most β·A^N. Both |G| and |h| change by at most D·|v − c| from the middle c of a block
+        of nodes, D = Σ |u|·(mass of u), as each term is a mass times e^{ivu}. So A(c) + D·reach bounds A in the block.
+        The first block has the largest node, so it is never left out.
+        """
+        starts = np.arange(0, len(self.places), _BLOCK, dtype=float)
+        step = float(self.places[-1]) / max(len(self.places) - 1, 1)
+        reach = (_BLOCK - 1) / 2 * step
+        middles: Array = starts * step + reach
+        _, size, other = draws.sizes(middles)
+        largest = np.maximum(size, other)
+        # A size of which nothing is known is taken for larger than any.
+        most = np.sqrt(1 + largest) * np.exp(np.minimum(draws.doubt(middles, largest), _LARGEST_CHARGE))
+        most += draws.slope[:, None] * (reach * (1 + 1e-9))
+        # One is far more than rounding takes from the power.
+        still = (power * (np.log(most) - draws.log_top[:, None]) <= _QUIET - 1).all(axis=0)
+        still[0] = False
+        quiet = np.repeat(still, _BLOCK)[: len(self.places)]
+        return ~quiet, draws.hidden * np.exp(_QUIET - draws.log_top) * float(self.weights[quiet].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _TiltedValues:
+    """Values of the others: for each the transform G of its V under a tilt θ, and h = G − β, at θ + iv.
+
+    `steps` u are those of V, `masses` theirs before the tilt, a row for each value; the rest of the mass is at u = 0.
+    """
+
+    tilt: float
+    hidden: float
+    steps: Array
+    masses: Array
+
+    @classmethod
+    def of(cls, tilt: float, hidden: float, sums: Sequence[IidSum]) -> _TiltedValues:
+        """Return them; a value with fewer steps has further ones without mass."""
+        steps, masses = np.zeros((2, len(sums), max(len(each.steps) for each in sums)))
+        for place, each in enumerate(sums):
+            steps[place, : len(each.steps)], masses[place, : len(each.masses)] = each.steps, each.masses
+        return cls(tilt, hidden, steps, masses)
+
+    @cached_property
+    def _grown(self) -> Array:
+        return self.masses * np.exp(self.tilt * self.steps)
+
+    @cached_property
+    def _rise(self) -> Array:
+        return np.asarray((self.masses * np.expm1(self.tilt * self.steps)).sum(axis=1))
+
+    @cached_property
+    def slope(self) -> Array:
+        """Σ |u|·(mass of u): G and h have no larger derivative."""
+        return np.asarray((np.abs(self.steps) * self._grown).sum(axis=1))
+
+    @cached_property
+    def _moved(self) -> Array:
+        return np.asarray((np.abs(self.steps) * self.masses).sum(axis=1)) + self.slope
+
+    @cached_property
+    def log_top(self) -> Array:
+        """Ln G at v = 0, where it is largest."""
+        return np.asarray(np.log1p(np.maximum(2 * self._rise + self._rise**2, _FLOOR - 1)) / 2)
+
+    def sizes(self, places: Array) -> tuple[Array, Array, Array]:
+        """Return Re G − 1, |G|² − 1 and |h|² − 1 at places v; the last two none below the floor."""
+        halves = self.steps[:, None, :] * (places / 2)[:, None]
+        # G − 1 has small relative errors, G has not: e^{wu} − 1 by parts, cos a = 1 − 2·sin²(a/2).
+        sine = np.sin(halves)
+        # Not by BLAS: for products as small as these, its threads cost ten times what they do.
+        real = self._rise[:, None] - 2 * np.einsum("lij,lij,lj->li", sine, sine, self._grown)
+        imaginary = 2 * np.einsum("lij,lij,lj->li", sine, np.cos(halves), self._grown)
+        size = np.maximum(2 * real + real**2 + imaginary**2, _FLOOR - 1)
+        # |h|² = |G|² − β(2·Re G − β)
+        between = self.hidden * (2 * (1 + real) - self.hidden)
+        return real, size, np.maximum(size - between, _FLOOR - 1)
+
+    def doubt(self, places: Array, largest: Array) -> Array:
+        """Return the relative error of the larger of |G| and |h|, `largest` its square less 1."""
+        moved = self._moved[:, None] * np.hypot(self.tilt, places)
+        # Of |G|² the relative error is that of G over |G|; where |G| is small, over |G|² is more.
+        found: Array = moved / np.minimum(np.sqrt(1 + largest), 1 + largest)
+        found *= _ROUNDING * (1 + self.steps.shape[1] / 64)
+        return found
 
 
 @lru_cache(maxsize=64)

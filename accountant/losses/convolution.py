@@ -15,7 +15,7 @@ import numpy as np
 from scipy import fft
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.grid import LossGrid, dot
 from hubbub.accountant.losses.tangents import coarser_below
 from hubbub.accountant.numbers import SMALLEST
 
@@ -53,7 +53,7 @@ class TiltedLaw:
         # Losses up to ε have weight 0; leaving them out also keeps 1 − e^(ε−ℓ) from being negative.
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
         beyond = self.losses[start:] - epsilon
-        found = float(self.masses[start:] @ (np.exp(-self.tilt * beyond) * -np.expm1(-beyond)))
+        found = dot(self.masses[start:], np.exp(-self.tilt * beyond) * -np.expm1(-beyond))
         charge = self.lost * worst_weight(self.tilt)
         # Cut mass may count in full, and transforms err in both directions: the charge raises an upper end and lowers a
         # lower one.
@@ -76,7 +76,7 @@ def log_moment(grid: LossGrid, tilt: float) -> float:
     losses, masses = grid.support
     exponents = tilt * losses
     top = float(exponents.max())
-    total = float(masses @ np.exp(exponents - top))
+    total = dot(masses, np.exp(exponents - top))
     return top + math.log(total)
 
 
@@ -140,7 +140,7 @@ def _product(left: Array, right: Array) -> tuple[Array, float]:
     left_values = fft.rfft(left, length)
     right_values = left_values if left is right else fft.rfft(right, length)
     result = fft.irfft(left_values * right_values, length)[:size]
-    norms = [(float(np.abs(side).sum()), float(np.sqrt(side @ side))) for side in (left, right)]
+    norms = [(float(np.abs(side).sum()), math.sqrt(dot(side, side))) for side in (left, right)]
     weight = 2 * norms[0][0] * norms[1][1] + 2 * norms[0][1] * norms[1][0]
     error = 8 * math.log2(length + 1) * ROUNDING * weight * math.sqrt(length)
     # The true masses are not negative, so raising a negative one to 0 brings it closer to the truth.

@@ -20,7 +20,7 @@ from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.atoms import TINY
-from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull, symmetric_grid
+from hubbub.accountant.losses.grid import LossGrid, Places, dot, grid_step, lower_hull, symmetric_grid
 from hubbub.accountant.losses.tangents import tangent_grid_of
 from hubbub.accountant.mechanisms import KRR
 
@@ -105,7 +105,7 @@ def grid_from_curve(places: Places, values: Array, step: float) -> LossGrid:
     half = np.zeros(points)
     half[places[corners[1:]]] = np.maximum(q, 0.0) * (1 + above[corners[1:]])
     infinite = float(values[-1])
-    mirrored = float(half @ (1 + np.exp(-step * np.arange(len(half)))))
+    mirrored = dot(half, 1 + np.exp(-step * np.arange(len(half))))
     # The rest of P's mass is put at ratio 1, where it adds to no δ(ε) with ε ≥ 0.
     half[0] = max(0.0, 1 - infinite - mirrored)
     return symmetric_grid(half, step, infinite)

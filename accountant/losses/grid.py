@@ -30,6 +30,15 @@ Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 """Whole numbers of steps."""
 
 
+def dot(left: Array, right: Array) -> float:
+    """Return Σ leftᵢ·rightᵢ, added in pairs, on this thread alone.
+
+    `@` lets BLAS take all cores for ten thousand numbers and more. They wait for each other longer than they add: that
+    took three quarters of a composition's time.
+    """
+    return float(np.sum(left * right))
+
+
 @dataclass(frozen=True)
 class LossGrid:
     """P-masses at the losses (first + i)·step, i = 0, 1, …; `infinite` is P-mass at which Q has none.
@@ -59,7 +68,7 @@ class LossGrid:
     def delta(self, epsilon: float) -> float:
         """Return δ at `epsilon` of one round."""
         losses, masses = self.support
-        return float(masses @ -np.expm1(np.minimum(epsilon - losses, 0.0))) + self.infinite
+        return dot(masses, -np.expm1(np.minimum(epsilon - losses, 0.0))) + self.infinite
 
 
 def grid_step(largest: float, points: int = HALF_POINTS) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.grid import HALF_POINTS, LossGrid, Places, grid_step
+from hubbub.accountant.losses.grid import HALF_POINTS, LossGrid, Places, dot, grid_step
 
 
 def tangent_grid(chunks: Iterable[Atoms]) -> LossGrid:
@@ -50,7 +50,7 @@ def both_sides(step: float, forth: tuple[Places, Array], back: tuple[Places, Arr
     product with another pair is a mean of H.
     """
     (above, q), (below, p) = forth, back
-    first, second = float(q @ np.expm1(step * above)), float(p @ np.expm1(step * below))
+    first, second = dot(q, np.expm1(step * above)), dot(p, np.expm1(step * below))
     q = q * (second / first) if first > second else q
     upper = q * np.exp(step * above)
     total = float(upper.sum()) + float(p.sum())

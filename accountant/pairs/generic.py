@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from hubbub.accountant.divergence.sums import SumPoints, four_outputs_points
+from hubbub.accountant.divergence.sums import SumPoints, binary_points
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.walks import Walk, attack_walk, blanket_walk, contracted_atoms, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
@@ -73,8 +73,8 @@ class GenericPairs(LocalPairs[Generic]):
         return blanket_walk(people, 2, 2 / (ratio + 1))
 
     def attacking_points(self, part: Part) -> SumPoints | None:
-        """For E < 2 the randomizer with four outputs reveals more than kRR on three values (`divergence.sums`)."""
-        return four_outputs_points(self.mechanism) if 1 < self.mechanism.likelihood_ratio < 2 else None
+        """For E < 2 binary response reveals more than kRR on three values (`divergence.sums`)."""
+        return binary_points(self.mechanism) if 1 < self.mechanism.likelihood_ratio < 2 else None
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Everyone else has a third value (feldman-2022, Thm 5.3)."""

@@ -16,7 +16,7 @@ from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.envelope import zeros_law
-from hubbub.accountant.losses.grid import grid_atoms
+from hubbub.accountant.losses.grid import dot, grid_atoms
 from hubbub.accountant.losses.walks import contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Gaussian, LocalMechanism, WithNoise
 from hubbub.accountant.numbers import real
@@ -136,7 +136,7 @@ def _moment(atoms: Iterable[Atoms], order: float) -> float:
     for part in atoms:
         if part.q.size:
             p = part.q + part.gap
-            total += float(part.q @ excess(part.gap / part.q, order)) + float(p @ excess(-part.gap / p, order))
+            total += dot(part.q, excess(part.gap / part.q, order)) + dot(p, excess(-part.gap / p, order))
     return total
 
 
@@ -167,4 +167,4 @@ def zeros_moments(mechanism: KRR, reports: int, order: float) -> tuple[float, fl
 
 def _both_ways(law: tuple[Array, Array, Array], order: float) -> tuple[float, float]:
     q, gain, ratio = law
-    return float(q @ excess(gain, order)), float((q * ratio) @ excess(-gain / ratio, order))
+    return dot(q, excess(gain, order)), dot(q * ratio, excess(-gain / ratio, order))

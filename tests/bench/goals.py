@@ -195,7 +195,7 @@ NOISE = {
     "noise_sum_1e4_cap8": most(1, "the error of a sum in one message, n = 10⁴, ε_local ≤ 8", "6.4 ranges"),
     "noise_sum_1e4_cap12": most(1, "the same, ε_local ≤ 12", "4.7 ranges"),
     "noise_sum_1e6_cap14": most(1, "the same, n = 10⁶, ε_local ≤ 14", "10.9 ranges"),
-    "noise_digits": most(1, "the error by noise alone of a sum by 8 digits", "3.02 ranges"),
+    "noise_digits": most(1, "the error by noise alone of a sum by 8 digits", "3.03 ranges"),
     "noise_direct": most(1, "the mean error of `direct` over 64 rounds, n = 10⁶", "34.1 reports"),
     "noise_planning_time": most(1, "planning the demo's two questions, in seconds of the processor", "2 s"),
     **{

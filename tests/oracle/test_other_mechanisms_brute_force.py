@@ -13,7 +13,7 @@ from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.divergence.blankets import gaussian_points, laplace_points
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.search import narrowed
-from hubbub.accountant.divergence.sums import four_outputs_sum
+from hubbub.accountant.divergence.sums import binary_sum, four_outputs_sum
 from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, exp_decimal
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
@@ -379,8 +379,33 @@ def test_the_randomizer_of_four_outputs_is_local_and_its_batch_has_the_divergenc
         assert exact * 0.999 <= stated <= BOUNDS["stronger-clones"].delta(Generic(local), reports, share * local)[1]
 
 
-@pytest.mark.parametrize(("local", "most"), [(0.01, 0.005), (0.05, 0.016), (0.25, 0.07)])
-@pytest.mark.parametrize("reports", [1_000, 100_000])
+@pytest.mark.parametrize("reports", [2, 3, 5, 9])
+@pytest.mark.parametrize("local", [0.05, 0.69, 2.0])
+def test_the_batch_of_binary_response_has_the_divergence_that_the_attack_states(reports: int, local: float) -> None:
+    ratio = Fraction(exp_decimal(local))
+    laws: list[Law] = [(ratio / (ratio + 1), 1 / (ratio + 1)), (1 / (ratio + 1), ratio / (ratio + 1))]
+    first, second = (batch([laws[x], *[laws[0]] * (reports - 1)]) for x in (0, 1))
+    for share in (0.0, 0.2, 0.7, 0.95):
+        exact = float(divergence(first, second, share * local))
+        found = narrowed(partial(positive_part, binary_sum(Generic(local), reports, share * local)))
+        assert exp(found.lower) * (1 - 1e-12) <= exact <= exp(found.upper) * (1 + 1e-12)
+        assert exp(found.upper) <= exact * 1.001
+        stated = BOUNDS["krr-lower"].delta(Generic(local), reports, share * local)[0]
+        assert exact * 0.999 <= stated <= BOUNDS["stronger-clones"].delta(Generic(local), reports, share * local)[1]
+
+
+@pytest.mark.parametrize(
+    ("local", "most", "reports"),
+    [
+        (0.01, 0.0032, 1_000),
+        (0.01, 0.0035, 100_000),
+        (0.05, 0.0125, 1_000),
+        (0.05, 0.0146, 100_000),
+        (0.25, 0.0325, 100),
+        (0.25, 0.06, 1_000),
+        (0.25, 0.068, 100_000),
+    ],
+)
 def test_both_ends_for_an_unknown_randomizer_of_a_small_local_epsilon_are_close(
     local: float, most: float, reports: int
 ) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
-from math import exp, fsum, inf, sqrt
+from math import cosh, exp, fsum, inf, log, log1p, sinh, sqrt
 
 import pytest
 
@@ -134,9 +135,41 @@ def test_a_reports_variance_is_that_of_two_symbols() -> None:
     assert reports_variance(epsilon) == pytest.approx(q * (1 - q) / (2 * q - 1) ** 2)
 
 
+def least_deviation(weights: Sequence[float], epsilon: float) -> float:
+    """The least standard error that uncut geometric laws of ratios e^−a_j can have if Σ a_j is `epsilon`."""
+
+    def ratio_at(level: float, weight: float) -> float:
+        """The a at which the variance w²/(2·sinh²(a/2)) falls at that rate."""
+        low, high = 1e-9, 50.0
+        for _ in range(100):
+            a = (low + high) / 2
+            falls = weight**2 * cosh(a / 2) / (2 * sinh(a / 2) ** 3)
+            low, high = (a, high) if falls > level else (low, a)
+        return low
+
+    low, high = log(1e-12), log(1e12)
+    for _ in range(100):
+        level = (low + high) / 2
+        low, high = (level, high) if fsum(ratio_at(exp(level), each) for each in weights) > epsilon else (low, level)
+    spent = [ratio_at(exp(high), each) for each in weights]
+    return sqrt(fsum(each**2 / (2 * sinh(a / 2) ** 2) for each, a in zip(weights, spent, strict=True)))
+
+
+def test_eight_bits_have_the_least_error_that_geometric_noise_allows() -> None:
+    """It is 3.027 widths of the range. 3.02 is what the weights 2^−j have, whose range is a 256th less than 1."""
+    epsilon, delta = 1.0, 1e-6
+    laws = least_noise_of_bits((PLAIN,) * 8, DigitsTarget(epsilon, delta))
+    assert {law.family for law in laws} == {"geometric"}
+    # All bits are at their largest loss at least once in 2^8, so Σ a_j is hardly above ε (accounting-noise.md).
+    most = epsilon - log1p(-(2**8) * delta)
+    least = least_deviation(weights_of(8), most)
+    assert 3.027 < least <= sqrt(variance_of_laws(laws)) < 1.0005 * least
+    assert least_deviation([2.0**-place for place in range(1, 9)], epsilon) == pytest.approx(3.016, abs=5e-4)
+
+
 FIGURES = [
     # (ε, δ, n): the standard error of 8 bits in units of the range, reports as good as plain (rounding included).
-    (1.0, 1e-6, 10_000, 3.02),
+    (1.0, 1e-6, 10_000, 3.03),
     (1.0, 1e-6, 1_000_000, 3.60),
     (0.5, 1e-8, 10_000, 6.05),
     (0.5, 1e-8, 1_000_000, 6.36),

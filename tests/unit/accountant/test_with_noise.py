@@ -441,6 +441,19 @@ def test_people_who_hide_less_than_noise_are_not_looked_at_precisely(
     assert epsilon_bracket(NOISY, reports, 1.2e-6).bound == "noise"
 
 
+@pytest.mark.parametrize("local", [0.2, 3.0, 8.0, 25.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2, 0.4])
+def test_an_attack_beside_a_wide_law_has_both_ends_from_one_search(local: float, delta: float) -> None:
+    """The sum over all pairs of counts agrees: δ is above `delta` at the lower end, and at most it at the upper."""
+    beside = WithNoise(KRR.from_local_epsilon(3, local), NoiseLaw.of("gaussian", Fraction(400), 140))
+    attack = BOUNDS["noise-lower"]
+    found = attack.epsilon(beside, 1, delta)
+    assert found.lower <= found.upper <= found.lower * (1 + 3e-8)
+    assert attack.delta(beside, 1, found.upper)[0] <= delta
+    assert found.lower == 0 or attack.delta(beside, 1, found.lower * (1 - 1e-12))[1] > delta
+    assert found.lower <= BOUNDS["noise"].epsilon(beside, 1, delta).upper
+
+
 @pytest.mark.parametrize("law", [("gaussian", "13010", 786), ("geometric", "0.99", 1500)])
 def test_one_question_beside_a_wide_law_is_no_sum_over_all_pairs_of_counts(
     monkeypatch: pytest.MonkeyPatch, law: tuple[str, str, int]
