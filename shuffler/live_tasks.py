@@ -9,17 +9,25 @@ from dataclasses import replace
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.feed import FeedEntry, FeedParties
+from hubbub.protos.task.feed import FeedEntry, FeedPage, FeedParties
+from hubbub.protos.task.feed_files import feed_in
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import KEPT, FeedFollower
 from hubbub.service.runtime.task_files import check_one_way
 from hubbub.shuffler.admit.device_ports import longest_envelope
+from hubbub.shuffler.admit.handler import Pages
 from hubbub.shuffler.admit.mtls import check_devices
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.tasks import check_promise, warn_of
+from hubbub.shuffler.tasks import Tasks, check_promise, warn_of
+
+PAGE_BYTES = 1024 * 1024
+"""Bytes of the entries in one answer, if there are more than `FEWEST`: far below the largest message."""
+
+FEWEST = 2
+"""Entries in an answer at least, if there are as many; two of the longest fit into a message."""
 
 
 class ShufflerLiveTasks:
@@ -39,6 +47,7 @@ class ShufflerLiveTasks:
         self._settings, self._tasks, self._signed, self._rounds = settings, tasks, signed, rounds
         self._parties: FeedParties | None = None
         self._longest: int | None = None
+        self._documents: list[bytes] = []
 
     @contextlib.asynccontextmanager
     async def followed(self, parties: FeedParties, incidents: Incidents) -> AsyncIterator[FeedFollower | None]:
@@ -81,7 +90,26 @@ class ShufflerLiveTasks:
                 f"{self._longest}; restart the shuffler, which then takes the task"
             )
 
+    @property
+    def pages(self) -> Pages | None:
+        """What devices get of the feed; None without one in the settings."""
+        return None if self._settings.feed is None else self._page
+
+    def _page(self, first: int) -> FeedPage:
+        """Return the entries that were taken, from a number on: all that have `PAGE_BYTES`, and at least two."""
+        found, size = list[bytes](), 0
+        for document in self._documents[max(0, first - 1) :]:
+            size += len(document)
+            # A device asks from the last entry that it has: with one entry alone it would not get on.
+            if len(found) >= FEWEST and size > PAGE_BYTES:
+                break
+            found.append(document)
+        successions = () if self._parties is None else self._parties.successions
+        return FeedPage(tuple(found), tuple(each.encode() for each in successions))
+
     async def _take(self, entry: FeedEntry) -> None:
+        if entry.number > len(self._documents):
+            self._documents.append(entry.encode())
         known = self._tasks.get(entry.task_id)
         if entry.signed is not None and known is None and self._parties is not None:
             who = self._parties
@@ -91,3 +119,15 @@ class ShufflerLiveTasks:
         if known is not None:
             self._tasks[known.id] = known if entry.after is None else replace(known, ends_after=entry.after)
             await self._rounds.changed(known.id)
+
+
+def taken_before(settings: ShufflerSettings, parties: FeedParties) -> Tasks:
+    """Return the tasks that a shuffler took of its feed until now, for a command while the service is stopped.
+
+    Raises:
+        FeedError: if the kept entries cannot be used.
+    """
+    kept = settings.data / KEPT
+    if settings.feed is None or not kept.is_dir():
+        return {}
+    return {entry.task_id: task for entry in feed_in(kept).entries if (task := entry.check(parties)) is not None}

@@ -42,7 +42,7 @@ from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.failover import leader_gauge, open_to_cluster, run_with_failover
 from hubbub.shuffler.cluster.readiness import Readiness
 from hubbub.shuffler.cluster.standbys import watched_standbys
-from hubbub.shuffler.live_tasks import ShufflerLiveTasks
+from hubbub.shuffler.live_tasks import ShufflerLiveTasks, taken_before
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
 from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
@@ -182,7 +182,7 @@ async def _with_traces(
         else:
             openers.warm_up()
         await enrollment.start()
-        handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT))
+        handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT), pages=live.pages)
         async with certificates.watched(), watched_standbys(standbys_of(store), incidents, metrics.registry):
             control = Control(tasks, store, rounds, clock, enrollment, counts, signed)
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
@@ -190,13 +190,15 @@ async def _with_traces(
 
 
 def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
-    """Return the shuffler's identity and the tasks that its settings name.
+    """Return the shuffler's identity, and the tasks that its settings name or that it took of its feed.
 
     Raises:
         HubbubError: if one of their files cannot be used.
     """
-    identity, signed, _ = _signed_tasks(settings)
-    return identity, {task_id: each.task for task_id, each in signed.items()}
+    identity, signed, successions = _signed_tasks(settings)
+    parties = FeedParties(load_public(settings.operator_key), identity.public, successions, Role.SHUFFLER)
+    taken = taken_before(settings, parties)
+    return identity, {**taken, **{task_id: each.task for task_id, each in signed.items()}}
 
 
 def _signed_tasks(settings: ShufflerSettings) -> tuple[Identity, dict[bytes, SignedTask], list[Succession]]:

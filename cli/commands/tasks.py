@@ -114,7 +114,7 @@ def list_(
         from hubbub.protos.errors import UsageError
         from hubbub.protos.identity.keys import load_public
         from hubbub.protos.task.feed import FeedParties
-        from hubbub.service.runtime.feed_files import feed_in
+        from hubbub.protos.task.feed_files import feed_in
 
         if (operator_key is None) is not (shuffler_key is None):
             raise UsageError("give both --operator-key and --shuffler-key, or neither")
@@ -134,7 +134,7 @@ def list_(
 
 def _feed(folder: Path) -> Feed:
     from hubbub.protos.task.feed import Feed
-    from hubbub.service.runtime.feed_files import feed_in
+    from hubbub.protos.task.feed_files import feed_in
 
     return feed_in(folder) if folder.exists() else Feed()
 
@@ -162,7 +162,7 @@ def _open_now(signed: SignedTask) -> int:
 def _add(folder: Path, feed: Feed, entry: FeedEntry, keys: list[Path], as_json: bool) -> None:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.pem import readable_by_others
-    from hubbub.service.runtime.feed_files import add_entry
+    from hubbub.protos.task.feed_files import add_entry
 
     for key in keys:
         if exposed := readable_by_others(key):

@@ -33,8 +33,8 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.task.two_signed import TwoSigned
 
-LONGEST_ENTRY = 4 * 1024 * 1024
-"""Bytes of an entry at most: half of the largest message, and far more than a task of many categories has."""
+LONGEST_ENTRY = 2 * 1024 * 1024
+"""Bytes of an entry at most: a quarter of the largest message, and far more than a task of many categories has."""
 
 MOST_ENTRIES = 1000
 """Entries of a feed at most: a new device reads and checks all of them."""
@@ -47,6 +47,14 @@ _BODY = {"action", "format", "number", "operator", "previous", "shuffler", "task
 
 class FeedError(SignatureError):
     """A feed is not in order, or an entry is not signed by both; the message names the entry, and the reason."""
+
+
+@dataclass(frozen=True)
+class FeedPage:
+    """Entries of a feed from a number on, in order, and the successions of those who sign; all as bytes, unchecked."""
+
+    entries: tuple[bytes, ...] = ()
+    successions: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)

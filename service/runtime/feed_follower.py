@@ -11,8 +11,8 @@ import structlog
 
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed_files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from hubbub.service.runtime.feed_files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
 
 LOOK_SECONDS = 1.0
 """How often the folder is looked at for new entries."""

@@ -372,6 +372,7 @@ def _requests() -> dict[str, Message]:
         "GetIncidents": incidents_pb2.GetIncidentsRequest(),
         "ListTasks": tasks_pb2.ListTasksRequest(),
         "GetTask": tasks_pb2.GetTaskRequest(task_id=TASK.id),
+        "GetFeed": submission.GetFeedRequest(first=2),
         "Enroll": submission.EnrollRequest(
             redemptions=[
                 submission.Redemption(ticket=TICKETS[each].encode(), device_key=bytes([each]) * 32) for each in (0, 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +14,19 @@ import pytest
 from unit.shuffler.test_server import Deployment, analyzer_at, channel, running, seal
 from unit.shuffler.world import START, World
 
+from hubbub.client import Device, TaskFeed
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed_files import add_entry
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.runtime.feed_files import add_entry
 from hubbub.service.settings import SettingsError
+from hubbub.shuffler import live_tasks
 from hubbub.shuffler.live_tasks import ShufflerLiveTasks
+from hubbub.shuffler.server import own_tasks
 from hubbub.shuffler.settings import ShufflerSettings, load
 from support.patience import CALL_SECONDS, pause, when_ready
 from support.samples import Parties, sample_task, signed
@@ -183,6 +188,7 @@ async def test_a_task_goes_live_and_ends_without_a_restart(tmp_path: Path) -> No
         with pytest.raises(Refusal) as refused:
             await caller.get_round(first.id, 0, CALL_SECONDS)
         assert refused.value.reason is Reason.NOT_READY  # the analyzer is away
+    assert second.id in own_tasks(settings)[1]  # as `--give-up` reads them
     # The next start knows it, though the folder of the settings has an older copy.
     for path in publisher.folder.iterdir():
         path.unlink()
@@ -212,6 +218,75 @@ async def test_a_shuffler_with_a_feed_starts_without_a_task_and_counts_its_first
             while (await control.get_status(None, CALL_SECONDS))[0].state is not RoundState.ERASED:
                 await pause()
             assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
+
+
+async def test_a_device_fetches_its_task_by_grpc_and_by_https_and_answers(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    parties = deployment.parties
+    (deployment.folder / "tasks" / "task.json").unlink()
+    publisher = Publisher(tmp_path / "feed", parties)
+    publisher.publish(deployment.task)
+    async with analyzer_at(deployment) as (name, _):
+        changes = {"feed": publisher.folder, "https_listen": "127.0.0.1:0"}
+        async with running(deployment.settings(name).model_copy(update=changes)) as at:
+            trusted = {
+                "operator_key": parties.operator.public,
+                "shuffler_key": parties.shuffler.public,
+                "authority": deployment.tls["shuffler"].authority,
+            }
+            for number, address in enumerate((at["submission"], f"https://{at['https']}")):
+                feed = TaskFeed(allow={"flights"}, folder=tmp_path / f"taken-{number}", shuffler=address, **trusted)
+                assert await feed.fetch() == 1
+                state = tmp_path / f"device-{number}.db"
+                device = Device(feed.tasks()["flights"], state=state, shuffler=address, **trusted)
+                async with device:
+                    await when_ready(lambda device=device: device.submit({"carrier": "AA"}))  # type: ignore[misc]
+
+
+async def test_the_page_s_application_ships_keys_and_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = Deployment(tmp_path)
+    (tmp_path / "trust").mkdir()
+    deployment.parties.operator.save_public(tmp_path / "trust" / "operator.pub.pem")
+    deployment.parties.shuffler.save_public(tmp_path / "trust" / "shuffler.pub.pem")
+    publisher = Publisher(tmp_path / "feed", deployment.parties)
+    publisher.publish(replace(deployment.task, name="colors"))
+    publisher.publish(replace(deployment.task, name="not allowed"))
+    (code,) = re.findall("```python\n(.*?)```", (ROOT / "docs/howto/publish-tasks.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks").rename(tmp_path / "those of the shuffler")
+    settings = deployment.settings("127.0.0.1:1").model_copy(
+        update={"feed": publisher.folder, "tasks": (tmp_path / "those of the shuffler",)}
+    )
+    names: dict[str, Any] = {}
+    async with running(settings) as at:
+        await asyncio.to_thread(exec, code.replace("127.0.0.1:7301", at["submission"]), names)
+    assert [device.task.name for device in names["devices"]] == ["colors"]
+
+
+async def test_a_shuffler_without_a_feed_says_so(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    async with called(deployment.settings("127.0.0.1:1"), deployment) as (caller, _):
+        with pytest.raises(Refusal, match="publishes no tasks by a feed") as refused:
+            await caller.get_feed(1, CALL_SECONDS)
+        assert refused.value.reason is Reason.UNKNOWN_TASK
+
+
+async def test_devices_get_the_feed_in_pages(
+    live: tuple[World, ShufflerLiveTasks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, tasks = live
+    monkeypatch.setattr(live_tasks, "PAGE_BYTES", 1)
+    feed = Feed()
+    for number in range(4):
+        feed = feed.with_entry(
+            both(feed.publishing(signed(sample_task(world.parties, name=f"t{number}"), world.parties)), world.parties)
+        )
+    for entry in (*feed.entries, *feed.entries):
+        await tasks._take(entry)  # the second time after a restart
+    assert tasks.pages is not None
+    documents = [entry.encode() for entry in feed.entries]
+    pages = {first: list(tasks.pages(first).entries) for first in (0, 1, 3, 4, 5, 2**32 - 1)}
+    assert pages == {0: documents[:2], 1: documents[:2], 3: documents[2:], 4: documents[3:], 5: [], 2**32 - 1: []}
 
 
 @pytest.mark.parametrize("given", ['store = "postgresql://hubbub@db/hubbub"', "workers = 2"])

@@ -12,9 +12,9 @@ import pytest
 
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed_files import add_entry, file_of
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.runtime import feed_follower
-from hubbub.service.runtime.feed_files import add_entry, file_of
 from hubbub.service.runtime.feed_follower import INCIDENT, FeedFollower
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task, signed
