@@ -24,6 +24,7 @@ from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.refusals import Reason
+from hubbub.protos.task.task import Task
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.observability.collectors import TASK, Ages, SnapshotCollector, SpentEpsilonMetric, names
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -76,8 +77,9 @@ class AnalyzerStage(StrEnum):
 
 @dataclass(frozen=True)
 class AnalyzerSnapshot:
-    """The state of the analyzer at one moment: its tasks' rounds, those that are delayed, and the charges by task."""
+    """The analyzer at one moment: its tasks, their rounds, those that are delayed, and the charges by task."""
 
+    tasks: Mapping[bytes, Task]
     rounds: Sequence[RoundProgress]
     held_up: Collection[tuple[bytes, int]]
     charges: Mapping[bytes, Charges]
@@ -105,7 +107,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
         super().__init__()
         self._results_refused = results_refused
         self._incidents = incidents or Incidents(clock)
-        self._tasks = {task_id: signed.task for task_id, signed in tasks.items()}
+        self._signed = tasks
         self._store = store
         self._refusals = refusals
         self._unannounced = unannounced
@@ -114,8 +116,10 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
         self._spent = SpentEpsilonMetric(PREFIX)
 
     async def _snapshot(self) -> AnalyzerSnapshot:
-        rounds = [progress for progress in await self._store.progress(None) if progress.id.task_id in self._tasks]
-        return AnalyzerSnapshot(rounds, self._held_up(rounds), await self._store.ledgers())
+        # One copy for all of the snapshot: the feed may add a task meanwhile.
+        tasks = {task_id: signed.task for task_id, signed in self._signed.items()}
+        rounds = [progress for progress in await self._store.progress(None) if progress.id.task_id in tasks]
+        return AnalyzerSnapshot(tasks, rounds, self._held_up(rounds), await self._store.ledgers())
 
     def _held_up(self, rounds: Sequence[RoundProgress]) -> set[tuple[bytes, int]]:
         uncounted = [key for key in self._incidents.keys(IncidentKind.ROUNDS) if isinstance(key, BatchId)]
@@ -130,7 +134,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _metrics(self, snapshot: AnalyzerSnapshot) -> Iterator[Metric]:
         yield from (
-            self._reports(snapshot.rounds),
+            self._reports(snapshot),
             *self._of_rounds(snapshot),
             self._refused(),
             self._not_shown(),
@@ -138,17 +142,17 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
         )
         every = {
             task_id: counted(task, [each for each in snapshot.rounds if each.id.task_id == task_id])
-            for task_id, task in self._tasks.items()
+            for task_id, task in snapshot.tasks.items()
         }
-        yield from self._spent.metrics(self._tasks.values(), snapshot.charges, every)
+        yield from self._spent.metrics(snapshot.tasks.values(), snapshot.charges, every)
 
-    def _reports(self, rounds: Sequence[RoundProgress]) -> Metric:
+    def _reports(self, snapshot: AnalyzerSnapshot) -> Metric:
         labels = (*TASK, "query", "result", "reason")
         family = CounterMetricFamily(f"{PREFIX}_reports", REPORTS, labels=labels)
-        for task in self._tasks.values():
+        for task in snapshot.tasks.values():
             for index, query in enumerate(task.queries):
                 counted, left_out = 0, Counter[str]()
-                for committed in _committed(rounds, task.id, index):
+                for committed in _committed(snapshot.rounds, task.id, index):
                     counted += committed.counted
                     left_out.update(committed.left_out)
                 family.add_metric((*names(task), query.name, "counted", ""), counted)
@@ -163,7 +167,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
         failed = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", HELD_UP, labels=TASK)
         states = [(each.id.task_id, each.id.round, progress_of(each)) for each in snapshot.rounds]
         ages = self._ages.of(each for each in states if each[2] in AGING)
-        for task in self._tasks.values():
+        for task in snapshot.tasks.values():
             mine = [each for each in states if each[0] == task.id]
             for state in AnalysisStage:
                 here = [each for each in mine if each[2] is state]

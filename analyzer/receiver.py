@@ -24,7 +24,7 @@ from hubbub.protos.records.release_chain import NO_RELEASES, Known, ReleaseChunk
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import Suite
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, ended
 from hubbub.service.ledger.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
@@ -77,11 +77,14 @@ class BatchReceiver:
         """Return the key record of a round, made at the first call; the same record each time.
 
         Raises:
-            Refusal: ERASED once the key was destroyed.
+            Refusal: ERASED once the key was destroyed; TASK_ENDED if the task ended before the round.
         """
         task = self._task(task_id, round_number)
         stored = await self._store.key(task.id, round_number)
         if stored is None:
+            # The feed ended the task: the shuffler may not have learnt of it, or ignore it.
+            if round_number > task.last_round:
+                raise ended(task)
             made = make_key(Role.ANALYZER, task, round_number, self._identity, self._new_key)
             # If several keys are made at once, the store keeps one, and that one is given out.
             stored = await self._store.add_key(task.id, round_number, made)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from hubbub.analyzer.certifier import Certifier
+from hubbub.analyzer.live_tasks import AnalyzerLiveTasks, watched
 from hubbub.analyzer.metrics import AnalyzerCollector, AnalyzerStage
 from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.receiver import BatchReceiver
@@ -23,6 +24,7 @@ from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.rpc import DELIVERY_SERVICE, RESULTS_SERVICE
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities
 from hubbub.protos.transport.roles import READERS
 from hubbub.service.errors import damage_in
@@ -116,13 +118,17 @@ async def _assembled(
     behind: Callable[[DeliveryHandler], DeliveryHandler],
 ) -> AsyncIterator[_AnalyzerParts]:
     check_installed(settings.spark)
-    identity, tasks, successions = _load(settings)
+    identity, parties, tasks, successions = _load(settings)
     certificates = ReloadingCertificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, incidents = Metrics("analyzer", AnalyzerStage), Incidents()
     opened = _opened(settings, metrics, incidents, new_pool)
     # Closed last: the certificates that are made at the end have spans too.
     async with opened_traces("analyzer", settings.traces, settings.tls) as traces, opened as (store, opening_pool):
         await store.add_tasks(tasks.values())
+        live = AnalyzerLiveTasks(tasks, store, parties, successions)
+        feed = live.feed(settings.feed, settings.data, incidents)
+        if feed is not None:
+            await feed.start()
         # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)
@@ -148,16 +154,17 @@ async def _assembled(
         for each in (disk, shown, SpanCollector("analyzer", traces), certificates):
             metrics.registry.register(each)
         # The ports have drained by then; the rounds that the last batches completed are still certified.
-        async with tidied_async(certifier.settle), certificates.watched():
+        async with tidied_async(certifier.settle), certificates.watched(), watched(feed):
             yield _AnalyzerParts(settings, store, timed, certifier, results, metrics, incidents, certificates, clock)
 
 
-def _load(settings: AnalyzerSettings) -> tuple[Identity, Tasks, list[Succession]]:
+def _load(settings: AnalyzerSettings) -> tuple[Identity, Identities, dict[bytes, SignedTask], list[Succession]]:
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.ANALYZER, successions)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
     parties = Identities(operator, shuffler, identity.public)
-    return identity, load_tasks(settings.tasks, parties, successions), successions
+    any_number = settings.feed is not None
+    return identity, parties, load_tasks(settings.tasks, parties, successions, any_number=any_number), successions
 
 
 async def check_store(store: AnalyzerStore) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from hubbub.service.settings import (
+    FeedFolder,
     File,
     Listen,
     LogSettings,
@@ -37,6 +38,7 @@ class AnalyzerSettings(SettingsTable):
     )
     metrics_listen: MetricsListen = ""
     tasks: TaskFiles
+    feed: FeedFolder = None
     data: File = Field(description="folder of the analyzer's store; `--create-store` creates it, for its owner alone")
     store: Store = ""
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and certificates")

@@ -9,23 +9,28 @@ from pathlib import Path
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.signed_task import SignedTask, not_named
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Task
+from hubbub.protos.task.two_signed import not_named
 from hubbub.service.runtime.task_files import read_tasks
 
 Tasks = Mapping[bytes, SignedTask]
 """Signed tasks by their ids."""
 
 
-def load_tasks(paths: Iterable[Path], identities: Identities, successions: Sequence[Succession] = ()) -> Tasks:
+def load_tasks(
+    paths: Iterable[Path], identities: Identities, successions: Sequence[Succession] = (), *, any_number: bool = False
+) -> dict[bytes, SignedTask]:
     """Return the tasks in those files and folders (`*.json`), with the successors of the identities that they name.
+
+    With `any_number` there may be no task.
 
     Raises:
         TaskError: if a file is no task of these three parties with both signatures, or there is none at all.
     """
+    found = read_tasks(paths, lambda signed: check_task(signed, identities, successions), any_number=any_number)
     return {
-        task_id: replace(signed, task=check_task(signed, identities, successions))
-        for task_id, signed in read_tasks(paths, lambda signed: check_task(signed, identities, successions)).items()
+        task_id: replace(signed, task=check_task(signed, identities, successions)) for task_id, signed in found.items()
     }
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         StateError,
         UsageError,
     )
+    from hubbub.client.feed import TaskFeed
     from hubbub.client.fleet import Fleet, Summary
     from hubbub.client.gateway import Gateway
     from hubbub.client.limits import PrivacyLimits
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     )
     from hubbub.protos.messages import Receipt
     from hubbub.protos.refusals import Reason, Refusal
+    from hubbub.protos.task.feed import FeedError
     from hubbub.queries.questions.question import Value
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "Ending",
     "Epsilon",
     "Expired",
+    "FeedError",
     "Fleet",
     "Gateway",
     "HubbubError",
@@ -106,6 +109,7 @@ __all__ = [
     "Summary",
     "TaskBudget",
     "TaskError",
+    "TaskFeed",
     "Unreachable",
     "UsageError",
     "Value",
@@ -128,6 +132,7 @@ _MODULES = {
         "StateError",
         "UsageError",
     ),
+    "hubbub.client.feed": ("TaskFeed",),
     "hubbub.client.fleet": (
         "Fleet",
         "Summary",
@@ -181,6 +186,7 @@ _MODULES = {
         "Reason",
         "Refusal",
     ),
+    "hubbub.protos.task.feed": ("FeedError",),
     "hubbub.queries.questions.question": ("Value",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -27,6 +27,7 @@ from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.transport import channels as transport
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.https import HTTPSChannel
@@ -372,6 +373,10 @@ class FailoverCaller(SubmissionCaller):
     async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
         """Return the round's keys; the caller must check their signatures."""
         return await self._call(lambda caller: caller.get_round(task_id, round_number, deadline))
+
+    async def get_feed(self, first: int, deadline: float) -> FeedPage:
+        """Return entries of the feed of tasks from a number on; the caller must check them."""
+        return await self._call(lambda caller: caller.get_feed(first, deadline))
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
         """Send one submission; return its receipt."""

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from hubbub.deploy.errors import NotWritten, OutputLost
 from hubbub.protos.errors import HubbubError, SignatureError, TaskError
-from hubbub.protos.identity.formats import SUCCESSION
+from hubbub.protos.identity.formats import FEED_ENTRY, SUCCESSION
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.feed import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft
 from hubbub.service.runtime.tidying import noted_on, tidied
@@ -91,6 +92,21 @@ def succession_in(path: Path) -> Succession | None:
         return None
     with naming(path):
         return Succession.decode(content)
+
+
+def feed_entry_in(path: Path) -> FeedEntry | None:
+    """Return the entry of a feed in a file; None if it has something else.
+
+    Raises:
+        TaskError: if it is an entry that cannot be read, naming the file.
+        OSError: if it cannot be read.
+    """
+    content = path.read_bytes()
+    # Of any version: an unsupported one is refused by its name, and not ignored.
+    if f'"{FEED_ENTRY.format.partition("/")[0]}/'.encode() not in content:
+        return None
+    with naming(path):
+        return FeedEntry.decode(content)
 
 
 @contextlib.contextmanager

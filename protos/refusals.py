@@ -50,6 +50,7 @@ class Reason(StrEnum):
     RESULTS_DIFFER = "results_differ"
     ROUND_FULL = "round_full"
     DISK_FULL = "disk_full"
+    TASK_ENDED = "task_ended"
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.DISK_FULL})
@@ -255,6 +256,11 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             "The shuffler's disk has no more bytes free than `disk_reserve`, or than mixing the round needs.",
             "The device keeps the submission and sends it again. Make room on the disk.",
             "A disk is full",
+        ),
+        Reason.TASK_ENDED: Explanation(
+            f"{_DEVICE}, {_SHUFFLER}",
+            "The feed of tasks ended the task, and the round is after its last one.",
+            "The submission is discarded. Do nothing: other tasks go on.",
         ),
     }
 )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from hubbub.protos.errors import SettingsError as SettingsError
 from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses
@@ -104,6 +104,16 @@ TaskFiles = Annotated[
     Field(description="signed task files, or folders of them (*.json); read at the start", min_length=1),
 ]
 """`tasks` of a shuffler and of an analyzer."""
+
+FeedFolder = Annotated[
+    File | None,
+    BeforeValidator(lambda folder: folder or None),
+    Field(
+        description="folder of the feed of tasks (`hubbub tasks`); its new entries are taken while the service runs; "
+        "empty for none"
+    ),
+]
+"""`feed` of a shuffler and of an analyzer."""
 
 SuccessionFiles = Annotated[
     tuple[File, ...],

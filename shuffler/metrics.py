@@ -66,6 +66,7 @@ REFUSED = (
     Reason.CREDENTIAL_EXPIRED,
     Reason.REVOKED,
     Reason.NOT_COUNTERSIGNED,
+    Reason.TASK_ENDED,
 )
 """Every reason for which a submission may be refused. Each is shown from 0 on: a rate would miss the first."""
 
@@ -149,8 +150,9 @@ class ObservedRound:
 
 @dataclass(frozen=True)
 class ShufflerSnapshot:
-    """The state of the shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
+    """The state of the shuffler at one moment: its tasks and rounds, and by task the refusals, retries and charges."""
 
+    tasks: Tasks
     rounds: Sequence[ObservedRound]
     tallies: Mapping[bytes, Tally]
     charges: Mapping[bytes, Charges]
@@ -186,7 +188,8 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
 
     async def _snapshot(self) -> ShufflerSnapshot:
         store, with_incidents = self._store, self._rounds.has_incident
-        counts = self._counts
+        # One copy for all of the snapshot: the feed may add a task meanwhile.
+        counts, tasks = self._counts, dict(self._tasks)
         rounds = [
             ObservedRound(each, shown_submissions(counts, each, await store.submissions(each)), with_incidents(each))
             for each in await store.rounds()
@@ -194,18 +197,18 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
         # The empty id counts submissions that name no task of this shuffler.
         tallies = {
             task_id: Counter(shown_tally(counts, None, await store.tally(task_id, ANY_ROUND)))
-            for task_id in (b"", *self._tasks)
+            for task_id in (b"", *tasks)
         }
         for round_ in (held.round for held in rounds if held.round.task_id in tallies):
             tally = await store.tally(round_.task_id, round_.number)
             tallies[round_.task_id].update(shown_tally(counts, round_, tally))
-        charges = {task_id: await store.charges(task_id) for task_id in self._tasks}
-        stuck = frozenset(task.id for task in self._tasks.values() if self._rounds.cannot_begin(task))
-        return ShufflerSnapshot(rounds, tallies, charges, stuck)
+        charges = {task_id: await store.charges(task_id) for task_id in tasks}
+        stuck = frozenset(task.id for task in tasks.values() if self._rounds.cannot_begin(task))
+        return ShufflerSnapshot(tasks, rounds, tallies, charges, stuck)
 
     def _metrics(self, snapshot: ShufflerSnapshot) -> Iterator[Metric]:
         yield from (self._submissions(snapshot), *self._of_rounds(snapshot), self._waiting())
-        yield from self._spent.metrics(self._tasks.values(), snapshot.charges)
+        yield from self._spent.metrics(snapshot.tasks.values(), snapshot.charges)
 
     def _submissions(self, snapshot: ShufflerSnapshot) -> Metric:
         family = CounterMetricFamily(
@@ -213,7 +216,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
             "Submissions accepted, retried (the same again) and refused, these by reason; together all that came.",
             labels=(*TASK, "result", "reason"),
         )
-        for task in self._tasks.values():
+        for task in snapshot.tasks.values():
             tally = snapshot.tallies[task.id]
             accepted = sum(held.submissions for held in snapshot.of(task))
             family.add_metric((*names(task), "accepted", ""), accepted)
@@ -229,7 +232,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
         incident = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", HELD_UP, labels=TASK)
         ages = self._ages_of([held.round for held in snapshot.rounds if held.round.state in STEPS])
-        for task in self._tasks.values():
+        for task in snapshot.tasks.values():
             mine = snapshot.of(task)
             for state in RoundState:
                 here = [held.round.key for held in mine if held.round.state is state]

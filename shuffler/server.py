@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import CONTROL_SERVICE
+from hubbub.protos.task.feed import FeedParties
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run
@@ -40,6 +42,7 @@ from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.failover import leader_gauge, open_to_cluster, run_with_failover
 from hubbub.shuffler.cluster.readiness import Readiness
 from hubbub.shuffler.cluster.standbys import watched_standbys
+from hubbub.shuffler.live_tasks import ShufflerLiveTasks, taken_before
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
 from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
@@ -106,7 +109,9 @@ class _ShufflerParts:
             await self.workers.start(ports)
         elif settings.role != "leader":
             admission, devices = self.admission, self.devices
-            pipelines = await open_to_devices(ports, settings, self.tasks, admission, certificates, devices, others=1)
+            pipelines = await open_to_devices(
+                *(ports, settings, self.tasks, admission, certificates, devices), others=1, live=bool(settings.feed)
+            )
         # All ports share this process's limit of open files: those of devices, if it opens them, and the operator's.
         few = connections_of(limits, len(pipelines) + 1)
         pipelines["control"] = operator_pipeline(limits, few)
@@ -143,7 +148,7 @@ async def _with_traces(
     settings: ShufflerSettings, clock: Callable[[], float], lease: Lease | None, traces: Traces
 ) -> AsyncIterator[_ShufflerParts]:
     check_installed(settings.spark)
-    identity, signed = _signed_tasks(settings)
+    identity, signed, successions = _signed_tasks(settings)
     tasks = {task_id: each.task for task_id, each in signed.items()}
     certificates, devices = _certificates(settings, clock)
     analyzer = ReconnectingAnalyzer(settings.analyzer, settings.tls.paths(), certificates)
@@ -152,7 +157,7 @@ async def _with_traces(
     store = open_store(settings, metrics.stage(ShufflerStage.STORE), incidents, lease)
     openers = Openers(settings.processes, metrics.stage(ShufflerStage.OPEN))
     reserve = DiskReserve(settings.data, settings.disk_reserve, incidents)
-    credentials, enrollment = _enrollment(settings, store, identity, tasks, clock)
+    credentials, enrollment = _enrollment(settings, store, identity, tasks, successions, clock)
     parts, order = (tasks, store, identity, analyzer, settings.analyzer), order_by(settings.spark)
     observe = timed_steps(metrics.stage)
     rounds = RoundLifecycle(*parts, clock=clock, observe=observe, incidents=incidents, order=order, traces=traces)
@@ -162,7 +167,9 @@ async def _with_traces(
     # Callers first, then rounds, which use all the others; the store last, as it still writes what waits.
     callers = [] if workers is None else [workers.stop]
     last = (rounds.stop, analyzer.close, openers.close, lambda: asyncio.to_thread(store.close))
-    async with tidied_async(*callers, *last):
+    live = ShufflerLiveTasks(settings, tasks, signed, rounds)
+    followed = live.followed(FeedParties(served.operator, identity.public, successions, Role.SHUFFLER), incidents)
+    async with tidied_async(*callers, *last), followed:
         queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys
         admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, reserve, damaged)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
@@ -175,7 +182,7 @@ async def _with_traces(
         else:
             openers.warm_up()
         await enrollment.start()
-        handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT))
+        handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT), pages=live.pages)
         async with certificates.watched(), watched_standbys(standbys_of(store), incidents, metrics.registry):
             control = Control(tasks, store, rounds, clock, enrollment, counts, signed)
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
@@ -183,22 +190,25 @@ async def _with_traces(
 
 
 def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
-    """Return the shuffler's identity and the tasks that its settings name.
+    """Return the shuffler's identity, and the tasks that its settings name or that it took of its feed.
 
     Raises:
         HubbubError: if one of their files cannot be used.
     """
-    identity, signed = _signed_tasks(settings)
-    return identity, {task_id: each.task for task_id, each in signed.items()}
+    identity, signed, successions = _signed_tasks(settings)
+    parties = FeedParties(load_public(settings.operator_key), identity.public, successions, Role.SHUFFLER)
+    taken = taken_before(settings, parties)
+    return identity, {**taken, **{task_id: each.task for task_id, each in signed.items()}}
 
 
-def _signed_tasks(settings: ShufflerSettings) -> tuple[Identity, Mapping[bytes, SignedTask]]:
+def _signed_tasks(settings: ShufflerSettings) -> tuple[Identity, dict[bytes, SignedTask], list[Succession]]:
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)
     operator = load_public(settings.operator_key)
-    signed = load_signed(settings.tasks, operator, identity.public, successions, Role.SHUFFLER)
+    parties, any_number = (operator, identity.public, successions, Role.SHUFFLER), settings.feed is not None
+    signed = load_signed(settings.tasks, *parties, any_number=any_number)
     check_devices(settings, {task_id: each.task for task_id, each in signed.items()})
-    return identity, signed
+    return identity, signed, successions
 
 
 def _metrics(settings: ShufflerSettings, lease: Lease | None, merged: MergedMetrics) -> tuple[CountRounding, Metrics]:
@@ -223,8 +233,13 @@ def _certificates(
 
 
 def _enrollment(
-    settings: ShufflerSettings, store: ShufflerStore, identity: Identity, tasks: Tasks, clock: Callable[[], float]
+    settings: ShufflerSettings,
+    store: ShufflerStore,
+    identity: Identity,
+    tasks: Tasks,
+    successions: Sequence[Succession],
+    clock: Callable[[], float],
 ) -> tuple[SharedCredentials, EnrollmentControl]:
     credentials, rate = SharedCredentials(), Rate(settings.enrollments_per_second)
-    who = signers_of_tickets(load_public(settings.operator_key), identity.public, tasks)
+    who = signers_of_tickets(load_public(settings.operator_key), identity.public, tasks, successions)
     return credentials, EnrollmentControl(credentials, store, *who, clock, rate)

@@ -14,6 +14,7 @@ from hubbub.service.settings import (
     Address,
     Database,
     DevicePortLimitSettings,
+    FeedFolder,
     File,
     Listen,
     LogSettings,
@@ -124,6 +125,8 @@ class DevicePortSettings(SettingsTable):
 class ShufflerSettings(DevicePortSettings):
     """The settings of a shuffler."""
 
+    feed: FeedFolder = None
+
     role: Literal["both", "leader"] = Field(
         default="both",
         description="`leader` manages rounds, and leaves devices to front ends; `both` answers devices as well; "
@@ -209,6 +212,12 @@ def load(path: Path, role: str = "") -> ShufflerSettings:
         raise SettingsError(
             f"{path}: {name} needs a store in PostgreSQL, which several processes share; name its database in `store`, "
             f"or remove {name}. With SQLite one process manages rounds, and `workers` answer devices"
+        )
+    if found.feed is not None and (found.store or found.workers):
+        name = "store" if found.store else "workers"
+        raise SettingsError(
+            f"{path}: feed and {name} are both set, but only a shuffler of one process with SQLite takes tasks while "
+            f"it runs; remove {name}, or remove feed, put the tasks into `tasks`, and restart"
         )
     if found.workers and found.role == "leader":
         raise SettingsError(

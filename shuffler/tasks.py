@@ -17,7 +17,7 @@ from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.protos.task.schedule import at as at
 from hubbub.protos.task.schedule import first_not_cut
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Schedule, Task
+from hubbub.protos.task.task import Task
 from hubbub.service.runtime.task_files import check_one_way, read_tasks
 
 _LOG = structlog.get_logger(__name__)
@@ -43,11 +43,14 @@ def load_signed(
     shuffler: bytes,
     successions: Sequence[Succession] = (),
     own: Role | None = None,
-) -> Mapping[bytes, SignedTask]:
+    *,
+    any_number: bool = False,
+) -> dict[bytes, SignedTask]:
     """Return the tasks in those files and folders (`*.json`), signed by both identities (32 bytes each).
 
     With `successions`, predecessors and successors of these identities may sign too; each task then has the
-    successions. `own` is the role of the caller, if one of the two identities is its own.
+    successions. `own` is the role of the caller, if one of the two identities is its own. With `any_number` there may
+    be no task.
 
     Raises:
         TaskError: if a file is no such task, if a minimum cannot support what its task promises, if tasks name
@@ -57,17 +60,22 @@ def load_signed(
     def check(signed: SignedTask) -> None:
         check_promise(signed.check(operator, shuffler, successions, own))
 
-    found = read_tasks(paths, check)
+    found = read_tasks(paths, check, any_number=any_number)
     tasks = {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}
     check_one_way({task.name: task.identities.hops for task in tasks.values()}, "analyzer")
     for task in tasks.values():
-        warning = delta_warning(task)
-        if warning is not None:
-            _LOG.warning("a task promises little", task=task.name, why=warning.removeprefix("warning: "))
-        weak = weak_noise(Terms.of(task), {query.name: query.mechanism for query in task.queries})
-        if weak is not None:
-            _LOG.warning("noise alone does not keep a task's promise", task=task.name, why=weak)
+        warn_of(task)
     return {task_id: replace(found[task_id], task=task) for task_id, task in tasks.items()}
+
+
+def warn_of(task: Task) -> None:
+    """Log what a task promises less than people may think."""
+    warning = delta_warning(task)
+    if warning is not None:
+        _LOG.warning("a task promises little", task=task.name, why=warning.removeprefix("warning: "))
+    weak = weak_noise(Terms.of(task), {query.name: query.mechanism for query in task.queries})
+    if weak is not None:
+        _LOG.warning("noise alone does not keep a task's promise", task=task.name, why=weak)
 
 
 def check_promise(task: Task) -> None:
@@ -79,10 +87,11 @@ def check_promise(task: Task) -> None:
     check_minimum(Terms.of(task), [query.mechanism for query in task.queries])
 
 
-def next_round(schedule: Schedule, now: float, after: int) -> str:
+def next_round(task: Task, now: float, after: int) -> str:
     """Return a sentence part: which round after `after` takes submissions next, and when."""
+    schedule = task.schedule
     first = max(after + 1, first_not_cut(schedule, now))
-    if first >= schedule.rounds:
+    if first > task.last_round:
         return "it was the task's last round"
     opens, ends = at(schedule.opens(first)), at(schedule.ends(first))
     return f"the next is round {first}, from {opens} to {ends}: submit a new report to it"

@@ -136,6 +136,7 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
 
 def _said(part: str) -> str:
     said = {
+        "feed": "the feed of tasks is not followed",
         "log": "lines of its log are lost",
         "peer": "another party does not answer, or one of the two refuses the other",
         "ports": "calls are refused, because a port reached a limit",

@@ -1,4 +1,4 @@
-"""Signs a planned task or a succession: `hubbub sign FILE.json`."""
+"""Signs a planned task, an entry of a feed or a succession: `hubbub sign FILE.json`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from hubbub.cli.output import Json, console, failures, print_json, progress_cons
 if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
+    from hubbub.protos.task.feed import FeedEntry
 
 
 def command(
     task: Annotated[
-        Path, typer.Argument(metavar="TASK.json", help="A task from `hubbub plan`, or a succession from `hubbub keys`.")
+        Path,
+        typer.Argument(
+            metavar="TASK.json",
+            help="A task from `hubbub plan`, an entry from `hubbub tasks`, or a succession from `hubbub keys`.",
+        ),
     ],
     key: Annotated[Path, typer.Option("--key", help="PEM file of the signer's private key.")],
     explain: Annotated[bool, typer.Option("--explain", help="Also print every member that is signed.")] = False,
@@ -30,6 +35,9 @@ def command(
     A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
     ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
 
+    An entry of a feed is signed in the same way, together with the task that it publishes. It is for good: services and
+    devices that have taken an entry refuse another one with its number.
+
     Signing warns of a delta above 0.1 / minimum_reports, and prints the task's reason for it. If the shuffler's noise
     by itself does not keep the task's epsilon, it says so, and who else must be honest.
 
@@ -37,7 +45,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.cli.tables.signed_task import every_member, print_task
-        from hubbub.deploy.files import save, signed_task_in, succession_in
+        from hubbub.deploy.files import feed_entry_in, save, signed_task_in, succession_in
         from hubbub.planning.task_words import noise_by_itself
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
@@ -51,6 +59,10 @@ def command(
         succession = succession_in(task)
         if succession is not None:
             _sign_succession(task, succession, identity, as_json)
+            return
+        entry = feed_entry_in(task)
+        if entry is not None:
+            _sign_entry(task, entry, identity, explain, as_json)
             return
         found = signed_task_in(task)
         signed = found.signed_by(identity)
@@ -75,6 +87,30 @@ def command(
 
 def _still(missing: list[str]) -> str:
     return f"still to sign: {' and '.join(missing)}" if missing else "all have signed"
+
+
+def _sign_entry(path: Path, entry: FeedEntry, identity: Identity, explain: bool, as_json: bool) -> None:
+    from hubbub.cli.tables.signed_task import every_member, print_task
+    from hubbub.deploy.files import save
+    from hubbub.protos.task.delta_warnings import delta_warning
+    from hubbub.protos.task.task import task_content
+
+    signed = entry.signed_by(identity)
+    save(path, signed.encode())
+    task = None if signed.signed is None else signed.signed.task
+    if task is not None and (warning := delta_warning(task)) is not None:
+        progress_console().print(warning, markup=False, soft_wrap=True)
+    if as_json:
+        members = {"number": entry.number, "action": entry.body["action"], "after": entry.after}
+        print_json({**members, "task_id": entry.task_id.hex(), "missing": signed.missing})
+        return
+    if task is not None:
+        print_task(console(), task)
+        for line in every_member(task_content(task)) if explain else ():
+            console().print(line, markup=False, soft_wrap=True)
+    named = entry.task_id.hex() if task is None else task.name
+    console().print(f"signed {entry.name}: {entry.in_words(named)}", markup=False, soft_wrap=True)
+    console().print(_still(signed.missing), markup=False, soft_wrap=True)
 
 
 def _sign_succession(path: Path, succession: Succession, identity: Identity, as_json: bool) -> None:

@@ -44,7 +44,7 @@ from hubbub.queries.longitudinal.over_rounds import Encoded
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random
 
-OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.ROUND_FULL})
+OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.ROUND_FULL, Reason.TASK_ENDED})
 """Refusals after which a submission is discarded: its round takes no more submissions."""
 
 LONGEST_NAME = 200

@@ -65,8 +65,9 @@ HOP_RECORD = Kind("hop record", ("hubbub-hop/1",))
 CERTIFICATE = Kind("certificate", ("hubbub-certificate/1",))
 SUCCESSION = Kind("succession", ("hubbub-succession/1",))
 TICKET = Kind("ticket", ("hubbub-ticket/1",))
+FEED_ENTRY = Kind("feed entry", ("hubbub-feed/1",))
 
-SIGNED = (TASK, KEY_RECORD, BATCH_RECORD, HOP_RECORD, CERTIFICATE, SUCCESSION, TICKET)
+SIGNED = (TASK, KEY_RECORD, BATCH_RECORD, HOP_RECORD, CERTIFICATE, SUCCESSION, TICKET, FEED_ENTRY)
 """The kinds that are signed."""
 
 

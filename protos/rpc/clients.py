@@ -41,6 +41,7 @@ from hubbub.protos.rpc.results import read_results
 from hubbub.protos.rpc.round_progress import read_round_status
 from hubbub.protos.rpc.tasks import read_task, read_tasks
 from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 from hubbub.protos.transport.https import HTTPSChannel
@@ -128,6 +129,14 @@ class HTTPSStub:
         """Redeem tickets."""
         return await self._channel.unary("Enroll", request, submission_pb2.EnrollResponse, timeout)
 
+    async def GetFeed(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.GetFeedRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.GetFeedResponse:
+        """Ask for entries of the feed of tasks."""
+        return await self._channel.unary("GetFeed", request, submission_pb2.GetFeedResponse, timeout)
+
 
 _SUBMISSION = "port for devices (7301)"
 _CONTROL = "control port (7302)"
@@ -153,6 +162,12 @@ class SubmissionCaller:
         request = submission_pb2.GetRoundRequest(task_id=task_id, round=_round(round_number))
         answer = await call(self._stub.GetRound(request, timeout=deadline), self._what, _SUBMISSION)
         return codec.read_key_set(answer.key_set)
+
+    async def get_feed(self, first: int, deadline: float) -> FeedPage:
+        """Return entries of the feed of tasks from a number on; order and signatures are still to be checked."""
+        request = submission_pb2.GetFeedRequest(first=first)
+        answer = await call(self._stub.GetFeed(request, timeout=deadline), self._what, _SUBMISSION)
+        return FeedPage(tuple(answer.entries), tuple(answer.successions))
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
         """Send one submission; return its receipt.

@@ -11,7 +11,7 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from hubbub.protos.transport.statuses import call
 
-PARTS = ("store", "rounds", "peer", "log", "ports", "standbys", "tickets")
+PARTS = ("store", "rounds", "peer", "log", "ports", "standbys", "tickets", "feed")
 """The kinds of parts that can be checked, in addition to the service as a whole
 (`service.observability.incidents.IncidentKind`)."""
 

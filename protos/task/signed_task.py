@@ -13,8 +13,6 @@ from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.identity.documents import (
     SIGNATURE_BYTES,
     canonical,
-    check_signature,
-    fingerprint,
     from_hex,
     parse_named,
     sign,
@@ -22,7 +20,6 @@ from hubbub.protos.identity.documents import (
 )
 from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_from_hex
-from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.strict_json import JsonError, NotJson, read_json
@@ -30,19 +27,11 @@ from hubbub.protos.task.about import About
 from hubbub.protos.task.admission import read_admission
 from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task.two_signed import TwoSigned
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 
 _FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "honest_share")
-
-
-def not_named(role: Role, own: bytes, *named: bytes) -> str:
-    """Return the error for a party whose identity (32 bytes) is not one of those that a task names in its role."""
-    others = " or ".join(map(fingerprint, named)) or "nobody"
-    return (
-        f"this {role.value}'s identity is {fingerprint(own)}, and the task names {others} as {role.value}: put the "
-        "right identity.pem there, or have the task planned with this one's public key"
-    )
 
 
 @dataclass(frozen=True)
@@ -77,26 +66,10 @@ class SignedTask:
         Raises:
             SignatureError: naming the party with the wrong identity or signature, or the succession.
         """
-        # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
-        # them. The identities must be those that the caller knew beforehand.
-        known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: self.task.identities.analyzer}
-        # Successions of other deployments do not concern this task.
-        ours = leading(successions, known.items())
-        lineage = Lineage.of(known, ours) if ours else None
-        for role in (Role.OPERATOR, Role.SHUFFLER):
-            named = self.task.identities.of(role)
-            signature = getattr(self, f"{role.value}_signature")
-            if named != known[role] and not (lineage and lineage.holds(role, named)):
-                if role is own:
-                    raise SignatureError(not_named(role, known[role], named))
-                raise SignatureError(
-                    f"the task names another {role.value} than the one that is trusted here: {fingerprint(named)}, not "
-                    f"{fingerprint(known[role])}; ask the {role.value} which is its own, and replace the key or the "
-                    "task"
-                )
-            if signature is None:
-                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` signs it")
-            check_signature(TASK.format, self.task.canonical, signature, named)
+        identities = self.task.identities
+        known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: identities.analyzer}
+        statement = TwoSigned(TASK, self.task.canonical, self.operator_signature, self.shuffler_signature)
+        lineage = statement.check(identities.operator, identities.shuffler, known, successions, own)
         return self.task if lineage is None else replace(self.task, lineage=lineage)
 
     def as_json(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from hubbub.protos.identity.documents import canonical
 from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Role
 from hubbub.protos.identity.lineage import Lineage
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
 from hubbub.protos.task.about import NOTHING, About
@@ -197,8 +198,9 @@ class Task:
     """A task as devices and services run it.
 
     `maximum_reports` are the most of a round. `lineage` has the identities that succeed those that the task names
-    (`protos.task.signers`), if any do; it is no part of the task. Each query gets the number of `shufflers`, as each of
-    them adds noise if there is any.
+    (`protos.task.signers`), if any do; it is no part of the task. Nor is `ends_after`: the round after which the
+    deployment's feed (`protos.task.feed`) ends the task, -1 for none. Each query gets the number of `shufflers`, as
+    each of them adds noise if there is any.
 
     Raises:
         TaskError: if its second authority is one of its parties, if it has noise beside uniform dummies, if its
@@ -217,6 +219,7 @@ class Task:
     suite: str = DEFAULT.name
     about: About = NOTHING
     lineage: Lineage | None = field(default=None, compare=False, repr=False)
+    ends_after: int | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
@@ -258,6 +261,12 @@ class Task:
     def id(self) -> bytes:
         """SHA-256 (32 bytes) of the canonical bytes."""
         return hashlib.sha256(self.canonical).digest()
+
+    @property
+    def last_round(self) -> int:
+        """The last round that takes submissions: the schedule's, or an earlier one if a feed ends the task after it."""
+        last = self.schedule.rounds - 1
+        return last if self.ends_after is None else min(last, self.ends_after)
 
     @property
     def horizon(self) -> int | None:
@@ -352,6 +361,12 @@ class Task:
                 return each
         names = ", ".join(each.name for each in self.asked)
         raise TaskError(f"task {self.name} has no query {name!r}; it asks {names}")
+
+
+def ended(task: Task) -> Refusal:
+    """Return the refusal of a round after the one with which the feed ended its task."""
+    last = "before its first round" if task.last_round < 0 else f"after round {task.last_round}"
+    return Refusal(Reason.TASK_ENDED, f"task {task.name} has ended {last}, and later rounds take nothing; stop sending")
 
 
 def identities_content(identities: Identities) -> dict[str, Any]:

@@ -20,6 +20,7 @@ STATUS = {
     Reason.TOO_EARLY: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.TOO_LATE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.ERASED: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.TASK_ENDED: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.KEY_SET_DIFFERS: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.ID_CONFLICT: grpc.StatusCode.ALREADY_EXISTS,
     Reason.UNOPENABLE: grpc.StatusCode.INVALID_ARGUMENT,

@@ -66,7 +66,7 @@ class Incident(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """Its kind: "store", "rounds", "peer", "log", "ports", "standbys", "tickets".
+    """Its kind: "store", "rounds", "peer", "log", "ports", "standbys", "tickets", "feed".
     A reader shows a kind that it does not know as it is.
     """
     text: _builtins.str

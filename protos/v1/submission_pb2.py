@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from hubbub.protos.v1 import document_pb2 as hubbub_dot_protos_dot_v1_dot_document__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hubbub/protos/v1/submission.proto\x12\thubbub.v1\x1a\x1fhubbub/protos/v1/document.proto\"1\n\x0fGetRoundRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"6\n\x10GetRoundResponse\x12\"\n\x07key_set\x18\x01 \x01(\x0b\x32\x11.hubbub.v1.KeySet\"C\n\x0b\x44\x65stination\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0ckey_set_hash\x18\x03 \x01(\x0c\"M\n\nSubmission\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x10\n\x08\x65nvelope\x18\x02 \x01(\x0c\x12\x12\n\ncredential\x18\x03 \x01(\x0c\x12\r\n\x05proof\x18\x04 \x01(\x0c\";\n\rEnrollRequest\x12*\n\x0bredemptions\x18\x01 \x03(\x0b\x32\x15.hubbub.v1.Redemption\"0\n\nRedemption\x12\x0e\n\x06ticket\x18\x01 \x01(\x0c\x12\x12\n\ndevice_key\x18\x02 \x01(\x0c\"6\n\x0e\x45nrollResponse\x12$\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x13.hubbub.v1.Enrolled\"%\n\nCredential\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0b\n\x03key\x18\x02 \x01(\x0c\"h\n\x08\x45nrolled\x12+\n\ncredential\x18\x01 \x01(\x0b\x32\x15.hubbub.v1.CredentialH\x00\x12%\n\x07refusal\x18\x02 \x01(\x0b\x32\x12.hubbub.v1.RefusalH\x00\x42\x08\n\x06\x61nswer\"g\n\rSubmitRequest\x12+\n\x0b\x64\x65stination\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.Destination\x12)\n\nsubmission\x18\x02 \x01(\x0b\x32\x15.hubbub.v1.Submission\"5\n\x0eSubmitResponse\x12#\n\x07receipt\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.Receipt\"m\n\x12SubmitBatchRequest\x12+\n\x0b\x64\x65stination\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.Destination\x12*\n\x0bsubmissions\x18\x02 \x03(\x0b\x32\x15.hubbub.v1.Submission\"9\n\x13SubmitBatchResponse\x12\"\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x11.hubbub.v1.Answer\"/\n\x07Receipt\x12\x15\n\rsubmission_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"B\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x03 \x01(\x04\"`\n\x06\x41nswer\x12%\n\x07receipt\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.ReceiptH\x00\x12%\n\x07refusal\x18\x02 \x01(\x0b\x32\x12.hubbub.v1.RefusalH\x00\x42\x08\n\x06\x61nswer2\xa4\x02\n\x11SubmissionService\x12\x43\n\x08GetRound\x12\x1a.hubbub.v1.GetRoundRequest\x1a\x1b.hubbub.v1.GetRoundResponse\x12=\n\x06Submit\x12\x18.hubbub.v1.SubmitRequest\x1a\x19.hubbub.v1.SubmitResponse\x12L\n\x0bSubmitBatch\x12\x1d.hubbub.v1.SubmitBatchRequest\x1a\x1e.hubbub.v1.SubmitBatchResponse\x12=\n\x06\x45nroll\x12\x18.hubbub.v1.EnrollRequest\x1a\x19.hubbub.v1.EnrollResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hubbub/protos/v1/submission.proto\x12\thubbub.v1\x1a\x1fhubbub/protos/v1/document.proto\"1\n\x0fGetRoundRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"\x1f\n\x0eGetFeedRequest\x12\r\n\x05\x66irst\x18\x01 \x01(\r\"7\n\x0fGetFeedResponse\x12\x0f\n\x07\x65ntries\x18\x01 \x03(\x0c\x12\x13\n\x0bsuccessions\x18\x02 \x03(\x0c\"6\n\x10GetRoundResponse\x12\"\n\x07key_set\x18\x01 \x01(\x0b\x32\x11.hubbub.v1.KeySet\"C\n\x0b\x44\x65stination\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0ckey_set_hash\x18\x03 \x01(\x0c\"M\n\nSubmission\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x10\n\x08\x65nvelope\x18\x02 \x01(\x0c\x12\x12\n\ncredential\x18\x03 \x01(\x0c\x12\r\n\x05proof\x18\x04 \x01(\x0c\";\n\rEnrollRequest\x12*\n\x0bredemptions\x18\x01 \x03(\x0b\x32\x15.hubbub.v1.Redemption\"0\n\nRedemption\x12\x0e\n\x06ticket\x18\x01 \x01(\x0c\x12\x12\n\ndevice_key\x18\x02 \x01(\x0c\"6\n\x0e\x45nrollResponse\x12$\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x13.hubbub.v1.Enrolled\"%\n\nCredential\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0b\n\x03key\x18\x02 \x01(\x0c\"h\n\x08\x45nrolled\x12+\n\ncredential\x18\x01 \x01(\x0b\x32\x15.hubbub.v1.CredentialH\x00\x12%\n\x07refusal\x18\x02 \x01(\x0b\x32\x12.hubbub.v1.RefusalH\x00\x42\x08\n\x06\x61nswer\"g\n\rSubmitRequest\x12+\n\x0b\x64\x65stination\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.Destination\x12)\n\nsubmission\x18\x02 \x01(\x0b\x32\x15.hubbub.v1.Submission\"5\n\x0eSubmitResponse\x12#\n\x07receipt\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.Receipt\"m\n\x12SubmitBatchRequest\x12+\n\x0b\x64\x65stination\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.Destination\x12*\n\x0bsubmissions\x18\x02 \x03(\x0b\x32\x15.hubbub.v1.Submission\"9\n\x13SubmitBatchResponse\x12\"\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x11.hubbub.v1.Answer\"/\n\x07Receipt\x12\x15\n\rsubmission_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"B\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x03 \x01(\x04\"`\n\x06\x41nswer\x12%\n\x07receipt\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.ReceiptH\x00\x12%\n\x07refusal\x18\x02 \x01(\x0b\x32\x12.hubbub.v1.RefusalH\x00\x42\x08\n\x06\x61nswer2\xe6\x02\n\x11SubmissionService\x12\x43\n\x08GetRound\x12\x1a.hubbub.v1.GetRoundRequest\x1a\x1b.hubbub.v1.GetRoundResponse\x12=\n\x06Submit\x12\x18.hubbub.v1.SubmitRequest\x1a\x19.hubbub.v1.SubmitResponse\x12L\n\x0bSubmitBatch\x12\x1d.hubbub.v1.SubmitBatchRequest\x1a\x1e.hubbub.v1.SubmitBatchResponse\x12=\n\x06\x45nroll\x12\x18.hubbub.v1.EnrollRequest\x1a\x19.hubbub.v1.EnrollResponse\x12@\n\x07GetFeed\x12\x19.hubbub.v1.GetFeedRequest\x1a\x1a.hubbub.v1.GetFeedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,36 +34,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETROUNDREQUEST']._serialized_start=81
   _globals['_GETROUNDREQUEST']._serialized_end=130
-  _globals['_GETROUNDRESPONSE']._serialized_start=132
-  _globals['_GETROUNDRESPONSE']._serialized_end=186
-  _globals['_DESTINATION']._serialized_start=188
-  _globals['_DESTINATION']._serialized_end=255
-  _globals['_SUBMISSION']._serialized_start=257
-  _globals['_SUBMISSION']._serialized_end=334
-  _globals['_ENROLLREQUEST']._serialized_start=336
-  _globals['_ENROLLREQUEST']._serialized_end=395
-  _globals['_REDEMPTION']._serialized_start=397
-  _globals['_REDEMPTION']._serialized_end=445
-  _globals['_ENROLLRESPONSE']._serialized_start=447
-  _globals['_ENROLLRESPONSE']._serialized_end=501
-  _globals['_CREDENTIAL']._serialized_start=503
-  _globals['_CREDENTIAL']._serialized_end=540
-  _globals['_ENROLLED']._serialized_start=542
-  _globals['_ENROLLED']._serialized_end=646
-  _globals['_SUBMITREQUEST']._serialized_start=648
-  _globals['_SUBMITREQUEST']._serialized_end=751
-  _globals['_SUBMITRESPONSE']._serialized_start=753
-  _globals['_SUBMITRESPONSE']._serialized_end=806
-  _globals['_SUBMITBATCHREQUEST']._serialized_start=808
-  _globals['_SUBMITBATCHREQUEST']._serialized_end=917
-  _globals['_SUBMITBATCHRESPONSE']._serialized_start=919
-  _globals['_SUBMITBATCHRESPONSE']._serialized_end=976
-  _globals['_RECEIPT']._serialized_start=978
-  _globals['_RECEIPT']._serialized_end=1025
-  _globals['_REFUSAL']._serialized_start=1027
-  _globals['_REFUSAL']._serialized_end=1093
-  _globals['_ANSWER']._serialized_start=1095
-  _globals['_ANSWER']._serialized_end=1191
-  _globals['_SUBMISSIONSERVICE']._serialized_start=1194
-  _globals['_SUBMISSIONSERVICE']._serialized_end=1486
+  _globals['_GETFEEDREQUEST']._serialized_start=132
+  _globals['_GETFEEDREQUEST']._serialized_end=163
+  _globals['_GETFEEDRESPONSE']._serialized_start=165
+  _globals['_GETFEEDRESPONSE']._serialized_end=220
+  _globals['_GETROUNDRESPONSE']._serialized_start=222
+  _globals['_GETROUNDRESPONSE']._serialized_end=276
+  _globals['_DESTINATION']._serialized_start=278
+  _globals['_DESTINATION']._serialized_end=345
+  _globals['_SUBMISSION']._serialized_start=347
+  _globals['_SUBMISSION']._serialized_end=424
+  _globals['_ENROLLREQUEST']._serialized_start=426
+  _globals['_ENROLLREQUEST']._serialized_end=485
+  _globals['_REDEMPTION']._serialized_start=487
+  _globals['_REDEMPTION']._serialized_end=535
+  _globals['_ENROLLRESPONSE']._serialized_start=537
+  _globals['_ENROLLRESPONSE']._serialized_end=591
+  _globals['_CREDENTIAL']._serialized_start=593
+  _globals['_CREDENTIAL']._serialized_end=630
+  _globals['_ENROLLED']._serialized_start=632
+  _globals['_ENROLLED']._serialized_end=736
+  _globals['_SUBMITREQUEST']._serialized_start=738
+  _globals['_SUBMITREQUEST']._serialized_end=841
+  _globals['_SUBMITRESPONSE']._serialized_start=843
+  _globals['_SUBMITRESPONSE']._serialized_end=896
+  _globals['_SUBMITBATCHREQUEST']._serialized_start=898
+  _globals['_SUBMITBATCHREQUEST']._serialized_end=1007
+  _globals['_SUBMITBATCHRESPONSE']._serialized_start=1009
+  _globals['_SUBMITBATCHRESPONSE']._serialized_end=1066
+  _globals['_RECEIPT']._serialized_start=1068
+  _globals['_RECEIPT']._serialized_end=1115
+  _globals['_REFUSAL']._serialized_start=1117
+  _globals['_REFUSAL']._serialized_end=1183
+  _globals['_ANSWER']._serialized_start=1185
+  _globals['_ANSWER']._serialized_end=1281
+  _globals['_SUBMISSIONSERVICE']._serialized_start=1284
+  _globals['_SUBMISSIONSERVICE']._serialized_end=1642
 # @@protoc_insertion_point(module_scope)

@@ -42,6 +42,54 @@ class GetRoundRequest(_message.Message):
 Global___GetRoundRequest: _TypeAlias = GetRoundRequest  # noqa: Y015
 
 @_typing.final
+class GetFeedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    """The number of the first entry that is wanted, from 1 on."""
+    def __init__(
+        self,
+        *,
+        first: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFeedRequest: _TypeAlias = GetFeedRequest  # noqa: Y015
+
+@_typing.final
+class GetFeedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    SUCCESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Signed documents, in order."""
+
+    @_builtins.property
+    def successions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Signed successions of the identities that sign entries."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_builtins.bytes] | None = ...,
+        successions: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "successions", b"successions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFeedResponse: _TypeAlias = GetFeedResponse  # noqa: Y015
+
+@_typing.final
 class GetRoundResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -54,6 +54,11 @@ class SubmissionServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollResponse.FromString,
                 _registered_method=True)
+        self.GetFeed = channel.unary_unary(
+                '/hubbub.v1.SubmissionService/GetFeed',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.GetFeedRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.GetFeedResponse.FromString,
+                _registered_method=True)
 
 
 class SubmissionServiceServicer:
@@ -87,6 +92,13 @@ class SubmissionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetFeed(self, request, context):
+        """Entries of the deployment's feed of tasks, from a number on: as many as fit into a message.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SubmissionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +121,11 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     servicer.Enroll,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollResponse.SerializeToString,
+            ),
+            'GetFeed': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFeed,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.GetFeedRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.GetFeedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +236,33 @@ class SubmissionService:
             '/hubbub.v1.SubmissionService/Enroll',
             hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFeed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.SubmissionService/GetFeed',
+            hubbub_dot_protos_dot_v1_dot_submission__pb2.GetFeedRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_submission__pb2.GetFeedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,8 @@ class SubmissionServiceStub:
     """Many devices' answers to one round, each answered by itself, in order."""
     Enroll: _aio.UnaryUnaryMultiCallable[_submission_pb2.EnrollRequest, _submission_pb2.EnrollResponse]
     """Gives devices their credentials for tickets of the operator; the same again for the same ticket and device key."""
+    GetFeed: _aio.UnaryUnaryMultiCallable[_submission_pb2.GetFeedRequest, _submission_pb2.GetFeedResponse]
+    """Entries of the deployment's feed of tasks, from a number on: as many as fit into a message."""
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -55,5 +57,13 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_submission_pb2.EnrollRequest, _abc.Awaitable[_submission_pb2.EnrollResponse]],
     ) -> _abc.Awaitable[_submission_pb2.EnrollResponse]:
         """Gives devices their credentials for tickets of the operator; the same again for the same ticket and device key."""
+
+    @_abc_1.abstractmethod
+    def GetFeed(
+        self,
+        request: _submission_pb2.GetFeedRequest,
+        context: _aio.ServicerContext[_submission_pb2.GetFeedRequest, _abc.Awaitable[_submission_pb2.GetFeedResponse]],
+    ) -> _abc.Awaitable[_submission_pb2.GetFeedResponse]:
+        """Entries of the deployment's feed of tasks, from a number on: as many as fit into a message."""
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _aio.Server) -> None: ...

@@ -47,6 +47,10 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "has the cause, such as the store's disk.",
         "keys of rounds that never came destroyed": "So many keys were destroyed because their time was over.",
         "credentials": "The operator prepared, activated or forgot master keys, or revoked devices.",
+        # The feed of tasks
+        "feed entry taken": "A task was published or ended. `number` is the entry's, `action` what it does.",
+        "feed not followed": "The next entry of the feed is refused, or its folder cannot be read. `error` names the "
+        "file and the reason. The service goes on with the tasks that it has.",
         # Rounds at the shuffler
         "keys": "The shuffler has the analyzer's key of a round, and gives both keys to devices.",
         "round": "A round reached a state.",

@@ -47,6 +47,8 @@ class IncidentKind(StrEnum):
     """Fewer standbys follow than the settings ask for."""
     TICKETS = "tickets"
     """A front end has no tickets redeemed: no leader answers, or the leader redeems none."""
+    FEED = "feed"
+    """An entry of the feed of tasks is refused, or the feed cannot be read."""
 
 
 _FORESEEN = frozenset({IncidentKind.PEER, IncidentKind.STANDBYS, IncidentKind.TICKETS})

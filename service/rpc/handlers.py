@@ -27,6 +27,7 @@ from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundRes
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.task.signed_task import SignedTask
 
 
@@ -41,6 +42,9 @@ class SubmissionHandler(Protocol):
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket, in order; a credential means that the redemption of the ticket is on disk."""
+
+    async def get_feed(self, first: int) -> FeedPage:
+        """Return entries of the feed of tasks from a number on, as many as fit into a message."""
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before `submit`; `destination` is None if it is unknown."""

@@ -105,6 +105,12 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     ) -> submission_pb2.EnrollResponse:
         return write_enrolled(await self._handler_of(context).enroll(read_redemptions(request)))
 
+    async def GetFeed(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.GetFeedRequest, context: Context
+    ) -> submission_pb2.GetFeedResponse:
+        page = await self._handler_of(context).get_feed(request.first)
+        return submission_pb2.GetFeedResponse(entries=page.entries, successions=page.successions)
+
 
 class _MtlsServicer(_SubmissionServicer):
     """Answers devices with a certificate, which TLS has checked; each is known by the SHA-256 of its signed part.

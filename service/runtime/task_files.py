@@ -11,8 +11,12 @@ from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.signed_task import SignedTask
 
 
-def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> dict[bytes, SignedTask]:
+def read_tasks(
+    paths: Iterable[Path], check: Callable[[SignedTask], object], *, any_number: bool = False
+) -> dict[bytes, SignedTask]:
     """Return, by id, the tasks in these files and folders (`*.json`), each accepted by `check`.
+
+    With `any_number` there may be none, since a feed may publish some.
 
     Raises:
         TaskError: if a file has no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
@@ -28,7 +32,7 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> 
         except OSError as error:
             raise _unreadable(path, error) from error
         tasks[signed.task.id] = signed
-    if not tasks:
+    if not tasks and not any_number:
         where = f"no *.json in {' or '.join(map(str, paths))}" if paths else "`tasks` names no file and no folder"
         raise TaskError(
             f"there is no task to run, {where}; sign one with `hubbub plan` and `hubbub sign` and put it there. To "

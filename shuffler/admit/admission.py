@@ -20,7 +20,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.schedule import prepared_from
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, ended
 from hubbub.shuffler.admit.checks.capacity import full, is_foreseen, overloaded, unavailable
 from hubbub.shuffler.admit.checks.check import Arrival
 from hubbub.shuffler.admit.checks.credential import not_enrolled
@@ -103,7 +103,7 @@ class AdmissionHandler:
         """Return a round's keys.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED or NOT_READY.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TASK_ENDED, TOO_EARLY, TOO_LATE, ERASED or NOT_READY.
         """
         task = self._task(task_id)
         try:
@@ -141,8 +141,10 @@ class AdmissionHandler:
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
+        if number > task.last_round:
+            raise ended(task)
         if now >= schedule.cut(number):
-            raise Refusal(Reason.TOO_LATE, f"round {number} is over; {next_round(schedule, now, number)}")
+            raise Refusal(Reason.TOO_LATE, f"round {number} is over; {next_round(task, now, number)}")
         if now < prepared_from(schedule, number):
             opens = schedule.opens(number)
             raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(opens)}, now is {at(now)}; wait until then")
@@ -326,7 +328,7 @@ class AdmissionHandler:
 
     def _not_inserted(self, task: Task, round_: Round, outcome: InsertOutcome) -> Refusal:
         if outcome is InsertOutcome.CUT:
-            following = next_round(task.schedule, self._clock(), round_.number)
+            following = next_round(task, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
         if outcome is InsertOutcome.FULL:
             self._say_full(task, round_)

@@ -34,14 +34,16 @@ async def open_to_devices(
     others: int = 0,
     *,
     shared: bool = False,
+    live: bool = False,
     full: Callable[[], bool] = lambda: False,
 ) -> dict[str, RequestPipeline]:
     """Open the devices' ports, and return their request pipelines by name.
 
     The limit of connections is shared with `others`, a number of further ports.
 
-    If `shared`, other processes of this service listen at the same ports. `full` returns whether the process that
-    stores the submissions has no memory for more.
+    If `live`, tasks may come while the ports are open (`longest_envelope`). If `shared`, other processes of this
+    service listen at the same ports. `full` returns whether the process that stores the submissions has no memory for
+    more.
 
     Raises:
         HubbubError: if an address cannot be used.
@@ -51,8 +53,7 @@ async def open_to_devices(
     limits = settings.limits
     optional = {"devices": devices is not None, "https": bool(settings.https_listen)}
     names = ("submission", *(name for name, is_set in optional.items() if is_set))
-    # Only the tasks determine how long an envelope is.
-    envelope_bytes = max(task.outer_bytes for task in tasks.values())
+    envelope_bytes = longest_envelope(tasks, live=live)
     largest = largest_submissions(envelope_bytes)
     many = connections_of_devices(limits, len(names) + others)
     pipelines = {name: device_pipeline(limits, many, largest, full) for name in names}
@@ -76,6 +77,18 @@ async def open_to_devices(
         https_server = HttpsServer(router, connection_limits, tls, lambda: certificates.renewals, shared=shared)
         await ports.open_https("https", settings.https_listen, https_server)
     return pipelines
+
+
+LIVE_ENVELOPE_BYTES = 32 * 1024
+"""The longest envelope of a task that comes while the ports are open, at least: twenty times that of most tasks."""
+
+
+def longest_envelope(tasks: Tasks, *, live: bool) -> int:
+    """Return the length of the longest envelope that the ports take; only the tasks determine it.
+
+    If tasks may come while the ports are open (`live`), it is at least `LIVE_ENVELOPE_BYTES`.
+    """
+    return max([LIVE_ENVELOPE_BYTES] * live + [task.outer_bytes for task in tasks.values()])
 
 
 def warn_without_proxy(settings: DevicePortSettings) -> None:

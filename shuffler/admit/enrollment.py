@@ -26,6 +26,8 @@ from hubbub.protos.enrollment.credentials import (
 from hubbub.protos.enrollment.tickets import Ticket, TreeHead
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.lineage import Lineage, leading
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import CredentialAction, CredentialStatus, MasterKey, Redemption
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
@@ -71,10 +73,17 @@ class Rate:
         return True
 
 
-def signers_of_tickets(operator: bytes, shuffler: bytes, tasks: Tasks) -> tuple[set[bytes], set[bytes]]:
-    """Return the identities of operators and of shufflers that may sign tickets, with those of their successions."""
+def signers_of_tickets(
+    operator: bytes, shuffler: bytes, tasks: Tasks, successions: Sequence[Succession] = ()
+) -> tuple[set[bytes], set[bytes]]:
+    """Return the identities of operators and of shufflers that may sign tickets, with those of their successions.
+
+    `successions` count even if there is no task yet.
+    """
     operators, shufflers = {operator}, {shuffler}
-    for lineage in (task.lineage for task in tasks.values()):
+    known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler}
+    ours = leading(successions, known.items())
+    for lineage in (*(task.lineage for task in tasks.values()), Lineage.of(known, ours) if ours else None):
         operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
         shufflers.update(() if lineage is None else lineage.identities(Role.SHUFFLER))
     return operators, shufflers

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Redemption, Submission
-from hubbub.protos.refusals import Reason
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.feed import FeedPage
 from hubbub.service.observability.timing import Observe
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.coalescing import Coalescer
 from hubbub.shuffler.admit.enrollment import CredentialIssuer
 
+Pages = Callable[[int], FeedPage]
+"""Returns entries of the feed of tasks from a number on, as many as fit into a message."""
+
 
 class DeviceHandler:
     """Answers the calls of devices (`service.rpc.MtlsHandler`); `observe` gets the seconds that submissions took.
 
-    `shown` is the fingerprint of the certificate that the caller showed, None if it showed none.
+    `pages` returns entries of the feed of tasks from a number on, if there is a feed. `shown` is the fingerprint of the
+    certificate that the caller showed, None if it showed none.
     """
 
     def __init__(
-        self, admission: AdmissionHandler, enrollment: CredentialIssuer, observe: Observe, shown: bytes | None = None
+        self,
+        admission: AdmissionHandler,
+        enrollment: CredentialIssuer,
+        observe: Observe,
+        shown: bytes | None = None,
+        pages: Pages | None = None,
     ) -> None:
         self._admission = admission
         self._enrollment = enrollment
         self._observe = observe
         self._shown = shown
+        self._pages = pages
         self._coalescer = Coalescer(admission.submit)
 
     def showing(self, fingerprint: bytes) -> DeviceHandler:
         """Return the handler for the device whose certificate has this fingerprint."""
-        return DeviceHandler(self._admission, self._enrollment, self._observe, fingerprint)
+        return DeviceHandler(self._admission, self._enrollment, self._observe, fingerprint, self._pages)
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return a round's keys."""
@@ -54,6 +65,18 @@ class DeviceHandler:
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket, in order."""
         return await self._enrollment.enroll(redemptions)
+
+    async def get_feed(self, first: int) -> FeedPage:
+        """Return entries of the feed of tasks from a number on.
+
+        Raises:
+            Refusal: UNKNOWN_TASK if there is no feed.
+        """
+        if self._pages is None:
+            raise Refusal(
+                Reason.UNKNOWN_TASK, "this shuffler publishes no tasks by a feed; give the application the task's file"
+            )
+        return self._pages(first)
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before they reached `submit`."""

@@ -13,8 +13,9 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import DELIVERY_SERVICE
-from hubbub.protos.task.signed_task import SignedTask, not_named
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
+from hubbub.protos.task.two_signed import not_named
 from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents

@@ -20,7 +20,7 @@ from hubbub.protos.messages import (
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.schedule import taken_from
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, ended
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.shuffler.admit.enrollment import EnrollmentControl
 from hubbub.shuffler.records import FINAL, Round, StoreError
@@ -60,8 +60,8 @@ class Control:
         """Cut a round now; a round that is cut already is unchanged.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY if the
-                store cannot be used now.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TASK_ENDED, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or
+                NOT_READY if the store cannot be used now.
         """
         task = self._task(task_id)
         with _refusing():
@@ -134,6 +134,8 @@ class Control:
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
+        if number > task.last_round:
+            raise ended(task)
         if self._clock() < schedule.cut(number):
             raise _too_early(task, number)
         raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} was over before this shuffler first ran; name a later one")

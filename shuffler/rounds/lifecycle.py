@@ -129,7 +129,8 @@ class RoundLifecycle:
         self._locks = TaskLocks()
         self._fitting: dict[bytes, int] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._watching: list[asyncio.Task[None]] = []
+        self._watching: dict[bytes, asyncio.Task[None]] = {}
+        self._started = False
 
     async def start(self) -> None:
         """Resume the rounds that are not over, and begin others when their time comes.
@@ -150,7 +151,32 @@ class RoundLifecycle:
                 _LOG.warning(
                     "a stored round's task is not among the tasks", task=round_.task_id.hex(), round=round_.number
                 )
-        self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
+        for task_id in self._tasks:
+            self._watching[task_id] = asyncio.create_task(self._watch(task_id))
+        self._started = True
+
+    async def changed(self, task_id: bytes) -> None:
+        """Take up a task that was added to the tasks since `start`, or the end of one that is among them.
+
+        Rounds of other tasks are not touched, and those of this one that began go on.
+
+        Raises:
+            SignatureError: if a stored round's keys are not signed by the signers of the round.
+        """
+        self.timer.recheck()
+        # What is added before `start` begins with it.
+        if not self._started or task_id in self._watching:
+            return
+        task = self._tasks[task_id]
+        # Rounds of an earlier time, whose task was away.
+        held = [each for each in await self._store.rounds() if each.task_id == task_id and each.state not in FINAL]
+        for round_ in held:
+            if round_.keys is not None:
+                check_signers(task, round_.number, round_.keys.key_set)
+        for round_ in held:
+            self._check_key(round_)
+            self._run(task, round_)
+        self._watching[task_id] = asyncio.create_task(self._watch(task_id))
 
     def _check_key(self, round_: Round) -> None:
         """Compare an open round's private key with its record, and report a damaged one."""
@@ -167,7 +193,7 @@ class RoundLifecycle:
 
     async def stop(self) -> None:
         """Stop each round in its present step; the next start resumes from the disk."""
-        tasks = [*self._watching, *self._running.values()]
+        tasks = [*self._watching.values(), *self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -210,6 +236,8 @@ class RoundLifecycle:
 
     def _waiting_open(self, task: Task, round_: Round) -> str:
         schedule, number, now = task.schedule, round_.number, self._clock()
+        if number > task.last_round:
+            return f"its cut at {at(schedule.cut(number))}; its task has ended, and it takes nothing more"
         if now < taken_from(schedule, number):
             return f"its opening at {at(schedule.opens(number))}; until then devices can only fetch its keys"
         closable = schedule.close == "operator" and now >= schedule.opens(number)
@@ -218,15 +246,17 @@ class RoundLifecycle:
 
     # Beginning
 
-    async def _watch(self, task: Task) -> None:
+    async def _watch(self, task_id: bytes) -> None:
         """Begin the task's rounds when their time comes. Rounds that were over before the first start never begin."""
-        schedule = task.schedule
+        schedule = self._tasks[task_id].schedule
         backoff = Backoff(self._pause)
         number = first_not_cut(schedule, self._clock())
-        while number < schedule.rounds:
+        # Read anew each time, since the feed may end the task meanwhile.
+        while number <= (task := self._tasks[task_id]).last_round:
             try:
-                await self.timer.wait_until(prepared_from(schedule, number))
-                if self._clock() < schedule.cut(number):
+                ended = functools.partial(self._has_ended, task_id, number)
+                await self.timer.wait_until(prepared_from(schedule, number), ended)
+                if self._clock() < schedule.cut(number) and not await ended():
                     self._run(task, await self._store.add_round(task.id, number))
             except Exception as error:
                 # Any error: without this loop the task would have no more rounds, and nobody would know.
@@ -240,6 +270,10 @@ class RoundLifecycle:
                 self.incidents.resolve(task.id)
                 backoff.succeeded()
                 number += 1
+
+    async def _has_ended(self, task_id: bytes, number: int) -> bool:
+        """Return whether the feed has ended the task before this round."""
+        return number > self._tasks[task_id].last_round
 
     def _run(self, task: Task, round_: Round) -> None:
         if round_.state not in FINAL and round_.key not in self._running:

@@ -78,6 +78,7 @@ PUBLIC = {
     "public", "identity", "old", "new", "witness",
     # Names of tasks, digests, labels, and what is looked up by them.
     "task_id", "digest", "mixed_digest", "key_set_hash", "head", "person", "end",
+    "tasks", "hash", "previous", "entries",
     "held_up", "awaited", "charges", "served", "failures", "tallies", "stuck",
     # What the analyzer computes results from: counts of a whole batch, and texts that a list or a certificate has.
     "counts", "after", "beginnings", "blocks",

@@ -258,6 +258,9 @@ class _Nothing(submission_pb2_grpc.SubmissionServiceServicer):
     async def Enroll(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         raise NotImplementedError("devices are not enrolled here")
 
+    async def GetFeed(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        raise NotImplementedError("nobody follows a feed here")
+
     async def SubmitBatch(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         raise NotImplementedError("batches are measured against bare opens")
 

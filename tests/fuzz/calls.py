@@ -17,6 +17,7 @@ from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, KEY_BYTES, Cr
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.v1 import control_pb2, delivery_pb2, leader_pb2, replication_pb2, results_pb2, submission_pb2
 from hubbub.service.rpc import servicers as serving
 from hubbub.service.rpc.pipeline import Method
@@ -58,6 +59,9 @@ class Willing:
     async def enroll(self, redemptions: Any) -> Any:
         kinds = (Credential(bytes(CREDENTIAL_BYTES), bytes(KEY_BYTES)), Refusal(Reason.TICKET_REDEEMED, "redeemed"))
         return [kinds[redemption.device_key[0] % 2] for redemption in redemptions]
+
+    async def get_feed(self, *_: Any) -> Any:
+        return FeedPage((b"an entry",), (b"a succession",))
 
     async def manage_credentials(self, *_: Any) -> Any:
         return CredentialStatus((MasterKey(1, KeyState.ACTIVE, 5, "ab"),), 5, 1)

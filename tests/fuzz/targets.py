@@ -106,6 +106,7 @@ from hubbub.protos.rpc.releases import write_begin
 from hubbub.protos.rpc.replication import write_replication_request
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.feed import Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Task, task_content
 from hubbub.protos.v1 import (
@@ -221,6 +222,8 @@ OUTCOMES = (
     Outcome(DESTINATION, ID, Ending.ACKNOWLEDGED),
     Outcome(DESTINATION, ID, Ending.REFUSED, Reason.TOO_LATE, "too late"),
 )
+_PUBLISHED = Feed().publishing(signed(TASK, PARTIES)).signed_by(PARTIES.operator).signed_by(PARTIES.shuffler)
+FEED_ENTRIES = (_PUBLISHED.encode(), Feed((_PUBLISHED,)).ending(TASK.id, 1).signed_by(PARTIES.operator).encode())
 SUCCESSION = (
     Succession(Role.SHUFFLER, PARTIES.shuffler.public, _identity(4).public, PARTIES.operator.public, 1_800_000_000)
     .signed_by(PARTIES.shuffler)
@@ -370,6 +373,7 @@ def _requests() -> dict[str, Message]:
         "GetIncidents": incidents_pb2.GetIncidentsRequest(),
         "ListTasks": tasks_pb2.ListTasksRequest(),
         "GetTask": tasks_pb2.GetTaskRequest(task_id=TASK.id),
+        "GetFeed": submission.GetFeedRequest(first=2),
         "Enroll": submission.EnrollRequest(
             redemptions=[
                 submission.Redemption(ticket=TICKETS[each].encode(), device_key=bytes([each]) * 32) for each in (0, 1)
@@ -446,6 +450,16 @@ def read_succession(data: bytes) -> None:
         _check_message(error)
     else:
         raise NotTheOneForm("the new identity has not signed")
+
+
+def read_feed_entry(data: bytes) -> None:
+    found = FeedEntry.decode(data)
+    same(found.encode(), data)
+    try:
+        Feed().check_next(found)
+        found.check(FeedParties(PARTIES.operator.public, PARTIES.shuffler.public))
+    except FeedError as error:
+        _check_message(error)
 
 
 def open_outer(data: bytes) -> None:
@@ -866,6 +880,7 @@ def _targets() -> list[Target]:
         Target("outcome", read_outcome, tuple(one.encode() for one in OUTCOMES), (MessageError,), of_json),
         Target("ticket", read_ticket, tuple(ticket.encode() for ticket in TICKETS), signatures, of_json),
         Target("succession", read_succession, (SUCCESSION.encode(),), signatures, of_json),
+        Target("feed entry", read_feed_entry, FEED_ENTRIES, (FeedError,), of_json),
         Target(
             "trusted task", trust_task, (TASK.canonical, UNARY_TASK.canonical, NOISY_TASK.canonical), tasks, of_json
         ),

@@ -21,6 +21,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.feed import Feed, FeedPage
 from hubbub.protos.task.task import Task
 from support.samples import START, Parties
 
@@ -60,6 +61,8 @@ class FakeShuffler:
         self.refuse: dict[int, Refusal] = {}
         self.untaken: dict[bytes, Refusal | Exception] = {}
         self.generation = 1
+        self.feed = Feed()
+        self.asked: list[int] = []
         self.redeemed_by: dict[bytes, bytes] = {}
         self.redeemed: list[Redemption] = []
         self.redeemed_together: list[int] = []
@@ -128,6 +131,12 @@ class FakeShuffler:
         if failure == "lost":
             raise RuntimeError("the answer is lost")
         return answers
+
+    async def get_feed(self, first: int) -> FeedPage:
+        """Give two entries at once."""
+        self.asked.append(first)
+        found = self.feed.entries[max(0, first - 1) :][:2]
+        return FeedPage(tuple(each.encode() for each in found))
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Give one credential a ticket, under the master key of this generation."""

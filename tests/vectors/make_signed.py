@@ -23,6 +23,7 @@ from hubbub.protos.identity.documents import SignedDocument, canonical  # noqa: 
 from hubbub.protos.identity.formats import (  # noqa: E402
     BATCH_RECORD,
     CERTIFICATE,
+    FEED_ENTRY,
     HOP_RECORD,
     KEY_RECORD,
     SUCCESSION,
@@ -34,6 +35,7 @@ from hubbub.protos.identity.successions import Succession  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord  # noqa: E402
 from hubbub.protos.records.release_chain import ChainPosition  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
+from hubbub.protos.task.feed import Feed, FeedEntry  # noqa: E402
 from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
 from hubbub.queries.questions.number import Number  # noqa: E402
@@ -88,6 +90,12 @@ def vector_succession() -> Succession:
     return made
 
 
+def vector_feed_entry() -> FeedEntry:
+    """The first entry of a feed, which publishes the task."""
+    entry = Feed().publishing(signed(vector_task(), PARTIES))
+    return entry.signed_by(PARTIES.operator).signed_by(PARTIES.shuffler)
+
+
 def vector_records() -> tuple[SignedDocument, SignedDocument]:
     """The record of a batch beside dummies, released after three rounds; and that of a hop that added noise to it."""
     batch, position = BatchId(vector_task().id, 1, 0), ChainPosition(3, bytes([5]) * 32)
@@ -117,6 +125,7 @@ def main() -> None:
     keep(SUCCESSION.format, vector_succession().encode())
     keep(KEY_RECORD.format, canonical(vector_key().as_json()))
     keep(TICKET.format, vector_ticket().encode())
+    keep(FEED_ENTRY.format, vector_feed_entry().encode())
     batch, hop = vector_records()
     keep(BATCH_RECORD.format, canonical(batch.as_json()))
     keep(HOP_RECORD.format, canonical(hop.as_json()))

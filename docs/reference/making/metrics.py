@@ -180,12 +180,12 @@ def _of_collector(service: str) -> Iterator[Any]:
     match service:
         case "shuffler":
             of_shuffler = ShufflerCollector({}, store, nothing, {}, lambda: 0.0)
-            yield from of_shuffler._metrics(ShufflerSnapshot([], {b"": Counter()}, {}, frozenset()))
+            yield from of_shuffler._metrics(ShufflerSnapshot({}, [], {b"": Counter()}, {}, frozenset()))
         case "hop":
             yield from HopCollector({}, store, {}, {})._metrics([])
         case _:
             of_analyzer = AnalyzerCollector({}, store, {}, (), {}, lambda: 0.0)
-            yield from of_analyzer._metrics(AnalyzerSnapshot([], (), {}))
+            yield from of_analyzer._metrics(AnalyzerSnapshot({}, [], (), {}))
 
 
 def _described(family: Any) -> Described:

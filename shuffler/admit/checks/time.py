@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hubbub.protos.messages import RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.schedule import taken_from
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, ended
 from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.tasks import at, next_round
@@ -19,14 +19,16 @@ def time(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
 
 
 def over(task: Task, round_: Round, now: float) -> Refusal | None:
-    """Return TOO_LATE or ERASED if a round takes no more submissions, whenever they were made.
+    """Return TASK_ENDED, TOO_LATE or ERASED if a round takes no more submissions, whenever they were made.
 
     A device may fetch a round's keys before the round takes submissions, but not after it is over.
     """
     schedule, number = task.schedule, round_.number
+    if number > task.last_round:
+        return ended(task)
     if round_.state is RoundState.OPEN and now < schedule.cut(number):
         return None
-    following = next_round(schedule, now, number)
+    following = next_round(task, now, number)
     if round_.state is RoundState.ERASED:
         return Refusal(Reason.ERASED, f"round {number} is over and erased, so this came too late; {following}")
     if round_.state is RoundState.EXPIRED and round_.reason:

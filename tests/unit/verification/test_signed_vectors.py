@@ -29,7 +29,9 @@ PARTIES = Parties.generate()
 
 
 def test_no_vector_is_missing_or_skipped() -> None:
-    """The others are read by tests of their own: test_successions.py, test_tickets.py, and test_record_vectors.py."""
+    """The others are read by tests of their own: test_successions.py, test_tickets.py, test_feed.py, and
+    test_record_vectors.py.
+    """
     names = {name for kind in SIGNED for name in kind.formats}
     assert {path.name for path in FOLDER.glob("*.json")} == {f"{name.replace('/', '-')}.json" for name in names}
 

@@ -19,6 +19,7 @@ from hubbub.protos.identity.keys import Identity, KeyRecord
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, HopRecord
 from hubbub.protos.records.counts import read_certified
+from hubbub.protos.task.feed import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, verify
 from hubbub.verification.results import read_every, read_results
@@ -114,6 +115,7 @@ READERS: dict[str, dict[str, Callable[[Kind, str], object]]] = {
     },
     "succession": {"a file": _inside("body", Succession.decode)},
     "ticket": {"a file": _inside("body", Ticket.decode)},
+    "feed entry": {"a file": _inside("body", FeedEntry.decode)},
     "file of results": {"verify": _plain(lambda document: read_results(Path("results.json"), document))},
     "series of results": {"verify": _plain(lambda document: read_every(Path("all.json"), document))},
     "sealed submission": {"a gateway": _plain(SealedSubmission.decode)},

@@ -1,0 +1,70 @@
+"""The tasks of a running analyzer: those of its files, and what the feed publishes and ends while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hubbub.analyzer.stores.protocol import AnalyzerStore
+from hubbub.analyzer.tasks import check_task
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.feed import FeedEntry, FeedParties
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.runtime.feed_follower import KEPT, FeedFollower
+
+
+class AnalyzerLiveTasks:
+    """Changes the tasks of a running analyzer in place: every part of it has the same mapping.
+
+    It makes keys for the rounds of a task that the feed publishes, and for no round after the one with which the feed
+    ends a task. What was released of earlier rounds is still counted.
+    """
+
+    def __init__(
+        self,
+        tasks: dict[bytes, SignedTask],
+        store: AnalyzerStore,
+        parties: Identities,
+        successions: Sequence[Succession],
+    ) -> None:
+        self._tasks, self._store, self._parties, self._successions = tasks, store, parties, successions
+
+    def feed(self, folder: Path | None, data: Path, incidents: Incidents) -> FeedFollower | None:
+        """Return the follower of the feed in a folder; None without one. `data` is the folder of the store."""
+        if folder is None:
+            return None
+        trusted = FeedParties(self._parties.operator, self._parties.shuffler, self._successions)
+        return FeedFollower(folder, data / KEPT, trusted, incidents, check=self._check, take=self._take)
+
+    def _check(self, entry: FeedEntry) -> None:
+        """Check that a published task names this analyzer.
+
+        Raises:
+            SignatureError: if it does not.
+        """
+        if entry.signed is not None:
+            check_task(entry.signed, self._parties, self._successions)
+
+    async def _take(self, entry: FeedEntry) -> None:
+        known = self._tasks.get(entry.task_id)
+        if entry.signed is not None and known is None:
+            known = replace(entry.signed, task=check_task(entry.signed, self._parties, self._successions))
+            await self._store.add_tasks([known])
+        if known is not None and entry.after is not None:
+            known = replace(known, task=replace(known.task, ends_after=entry.after))
+        if known is not None:
+            self._tasks[entry.task_id] = known
+
+
+@contextlib.asynccontextmanager
+async def watched(feed: FeedFollower | None) -> AsyncIterator[None]:
+    """During the block, look for new entries of a feed, if there is one."""
+    if feed is None:
+        yield
+        return
+    async with feed.watched():
+        yield

@@ -1,0 +1,196 @@
+"""Publishes and ends tasks by the deployment's feed, and lists it: `hubbub tasks publish|end|list`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.protos.task.feed import Feed, FeedEntry
+    from hubbub.protos.task.signed_task import SignedTask
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Publish and end tasks while services run, and list them.
+
+    A feed is a folder of numbered entries. Each publishes a task, or ends one after a round. The operator and the
+    shuffler sign each entry. Services that name the folder in their settings (`feed`) take new entries within seconds,
+    without a restart.
+
+    Example: hubbub tasks list deployment/operator/feed
+    """,
+)
+
+FeedFolder = Annotated[Path, typer.Argument(metavar="FEED", help="The feed's folder; the first entry makes it.")]
+Keys = Annotated[
+    list[Path],
+    typer.Option(
+        "--key",
+        metavar="PEM",
+        help="Private key of a signer, the operator or the shuffler; repeatable. `hubbub sign` adds the other later.",
+    ),
+]
+
+
+@app.command("publish")
+def publish(
+    feed: FeedFolder,
+    task: Annotated[Path, typer.Argument(metavar="TASK.json", help="The task, from `hubbub plan`.")],
+    key: Keys,
+    as_json: Json = False,
+) -> None:
+    """Add an entry that publishes a task.
+
+    The keys sign the entry, and the task if they have not signed it yet. Services take the entry once both parties
+    have signed both. If you have one of the keys, pass the printed file on: the other party runs `hubbub sign` on it,
+    and reads there what it signs.
+
+    Example: hubbub tasks publish deployment/operator/feed deployment/operator/colors.json --key
+    deployment/operator/identity.pem
+    """
+    with failures(as_json):
+        from hubbub.deploy.files import signed_task_in
+
+        signed = signed_task_in(task)
+        found = _feed(feed)
+        _add(feed, found, found.publishing(signed), key, as_json)
+
+
+@app.command("end")
+def end(
+    feed: FeedFolder,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's name, or the first digits of its id.")],
+    key: Keys,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            "--after",
+            metavar="ROUND",
+            min=-1,
+            help="The task's last round; -1 for none. [default: the round that is open now]",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add an entry that ends a task after a round.
+
+    Rounds that are open then still close, and their results are published. No later round begins, and devices that
+    submit to one are told that the task has ended. An end is final.
+
+    Example: hubbub tasks end deployment/operator/feed colors --after 6 --key deployment/operator/identity.pem
+    """
+    with failures(as_json):
+        found = _feed(feed)
+        signed = _named(found, task)
+        last = _open_now(signed) if after is None else after
+        _add(feed, found, found.ending(signed.task.id, last), key, as_json)
+
+
+@app.command("list")
+def list_(
+    feed: FeedFolder,
+    operator_key: Annotated[
+        Path | None,
+        typer.Option("--operator-key", metavar="PUB.pem", help="Also check the signatures, with --shuffler-key."),
+    ] = None,
+    shuffler_key: Annotated[
+        Path | None, typer.Option("--shuffler-key", metavar="PUB.pem", help="The shuffler's public key.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the tasks of a feed, when each ends, and who has still to sign.
+
+    The order of the entries is always checked. With both public keys, the signatures are checked too.
+
+    Example: hubbub tasks list deployment/operator/feed --operator-key deployment/operator/identity.pub.pem
+    --shuffler-key deployment/operator/trust/shuffler.pub.pem
+    """
+    with failures(as_json):
+        from hubbub.protos.errors import UsageError
+        from hubbub.protos.identity.keys import load_public
+        from hubbub.protos.task.feed import FeedParties
+        from hubbub.protos.task.feed_files import feed_in
+
+        if (operator_key is None) is not (shuffler_key is None):
+            raise UsageError("give both --operator-key and --shuffler-key, or neither")
+        parties = None
+        if operator_key is not None and shuffler_key is not None:
+            parties = FeedParties(load_public(operator_key), load_public(shuffler_key))
+        found = feed_in(feed, parties)
+        if as_json:
+            entries = [_members(found, each) for each in found.entries]
+            print_json({"entries": entries, "signatures_checked": parties is not None})
+            return
+        for entry in found.entries:
+            console().print(_line(found, entry), markup=False, soft_wrap=True)
+        if not found.entries:
+            console().print("no entries yet", markup=False)
+
+
+def _feed(folder: Path) -> Feed:
+    from hubbub.protos.task.feed import Feed
+    from hubbub.protos.task.feed_files import feed_in
+
+    return feed_in(folder) if folder.exists() else Feed()
+
+
+def _named(feed: Feed, name: str) -> SignedTask:
+    from hubbub.protos.errors import UsageError
+
+    running = [each for each in feed.published.values() if each.task.id not in feed.ends]
+    found = [each for each in running if each.task.name == name or each.task.id.hex().startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(f"{each.task.name} ({each.task.id.hex()[:16]})" for each in running) or "none"
+    which = "several running tasks are" if found else "no running task is"
+    raise UsageError(f"{which} named {name!r}; name one of these by its id: {names}")
+
+
+def _open_now(signed: SignedTask) -> int:
+    """Return the last round that has opened; -1 if none has."""
+    schedule, now = signed.task.schedule, time.time()
+    if now < schedule.start:
+        return -1
+    return min(schedule.rounds - 1, int((now - schedule.start) // schedule.length))
+
+
+def _add(folder: Path, feed: Feed, entry: FeedEntry, keys: list[Path], as_json: bool) -> None:
+    from hubbub.protos.identity.keys import Identity
+    from hubbub.protos.identity.pem import readable_by_others
+    from hubbub.protos.task.feed_files import add_entry
+
+    for key in keys:
+        if exposed := readable_by_others(key):
+            progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
+        entry = entry.signed_by(Identity.load(key))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = add_entry(folder, entry)
+    if as_json:
+        print_json({**_members(feed.with_entry(entry), entry), "file": str(path)})
+        return
+    console().print(_line(feed.with_entry(entry), entry), markup=False, soft_wrap=True)
+    console().print(f"written to {path}", markup=False, soft_wrap=True)
+
+
+def _members(feed: Feed, entry: FeedEntry) -> dict[str, object]:
+    """Return an entry as a document; `after` is None if it publishes."""
+    task = feed.published[entry.task_id].task
+    return {
+        "number": entry.number,
+        "action": entry.body["action"],
+        "task": task.name,
+        "task_id": entry.task_id.hex(),
+        "after": entry.after,
+        "missing": entry.missing,
+    }
+
+
+def _line(feed: Feed, entry: FeedEntry) -> str:
+    says = entry.in_words(f"{feed.published[entry.task_id].task.name} ({entry.task_id.hex()[:16]})")
+    missing = f"; still to sign: {' and '.join(entry.missing)}" if entry.missing else ""
+    return f"entry {entry.number} {says}{missing}"

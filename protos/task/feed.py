@@ -1,0 +1,334 @@
+"""Defines the feed of a deployment's tasks: numbered entries that publish a task, or end one after a round.
+
+Each entry names the hash of the entry before it, and is signed by the operator and the shuffler, as a task is. So there
+is one order: whoever has taken an entry refuses another one with its number, a gap, and an older copy of the feed.
+
+An entry names its task by the id. The signed task is beside it: one party adds its signature to the task without
+changing the signed bytes of the entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from hubbub.protos.errors import FormatError, SignatureError, TaskError
+from hubbub.protos.identity.documents import (
+    IDENTITY_BYTES,
+    SIGNATURE_BYTES,
+    canonical,
+    fingerprint,
+    from_hex,
+    instead_of_json,
+    parse_named,
+    sign,
+)
+from hubbub.protos.identity.formats import FEED_ENTRY
+from hubbub.protos.identity.keys import HASH_BYTES, Identity, Role
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.protos.task.two_signed import TwoSigned
+
+LONGEST_ENTRY = 2 * 1024 * 1024
+"""Bytes of an entry at most: a quarter of the largest message, and far more than a task of many categories has."""
+
+MOST_ENTRIES = 1000
+"""Entries of a feed at most: a new device reads and checks all of them."""
+
+NOTHING_BEFORE = bytes(HASH_BYTES)
+"""What the first entry names as the hash of the entry before it."""
+
+_BODY = {"action", "format", "number", "operator", "previous", "shuffler", "task"}
+
+
+class FeedError(SignatureError):
+    """A feed is not in order, or an entry is not signed by both; the message names the entry, and the reason."""
+
+
+@dataclass(frozen=True)
+class FeedPage:
+    """Entries of a feed from a number on, in order, and the successions of those who sign; all as bytes, unchecked."""
+
+    entries: tuple[bytes, ...] = ()
+    successions: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class FeedPosition:
+    """How far a feed was taken: the number of its last entry (0 for none), and that entry's hash (32 bytes)."""
+
+    number: int = 0
+    hash: bytes = NOTHING_BEFORE
+
+
+@dataclass(frozen=True)
+class FeedParties:
+    """The identities (32 bytes each) whose feed is trusted, known out of band.
+
+    With `successions`, an identity counts as the same as its successors and predecessors. `own` is the role of the
+    caller itself, if it is one of the two.
+    """
+
+    operator: bytes
+    shuffler: bytes
+    successions: Sequence[Succession] = ()
+    own: Role | None = None
+
+
+@dataclass(frozen=True)
+class FeedEntry:
+    """Entry `number`, counted from 1. It publishes `signed`; if `after` is a number, it ends the task after that round.
+
+    `after` is -1 if the task ends before its first round. `operator` and `shuffler` (32 bytes each) are the identities
+    that sign; a signature is None until that party has signed.
+    """
+
+    number: int
+    previous: bytes
+    operator: bytes
+    shuffler: bytes
+    task_id: bytes
+    after: int | None = None
+    signed: SignedTask | None = field(default=None, compare=False)
+    operator_signature: bytes | None = field(default=None, compare=False)
+    shuffler_signature: bytes | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Its name in errors."""
+        return f"entry {self.number} of the feed"
+
+    def in_words(self, task: str) -> str:
+        """Return what it says of the task with that name."""
+        if self.after is None:
+            return f"publishes task {task}"
+        return f"ends task {task} {f'after round {self.after}' if self.after >= 0 else 'before its first round'}"
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        """The signed content."""
+        content = {
+            "action": "publish" if self.after is None else "end",
+            "format": FEED_ENTRY.format,
+            "number": self.number,
+            "operator": self.operator.hex(),
+            "previous": self.previous.hex(),
+            "shuffler": self.shuffler.hex(),
+            "task": self.task_id.hex(),
+        }
+        return content if self.after is None else {**content, "after": self.after}
+
+    @cached_property
+    def hash(self) -> bytes:
+        """SHA-256 (32 bytes) of the canonical content, which the next entry names."""
+        return hashlib.sha256(canonical(self.body)).digest()
+
+    @property
+    def position(self) -> FeedPosition:
+        """How far the feed was taken with this entry."""
+        return FeedPosition(self.number, self.hash)
+
+    @property
+    def missing(self) -> list[str]:
+        """The roles of those who have not signed the entry and its task yet."""
+        pairs = (("operator", self.operator_signature), ("shuffler", self.shuffler_signature))
+        lacking = [role for role, signature in pairs if signature is None]
+        if self.signed is not None:
+            of_task = {"operator": self.signed.operator_signature, "shuffler": self.signed.shuffler_signature}
+            lacking += [role for role, signature in of_task.items() if signature is None and role not in lacking]
+        return sorted(lacking)
+
+    def signed_by(self, identity: Identity) -> FeedEntry:
+        """Add the signature of the operator or the shuffler; a published task that it names gets one, too.
+
+        Raises:
+            FeedError: if the identity is neither.
+        """
+        if identity.public not in (self.operator, self.shuffler):
+            raise FeedError(
+                f"{fingerprint(identity.public)} is neither the operator nor the shuffler of {self.name}; only those "
+                "two sign it"
+            )
+        made = sign(FEED_ENTRY.format, canonical(self.body), identity.key)
+        task = self.signed
+        if task is not None and identity.public in (task.task.identities.operator, task.task.identities.shuffler):
+            task = task.signed_by(identity)
+        if identity.public == self.operator:
+            return replace(self, signed=task, operator_signature=made)
+        return replace(self, signed=task, shuffler_signature=made)
+
+    def check(self, parties: FeedParties) -> Task | None:
+        """Check that both trusted parties signed the entry and the task that it publishes; return that task.
+
+        Raises:
+            FeedError: naming the party with the wrong identity or signature.
+        """
+        known = {Role.OPERATOR: parties.operator, Role.SHUFFLER: parties.shuffler}
+        two = TwoSigned(FEED_ENTRY, canonical(self.body), self.operator_signature, self.shuffler_signature)
+        try:
+            two.check(self.operator, self.shuffler, known, parties.successions, parties.own)
+            if self.signed is None:
+                return None
+            return self.signed.check(parties.operator, parties.shuffler, parties.successions, parties.own)
+        except SignatureError as error:
+            raise FeedError(f"{self.name}: {error}") from error
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry with its signatures, and the task that it publishes, as JSON."""
+        signatures = {"operator": self.operator_signature, "shuffler": self.shuffler_signature}
+        document = {
+            "body": self.body,
+            "signatures": {role: each.hex() for role, each in signatures.items() if each is not None},
+        }
+        return document if self.signed is None else {**document, "task": self.signed.as_json()}
+
+    def encode(self) -> bytes:
+        """Return its canonical bytes, which are the content of its file."""
+        return canonical(self.as_json())
+
+    @classmethod
+    def decode(cls, document: bytes) -> FeedEntry:
+        """Read what `encode` wrote; order and signatures are still to be checked.
+
+        Raises:
+            FeedError: if it is none, not in canonical form, cut short or too large.
+        """
+        if len(document) > LONGEST_ENTRY:
+            raise FeedError(f"not a feed entry: it has {len(document)} bytes, more than {LONGEST_ENTRY}")
+        if (instead := instead_of_json(document)) is not None:
+            raise FeedError(f"not a feed entry: {instead}; put the file there as `hubbub tasks` wrote it")
+        try:
+            value = parse_named(document, FEED_ENTRY, "body")
+            FEED_ENTRY.check_named(value["body"])
+            found = cls._read(value)
+        except FormatError as error:
+            raise FeedError(str(error)) from error
+        except (KeyError, TypeError, ValueError, AttributeError, SignatureError, TaskError) as error:
+            raise FeedError(f"not a feed entry of {FEED_ENTRY.format}: {error!s:.200}") from error
+        # The bytes are compared, not the values: Python takes True for 1.
+        if found.encode() != document:
+            raise FeedError(f"not a feed entry of {FEED_ENTRY.format}: it has members that are not read here")
+        return found
+
+    @classmethod
+    def _read(cls, value: Any) -> FeedEntry:
+        body, signatures = value["body"], value["signatures"]
+        ends = body["action"] == "end"
+        if set(body) != _BODY | ({"after"} if ends else set()) or body["action"] not in ("publish", "end"):
+            raise ValueError("its body does not have the members of its action, publish or end")
+        number, after = body["number"], body.get("after")
+        if type(number) is not int or not 1 <= number <= MOST_ENTRIES:
+            raise ValueError(f"number is a whole number from 1 to {MOST_ENTRIES}")
+        if ends and (type(after) is not int or after < -1):
+            raise ValueError("after is a whole number from -1")
+        if not set(signatures) <= {"operator", "shuffler"} or ("task" in value) is ends:
+            raise ValueError("it has signatures of operator and shuffler, and a task if it publishes one")
+        made = {role: from_hex(each, SIGNATURE_BYTES, f"the {role}'s signature") for role, each in signatures.items()}
+        signed = None if ends else SignedTask.from_json(value["task"])
+        task_id = from_hex(body["task"], HASH_BYTES, "task")
+        if signed is not None and signed.task.id != task_id:
+            raise ValueError("the task beside it is another one than it names")
+        return cls(
+            number,
+            from_hex(body["previous"], HASH_BYTES, "previous"),
+            from_hex(body["operator"], IDENTITY_BYTES, "operator"),
+            from_hex(body["shuffler"], IDENTITY_BYTES, "shuffler"),
+            task_id,
+            after,
+            signed,
+            made.get("operator"),
+            made.get("shuffler"),
+        )
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Entries in their order, from the first one on; each was checked to follow the one before."""
+
+    entries: tuple[FeedEntry, ...] = ()
+
+    @property
+    def position(self) -> FeedPosition:
+        """The position of its last entry."""
+        return self.entries[-1].position if self.entries else FeedPosition()
+
+    @cached_property
+    def published(self) -> dict[bytes, SignedTask]:
+        """The published tasks by id, also those that have ended."""
+        return {each.task_id: each.signed for each in self.entries if each.signed is not None}
+
+    @cached_property
+    def ends(self) -> dict[bytes, int]:
+        """The last round of each task that has ended, by its id; -1 for none."""
+        return {each.task_id: each.after for each in self.entries if each.after is not None}
+
+    def publishing(self, signed: SignedTask) -> FeedEntry:
+        """Return the next entry, which publishes this task; nobody has signed it yet.
+
+        Raises:
+            FeedError: if the task was published before.
+        """
+        who = signed.task.identities
+        entry = FeedEntry(*self._next(), who.operator, who.shuffler, signed.task.id, signed=signed)
+        self.check_next(entry)
+        return entry
+
+    def ending(self, task_id: bytes, after: int) -> FeedEntry:
+        """Return the next entry, which ends that task after a round; nobody has signed it yet.
+
+        Raises:
+            FeedError: if no such task was published, it has no such round, or it has ended before.
+        """
+        who = self.entries[-1] if self.entries else FeedEntry(1, NOTHING_BEFORE, b"", b"", task_id)
+        entry = FeedEntry(*self._next(), who.operator, who.shuffler, task_id, after)
+        self.check_next(entry)
+        return entry
+
+    def _next(self) -> tuple[int, bytes]:
+        last = self.position
+        return last.number + 1, last.hash
+
+    def check_next(self, entry: FeedEntry) -> None:
+        """Check that an entry follows the last one; its signatures are checked by `FeedEntry.check`.
+
+        Raises:
+            FeedError: if it does not, or says what cannot be.
+        """
+        last = self.position
+        if entry.number > MOST_ENTRIES:
+            raise FeedError(f"the feed has {MOST_ENTRIES} entries, the most; end its tasks, and begin a new deployment")
+        if entry.number != last.number + 1:
+            raise FeedError(f"{entry.name} does not follow entry {last.number}; put the entries between them there")
+        if entry.previous != last.hash:
+            raise FeedError(
+                f"{entry.name} does not follow the entry {last.number} that was taken, but another one: it is of "
+                "another feed, or an entry was changed; get the feed again from the operator"
+            )
+        published = self.published.get(entry.task_id)
+        if entry.after is None:
+            if published is not None:
+                raise FeedError(f"{entry.name} publishes task {published.task.name}, which was published before")
+            return
+        if published is None:
+            raise FeedError(f"{entry.name} ends task {entry.task_id.hex()[:16]}…, which the feed does not publish")
+        if entry.task_id in self.ends:
+            raise FeedError(f"{entry.name} ends task {published.task.name}, which has ended before")
+        rounds = published.task.schedule.rounds
+        if entry.after >= rounds:
+            raise FeedError(
+                f"{entry.name} ends task {published.task.name} after round {entry.after}, but its rounds are 0 to "
+                f"{rounds - 1}; name one of these, or -1 for none"
+            )
+
+    def with_entry(self, entry: FeedEntry) -> Feed:
+        """Return the feed with its next entry.
+
+        Raises:
+            FeedError: as `check_next` does.
+        """
+        self.check_next(entry)
+        return Feed((*self.entries, entry))

@@ -1,0 +1,147 @@
+"""Reads the entries of a feed from a folder, each in a file of its own, and adds entries to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.task.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
+
+_NAME = re.compile(r"\d{6}\.json")
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""The state of a folder's entries: name, inode, size and time of each."""
+
+
+def file_of(folder: Path, number: int) -> Path:
+    """Return the file of an entry: its number in six digits."""
+    return folder / f"{number:06d}.json"
+
+
+def stamp_of(folder: Path) -> Stamp:
+    """Return the state of the files, which differs after a change.
+
+    Raises:
+        FeedError: if the folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = [(each.name, each.stat()) for each in found if each.name.endswith(".json")]
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    return tuple(sorted((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in entries))
+
+
+def read_entries(folder: Path, taken: Feed) -> Iterator[FeedEntry]:
+    """Yield the entries of a folder after those that were `taken` before; signatures and order are not checked.
+
+    The files of entries that were taken must still have the same entries.
+
+    Raises:
+        FeedError: naming the file: of an older copy of the feed, a gap, an entry that was changed, or what is no entry.
+    """
+    names = [name for name, *_ in stamp_of(folder)]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise FeedError(f"{folder / name} is not named as an entry, such as {file_of(folder, 1).name}; remove it")
+    for number, known in enumerate(taken.entries, 1):
+        path = file_of(folder, number)
+        if path.name not in names:
+            raise FeedError(
+                f"{path} is missing, but entries up to {taken.position.number} were taken: the folder has an older "
+                "copy of the feed; put the newest one there"
+            )
+        if _read(path).position != known.position:
+            raise FeedError(
+                f"{path} has another entry {number} than the one that was taken: it was changed, or is of another "
+                "feed; put the entry back that both parties signed first"
+            )
+    for number, name in enumerate(names[len(taken.entries) :], len(taken.entries) + 1):
+        path = file_of(folder, number)
+        if name != path.name:
+            raise FeedError(f"{path} is missing, but {name} is there: the feed has a gap; put entry {number} there")
+        found = _read(path)
+        if found.number != number:
+            raise FeedError(f"{path} has {found.name}; name the file by the number of its entry")
+        yield found
+
+
+def feed_in(folder: Path, parties: FeedParties | None = None) -> Feed:
+    """Return the whole feed of a folder, its order checked, and with `parties` also the signatures.
+
+    Raises:
+        FeedError: naming the file, and what is wrong with it.
+    """
+    feed = Feed()
+    for entry in read_entries(folder, feed):
+        feed = with_checked(folder, feed, entry, parties)
+    return feed
+
+
+def with_checked(folder: Path, feed: Feed, entry: FeedEntry, parties: FeedParties | None) -> Feed:
+    """Return the feed with the next entry of a folder, its order checked, and with `parties` also the signatures.
+
+    Raises:
+        FeedError: naming the file, and what is wrong with it.
+    """
+    try:
+        after = feed.with_entry(entry)
+        if parties is not None:
+            entry.check(parties)
+    except HubbubError as error:
+        raise FeedError(f"{file_of(folder, entry.number)}: {error}") from error
+    return after
+
+
+def add_entry(folder: Path, entry: FeedEntry) -> Path:
+    """Write an entry into a new file of a folder, completely on the disk or not at all; return the file.
+
+    Raises:
+        FeedError: if there is an entry with this number, or the folder cannot be written.
+    """
+    path = file_of(folder, entry.number)
+    partial = folder / f".hubbub-{secrets.token_hex(8)}.partial"
+    try:
+        with partial.open("xb") as file:
+            file.write(entry.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            # Not a replacement: of two who add an entry at once, the second must not undo the first.
+            path.hardlink_to(partial)
+        finally:
+            partial.unlink()
+        _sync(folder)
+    except FileExistsError as error:
+        raise FeedError(f"{path} is there already: somebody else added an entry just now; try again") from error
+    except OSError as error:
+        raise FeedError(f"cannot write {path}: {error.strerror}; let this account write into the folder") from error
+    return path
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> FeedEntry:
+    try:
+        with path.open("rb") as file:
+            # One byte more than allowed shows that it is too large: a huge file is not read.
+            content = file.read(LONGEST_ENTRY + 1)
+        return FeedEntry.decode(content)
+    except FeedError as error:
+        raise FeedError(f"{path}: {error}") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> FeedError:
+    return FeedError(f"cannot read {path}: {error.strerror}; name the readable folder of the feed in its place")

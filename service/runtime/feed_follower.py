@@ -1,0 +1,139 @@
+"""Follows the feed of tasks of a running service: takes new entries in order, and keeps a copy of what was taken."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import structlog
+
+from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed_files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
+from hubbub.service.observability.incidents import IncidentKind, Incidents
+
+LOOK_SECONDS = 1.0
+"""How often the folder is looked at for new entries."""
+
+KEPT = "feed"
+"""The name of the folder, in that of the store, which has the entries that were taken."""
+
+INCIDENT = "feed"
+"""The key of the incident that the feed cannot be followed."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+class FeedFollower:
+    """The feed of a service: the entries that it has taken, and those of the folder that its settings name.
+
+    Whatever is wrong with the folder changes nothing: it is an incident, and the service goes on with what it has
+    taken. That is kept in the folder `kept`, so that an older copy of the feed is noticed after a restart, too.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kept: Path,
+        parties: FeedParties,
+        incidents: Incidents,
+        *,
+        check: Callable[[FeedEntry], None],
+        take: Callable[[FeedEntry], Awaitable[None]],
+    ) -> None:
+        """`check` raises a HubbubError if the service cannot do what a signed entry says; `take` does it.
+
+        `check` runs in a thread. `take` is called again if it fails, and may be called for what is done already.
+        """
+        self.feed = Feed()
+        self._folder, self._kept, self._parties, self._incidents = folder, kept, parties, incidents
+        self._check, self._take = check, take
+        self._seen: Stamp | None = None
+        self._failure: Exception | None = None
+        self._waiting: list[FeedEntry] = []
+
+    async def start(self) -> None:
+        """Take the kept entries, then the new ones.
+
+        Raises:
+            TaskError: if the kept entries cannot be used.
+        """
+        self.feed = await asyncio.to_thread(self._read_kept)
+        for entry in self.feed.entries:
+            await self._take(entry)
+        await self.look()
+
+    def _read_kept(self) -> Feed:
+        try:
+            self._kept.mkdir(mode=0o700, exist_ok=True)
+            feed = feed_in(self._kept, self._parties)
+            for entry in feed.entries:
+                self._check(entry)
+        except HubbubError as error:
+            raise TaskError(f"what was taken of the feed cannot be used: {error}") from error
+        except OSError as error:
+            raise TaskError(f"cannot use {self._kept}: {error.strerror}; let this account write there") from error
+        return feed
+
+    async def look(self) -> None:
+        """Take the entries that are new since the last look."""
+        if not self._waiting:
+            await asyncio.to_thread(self._read_new)
+        failure = self._failure
+        try:
+            while self._waiting:
+                entry = self._waiting[0]
+                await self._take(entry)
+                self._waiting.pop(0)
+                _LOG.info("feed entry taken", number=entry.number, action=entry.body["action"], task=self._name(entry))
+        except Exception as error:
+            # Any error: without this loop no later entry would be taken, and nobody would know.
+            failure = error
+        if failure is None:
+            self._incidents.resolve(INCIDENT)
+        else:
+            text = f"the feed is not followed: {failure}; meanwhile the service goes on with the tasks that it has"
+            self._incidents.open(INCIDENT, IncidentKind.FEED, "feed not followed", text, failure)
+
+    def _read_new(self) -> None:
+        """Check and keep the entries that are new; remember why one cannot be taken until the folder changes."""
+        try:
+            stamp = stamp_of(self._folder)
+            if stamp == self._seen:
+                return
+            self._failure = None
+            for entry in read_entries(self._folder, self.feed):
+                feed = with_checked(self._folder, self.feed, entry, self._parties)
+                self._check(entry)
+                # Kept before it is taken: after a kill in between, the next start takes it.
+                add_entry(self._kept, entry)
+                self.feed = feed
+                self._waiting.append(entry)
+            self._seen = stamp
+        except Exception as error:
+            # Any error, as in `look`.
+            self._failure = error
+            with contextlib.suppress(HubbubError):
+                self._seen = stamp_of(self._folder)
+
+    def _name(self, entry: FeedEntry) -> str:
+        return self.feed.published[entry.task_id].task.name
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """During the block, look for new entries every second."""
+
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                await self.look()
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching

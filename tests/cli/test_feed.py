@@ -1,0 +1,145 @@
+"""`hubbub tasks publish|end|list` and `hubbub sign`: a feed that two parties sign, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hubbub.analyzer.settings import load as analyzer_settings
+from hubbub.protos.identity.keys import CORE_ROLES, load_public
+from hubbub.protos.task.feed import FeedParties
+from hubbub.protos.task.feed_files import feed_in, file_of
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Schedule
+from hubbub.shuffler.settings import load as shuffler_settings
+from support import pages
+from support.cli import Ran, hubbub_here
+from support.samples import START, Parties, sample_task
+
+PARTIES = Parties.generate()
+TRUSTED = FeedParties(PARTIES.operator.public, PARTIES.shuffler.public)
+LONG = Schedule(START, length=3600, grace=60, rounds=100_000)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """Each party's key files, and two tasks that nobody has signed yet."""
+    for role in CORE_ROLES:
+        PARTIES.of(role).save(tmp_path / f"{role.value}.pem")
+        PARTIES.of(role).save_public(tmp_path / f"{role.value}.pub.pem")
+    for name in ("colors", "sizes"):
+        task = sample_task(PARTIES, name=name, schedule=LONG)
+        (tmp_path / f"{name}.json").write_bytes(SignedTask(task).encode())
+    return tmp_path
+
+
+def tasks(folder: Path, *words: str, by: tuple[str, ...] = ("operator", "shuffler")) -> Ran:
+    signers = [word for role in by for word in ("--key", f"{role}.pem")]
+    return hubbub_here("tasks", words[0], "feed", *words[1:], *signers, folder=folder)
+
+
+def test_two_parties_publish_a_task_and_end_it(keys: Path) -> None:
+    done = tasks(keys, "publish", "colors.json", by=("operator",))
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[0].endswith("; still to sign: shuffler")
+    assert done.out.splitlines()[1] == "written to feed/000001.json"
+    signed = hubbub_here("sign", "feed/000001.json", "--key", "shuffler.pem", folder=keys)
+    # The second party reads the promise of what it signs.
+    assert signed.out.startswith("task colors: everyone keeps ε ≤ 10 at δ = 0.01")
+    assert signed.out.splitlines()[-2:] == ["signed entry 1 of the feed: publishes task colors", "all have signed"]
+    ended = tasks(keys, "end", "colors", "--after", "1_0", "--json")
+    assert ended.json == {
+        "number": 2,
+        "action": "end",
+        "task": "colors",
+        "task_id": ended.json["task_id"],
+        "after": 10,
+        "missing": [],
+        "file": "feed/000002.json",
+    }
+    feed = feed_in(keys / "feed", TRUSTED)
+    assert list(feed.ends.values()) == [10]
+    checked = ("--operator-key", "operator.pub.pem", "--shuffler-key", "shuffler.pub.pem")
+    listed = hubbub_here("tasks", "list", "feed", *checked, folder=keys)
+    task_id = ended.json["task_id"][:16]
+    assert listed.out.splitlines() == [
+        f"entry 1 publishes task colors ({task_id})",
+        f"entry 2 ends task colors ({task_id}) after round 10",
+    ]
+    entries = hubbub_here("tasks", "list", "feed", "--json", folder=keys).json
+    assert ([each["number"] for each in entries["entries"]], entries["signatures_checked"]) == ([1, 2], False)
+
+
+def test_a_task_ends_after_the_round_that_is_open_now(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks(keys, "publish", "colors.json")
+    monkeypatch.setattr("time.time", lambda: LONG.opens(7) + 5.0)
+    assert tasks(keys, "end", "colors", "--json").json["after"] == 7
+    tasks(keys, "publish", "sizes.json")
+    monkeypatch.setattr("time.time", lambda: LONG.start - 5.0)
+    first = tasks(keys, "end", "sizes").out.splitlines()[0]
+    assert first.startswith("entry 4 ends task sizes")
+    assert first.endswith("before its first round")
+
+
+def test_what_is_not_signed_by_both_is_told_where_keys_are_given(keys: Path) -> None:
+    tasks(keys, "publish", "colors.json", by=("shuffler",))
+    checked = ("--operator-key", "operator.pub.pem", "--shuffler-key", "shuffler.pub.pem")
+    failed = hubbub_here("tasks", "list", "feed", *checked, folder=keys)
+    assert (failed.status, failed.out) == (1, "")
+    assert "000001.json: entry 1 of the feed: the operator has not signed the feed entry" in failed.err
+    one = hubbub_here("tasks", "list", "feed", "--operator-key", "operator.pub.pem", folder=keys)
+    assert (one.status, "give both --operator-key and --shuffler-key" in one.err) == (2, True)
+
+
+def test_a_stranger_s_key_signs_nothing(keys: Path) -> None:
+    refused = tasks(keys, "publish", "colors.json", by=("analyzer",))
+    assert refused.status == 1
+    assert "neither the operator nor the shuffler of entry 1 of the feed" in refused.err
+    assert not (keys / "feed").exists()
+    tasks(keys, "publish", "colors.json")
+    before = file_of(keys / "feed", 1).read_bytes()
+    assert hubbub_here("sign", "feed/000001.json", "--key", "analyzer.pem", folder=keys).status == 1
+    assert file_of(keys / "feed", 1).read_bytes() == before
+
+
+def test_a_task_is_named_by_its_name_or_its_id(keys: Path) -> None:
+    tasks(keys, "publish", "colors.json")
+    unknown = tasks(keys, "end", "shapes", "--after", "1")
+    assert unknown.status == 2
+    assert "no running task is named 'shapes'; name one of these by its id: colors" in unknown.err
+    task_id = json.loads(file_of(keys / "feed", 1).read_bytes())["body"]["task"]
+    assert tasks(keys, "end", task_id[:12], "--after", "-1").status == 0
+    again = tasks(keys, "end", "colors", "--after", "1")
+    assert (again.status, "name one of these by its id: none" in again.err) == (2, True)
+
+
+def test_a_damaged_feed_gets_no_more_entries(keys: Path) -> None:
+    tasks(keys, "publish", "colors.json")
+    file_of(keys / "feed", 1).write_bytes(file_of(keys / "feed", 1).read_bytes()[:500])
+    refused = tasks(keys, "publish", "sizes.json")
+    assert refused.status == 1
+    assert "000001.json: not a feed entry" in refused.err
+    assert len(list((keys / "feed").iterdir())) == 1
+
+
+def test_the_page_s_commands_publish_and_end_a_task(tmp_path: Path) -> None:
+    operator = tmp_path / "deployment" / "operator"
+    assert hubbub_here("init", tmp_path / "deployment").status == 0
+    draft = (operator / "task.toml").read_text().replace('name = "usage"', 'name = "colors"')
+    (operator / "colors.toml").write_text(draft)
+    assert hubbub_here("plan", operator / "colors.toml", "--out", operator / "colors.json").status == 0
+    # Its Python needs a shuffler: tests/unit/shuffler/test_live_tasks.py runs it.
+    script = [step for step in pages.steps("howto/publish-tasks") if "TaskFeed" not in step.commands]
+    printed = pages.run(script, tmp_path)
+    assert len(printed) == 6
+    assert [line.partition(" (")[0] for line in printed[-1].splitlines()] == [
+        "entry 1 publishes task colors",
+        "entry 2 ends task colors",
+    ]
+    parties = FeedParties(*(load_public(operator / "trust" / f"{role}.pub.pem") for role in ("operator", "shuffler")))
+    for party, entries in (("shuffler", 1), ("analyzer", 1), ("operator", 2)):
+        assert feed_in(tmp_path / "deployment" / party / "feed", parties).position.number == entries
+    assert shuffler_settings(tmp_path / "deployment/shuffler/shuffler.toml").feed is not None
+    assert analyzer_settings(tmp_path / "deployment/analyzer/analyzer.toml").feed is not None

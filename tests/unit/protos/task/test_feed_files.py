@@ -1,0 +1,154 @@
+"""A folder of entries is read in order: an older copy, a gap and a changed entry are refused, and nothing is lost."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from hubbub.protos.task import feed_files
+from hubbub.protos.task.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed_files import add_entry, feed_in, file_of, read_entries, stamp_of
+from support.samples import Parties, sample_task, signed
+
+PARTIES = Parties.generate()
+TRUSTED = FeedParties(PARTIES.operator.public, PARTIES.shuffler.public)
+TASKS = [signed(sample_task(PARTIES, name=name), PARTIES) for name in ("first", "second", "third")]
+
+
+def both(entry: FeedEntry) -> FeedEntry:
+    return entry.signed_by(PARTIES.operator).signed_by(PARTIES.shuffler)
+
+
+def feed_of(count: int) -> Feed:
+    feed = Feed()
+    for task in TASKS[:count]:
+        feed = feed.with_entry(both(feed.publishing(task)))
+    return feed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for entry in feed_of(3).entries:
+        add_entry(tmp_path, entry)
+    return tmp_path
+
+
+def numbers(folder: Path, taken: Feed) -> list[int]:
+    return [entry.number for entry in read_entries(folder, taken)]
+
+
+def test_what_is_new_is_read_in_order(folder: Path) -> None:
+    assert feed_in(folder, TRUSTED) == feed_of(3)
+    assert numbers(folder, Feed()) == [1, 2, 3]
+    assert numbers(folder, feed_of(2)) == [3]
+    assert numbers(folder, feed_of(3)) == []
+
+
+def test_an_older_copy_is_refused(folder: Path) -> None:
+    file_of(folder, 3).unlink()
+    with pytest.raises(FeedError, match=r"000003.json is missing, but entries up to 3 were taken: .* older copy"):
+        numbers(folder, feed_of(3))
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_gap_is_refused(folder: Path, missing: int) -> None:
+    file_of(folder, missing).unlink()
+    with pytest.raises(FeedError, match=rf"00000{missing}.json is missing, but .* is there: the feed has a gap"):
+        numbers(folder, feed_of(missing - 1))
+
+
+def test_another_entry_with_a_number_that_was_taken_is_refused(folder: Path) -> None:
+    first, _ = feed_of(2).entries
+    file_of(folder, 2).write_bytes(both(Feed((first,)).publishing(TASKS[2])).encode())
+    with pytest.raises(FeedError, match=r"000002.json has another entry 2 than the one that was taken"):
+        numbers(folder, feed_of(3))
+    with pytest.raises(FeedError, match=r"000003.json: entry 3 of the feed does not follow the entry 2"):
+        feed_in(folder, TRUSTED)
+
+
+def test_swapped_files_are_refused(folder: Path) -> None:
+    second, third = (file_of(folder, number).read_bytes() for number in (2, 3))
+    file_of(folder, 2).write_bytes(third)
+    file_of(folder, 3).write_bytes(second)
+    with pytest.raises(FeedError, match=r"000002.json has entry 3 of the feed; name the file by the number"):
+        numbers(folder, feed_of(1))
+
+
+def test_one_signature_alone_is_refused_where_signatures_are_checked(folder: Path) -> None:
+    entry = feed_of(3).ending(TASKS[0].task.id, 1).signed_by(PARTIES.operator)
+    add_entry(folder, entry)
+    assert feed_in(folder).position.number == 4
+    with pytest.raises(FeedError, match=r"000004.json: entry 4 of the feed: the shuffler has not signed"):
+        feed_in(folder, TRUSTED)
+
+
+def test_a_truncated_file_a_huge_one_and_a_foreign_one_are_named(folder: Path) -> None:
+    whole = file_of(folder, 3).read_bytes()
+    for content, says in ((whole[:900], "not a feed entry"), (b"", "not a feed entry"), (b"task", "not a feed entry")):
+        file_of(folder, 3).write_bytes(content)
+        with pytest.raises(FeedError, match=rf"000003.json: {says}"):
+            numbers(folder, feed_of(2))
+    with file_of(folder, 3).open("wb") as file:
+        file.truncate(LONGEST_ENTRY * 1000)  # no disk holds it
+    with pytest.raises(FeedError, match=rf"000003.json: not a feed entry: .* more than {LONGEST_ENTRY}"):
+        numbers(folder, feed_of(2))
+    file_of(folder, 3).write_bytes(whole)
+    (folder / "copy.json").write_bytes(whole)
+    with pytest.raises(FeedError, match=r"copy.json is not named as an entry, such as 000001.json"):
+        numbers(folder, Feed())
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(FeedError, match=r"cannot read .*none: No such file"):
+        stamp_of(tmp_path / "none")
+    file_of(tmp_path, 1).mkdir()
+    with pytest.raises(FeedError, match=r"cannot read .*000001.json: Is a directory"):
+        numbers(tmp_path, Feed())
+
+
+def test_the_second_of_two_who_add_an_entry_changes_nothing(folder: Path) -> None:
+    before = file_of(folder, 3).read_bytes()
+    with pytest.raises(FeedError, match=r"000003.json is there already: somebody else added an entry"):
+        add_entry(folder, both(feed_of(2).ending(TASKS[0].task.id, 1)))
+    assert file_of(folder, 3).read_bytes() == before
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_a_stamp_shows_every_change(folder: Path) -> None:
+    stamps = [stamp_of(folder)]
+    (folder / "notes.txt").write_text("not an entry")
+    assert stamp_of(folder) == stamps[0]
+    file_of(folder, 3).write_bytes(b"")
+    stamps.append(stamp_of(folder))
+    file_of(folder, 3).unlink()
+    stamps.append(stamp_of(folder))
+    assert len(set(stamps)) == 3
+
+
+def _killed_at(folder: Path, step: str) -> None:
+    """Add an entry, and be killed just before this step."""
+
+    def kill(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    owner = {"fsync": feed_files.os, "hardlink_to": Path, "unlink": Path, "_sync": feed_files}[step]
+    setattr(owner, step, kill)
+    add_entry(folder, both(feed_of(3).ending(TASKS[0].task.id, 1)))
+
+
+@pytest.mark.parametrize(("step", "is_there"), [("fsync", 0), ("hardlink_to", 0), ("unlink", 1), ("_sync", 1)])
+def test_an_entry_is_there_whole_or_not_at_all_after_a_kill(folder: Path, step: str, is_there: int) -> None:
+    process = multiprocessing.get_context("fork").Process(target=_killed_at, args=(folder, step))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    found = feed_in(folder, TRUSTED)
+    assert found.position.number == 3 + is_there
+    # The next one who adds an entry is not in the way of what was left.
+    if not is_there:
+        add_entry(folder, both(found.ending(TASKS[0].task.id, 1)))
+        assert feed_in(folder, TRUSTED).position.number == 4
