@@ -27,6 +27,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.task.task import Task
 
 CHECKS: Mapping[str, str] = {
@@ -123,6 +124,14 @@ class Judge:
             raise Refusal(Reason.UNKNOWN_ROUND, "now is round 0")
         self._note("keys")
         return self._key_set
+
+    async def get_feed(self, first: int) -> FeedPage:  # noqa: ARG002 - there is none
+        """Refuse: the task is a file here.
+
+        Raises:
+            Refusal: always.
+        """
+        raise Refusal(Reason.UNKNOWN_TASK, "there is no feed of tasks here; read the task's file")
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket with a credential."""
