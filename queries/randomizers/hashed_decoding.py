@@ -16,7 +16,8 @@ collide with x in the same rows. Three steps make this term small and known:
   row are subtracted from the table before the others are decoded, and added back for j itself. The sum then runs over
   the other symbols only. Only symbols that somebody has may be explained. If a text is very common and not decoded,
   symbols collide with it that nobody has. Explained by these, its cells would look empty, and they themselves far too
-  many to be chance. So a symbol has to stand out of the table as it was before it was explained.
+  many to be chance. So a symbol has to stand out of the table as it was before it was explained, unless all symbols are
+  decoded: then each explains what it holds.
 - Explained reports still cause noise in their cells. So x gets the variance of the reports in its own
   cells, instead of the mean over all cells that the formula has.
 - The rest of the term is measured for all texts, also those that were not looked for: people of one symbol
@@ -184,7 +185,8 @@ def every_symbol(
     """
     if randomizer.symbols > MOST_DECODED:
         raise ValueError(f"{randomizer.symbols} symbols are more than {MOST_DECODED}; decode only those you look for")
-    decoded = decode(randomizer, tally, dummies, np.arange(randomizer.symbols, dtype=np.uint64), noise)
+    all_symbols = np.arange(randomizer.symbols, dtype=np.uint64)
+    decoded = decode(randomizer, tally, dummies, all_symbols, noise, complete=True)
     indicator, people = np.array([1.0, 0.0]), tally.valid - dummies
     hit, miss = randomizer.variances(indicator).tolist()
     clipped = np.clip(decoded.counts, 0, people)
@@ -194,18 +196,24 @@ def every_symbol(
 
 
 def decode(
-    randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols, noise: ChainNoise | None = None
+    randomizer: _Hashing,
+    tally: Tally,
+    dummies: int,
+    symbols: Symbols,
+    noise: ChainNoise | None = None,
+    *,
+    complete: bool = False,
 ) -> Decoded:
     """Return the counts of distinct symbols, from a batch's cells with that many dummies among them.
 
-    With `noise`, each shuffler drew their numbers, one for each cell of each row, from that law. It takes about 5 ns
-    for each symbol and row.
+    With `noise`, each shuffler drew their numbers, one for each cell of each row, from that law. If the symbols are
+    `complete`, nobody has another one; then `log_chances` are no bounds. It takes about 5 ns for each symbol and row.
     """
     table = _Table(randomizer, tally, dummies, noise)
     mixed = _mixed(symbols)
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
-        before, common = common.places, _searched(table, mixed, common)
+        before, common = common.places, _searched(table, mixed, common, complete=complete)
         if np.isin(common.places, before).all():
             break  # nothing new is explained: another search would find the same
     gathered = table.counts(mixed, common)
@@ -262,17 +270,21 @@ class _Explained:
         return _Explained(self.places[order], self.mixed[order], self.counts[order])
 
 
-def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
+def _searched(table: _Table, mixed: Symbols, known: _Explained, *, complete: bool) -> _Explained:
     """Return the common symbols, given those that are known already.
 
     A new one is found if its count is no chance, with a probability of `WRONGLY_EXPLAINED` that any is. The table so
-    far does not depend on the cells of a symbol that nobody has, so the bound of its chance holds (`Noise`).
+    far does not depend on the cells of a symbol that nobody has, so the bound of its chance holds (`Noise`). If the
+    symbols are `complete`, a high count is enough: one that only collides is sorted out by the common one.
     """
     step = max(1, min(SEARCHED, table.rows // LEAST_SEARCHED))
     gathered, least = table.counts(mixed, known, step), COMMON * table.error * np.sqrt(step)
     high = np.setdiff1d(np.flatnonzero(gathered.counts > least), known.places)
-    chances = gathered.log_chances(high, table.support_gap)
-    new = high[chances <= np.log(WRONGLY_EXPLAINED / max(len(mixed), 1))]
+    if complete:
+        new = high
+    else:
+        chances = gathered.log_chances(high, table.support_gap)
+        new = high[chances <= np.log(WRONGLY_EXPLAINED / max(len(mixed), 1))]
     gathered.counts[known.places] += known.counts
     places = np.concatenate([known.places, new])
     found = _Explained(places, mixed[places], gathered.counts[places]).above(least)

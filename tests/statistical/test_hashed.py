@@ -116,3 +116,14 @@ def test_what_collides_with_a_common_text_does_not_stand_out(common: bool) -> No
         # Where it is looked up, it explains its own reports, and every text that people have is found.
         assert not common or {*range(TEXTS), LOOKED_UP} <= set(found)
     assert np.mean(shares) <= FALSE_DISCOVERIES
+
+
+def test_where_all_symbols_are_decoded_each_explains_what_it_holds() -> None:
+    """Sixty symbols of one size collide so often that none stands out by itself; together they explain the table."""
+    people, sent = np.array([700] * 60 + [0] * 440), HashedResponse(500, 64, 16, int(0.3 * 2**32))
+    tally, asked = reports(sent, 0, np.random.default_rng(3), people, 58_000), np.arange(500, dtype=np.uint64)
+    found = [decode(sent, tally, 0, asked, complete=complete) for complete in (True, False)]
+    seen = [np.sqrt(np.mean((each.counts - people) ** 2)) for each in found]
+    stated = [np.sqrt(each.variances.mean()) for each in found]
+    assert 2 * seen[0] < seen[1]
+    assert stated == pytest.approx(seen, rel=0.2)
