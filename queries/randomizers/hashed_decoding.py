@@ -17,7 +17,7 @@ collide with x in the same rows. Three steps make this term small and known:
   the other symbols only. Only symbols that somebody has may be explained. If a text is very common and not decoded,
   symbols collide with it that nobody has. Explained by these, its cells would look empty, and they themselves far too
   many to be chance. So a symbol has to stand out of the table as it was before it was explained, unless all symbols are
-  decoded: then each explains what it holds.
+  decoded, and the table has twice as many cells as there may be common ones: then each explains what it holds.
 - Explained reports still cause noise in their cells. So x gets the variance of the reports in its own
   cells, instead of the mean over all cells that the formula has.
 - The rest of the term is measured for all texts, also those that were not looked for: people of one symbol
@@ -275,12 +275,13 @@ def _searched(table: _Table, mixed: Symbols, known: _Explained, *, complete: boo
 
     A new one is found if its count is no chance, with a probability of `WRONGLY_EXPLAINED` that any is. The table so
     far does not depend on the cells of a symbol that nobody has, so the bound of its chance holds (`Noise`). If the
-    symbols are `complete`, a high count is enough: one that only collides is sorted out by the common one.
+    symbols are `complete`, a high count is enough: one that only collides is sorted out by the common one. That takes
+    enough cells: of more symbols than half of the cells, the fit would be one of many.
     """
     step = max(1, min(SEARCHED, table.rows // LEAST_SEARCHED))
     gathered, least = table.counts(mixed, known, step), COMMON * table.error * np.sqrt(step)
     high = np.setdiff1d(np.flatnonzero(gathered.counts > least), known.places)
-    if complete:
+    if complete and 2 * (len(high) + len(known.places)) <= table.cells:
         new = high
     else:
         chances = gathered.log_chances(high, table.support_gap)
@@ -312,6 +313,11 @@ class _Table:
     def rows(self) -> int:
         """How many rows there are."""
         return self._randomizer.rows
+
+    @property
+    def cells(self) -> int:
+        """How many cells all rows have."""
+        return self._randomizer.rows * self._randomizer.cells
 
     @property
     def support_gap(self) -> float:

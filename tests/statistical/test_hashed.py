@@ -119,11 +119,23 @@ def test_what_collides_with_a_common_text_does_not_stand_out(common: bool) -> No
 
 
 def test_where_all_symbols_are_decoded_each_explains_what_it_holds() -> None:
-    """Sixty symbols of one size collide so often that none stands out by itself; together they explain the table."""
-    people, sent = np.array([700] * 60 + [0] * 440), HashedResponse(500, 64, 16, int(0.3 * 2**32))
-    tally, asked = reports(sent, 0, np.random.default_rng(3), people, 58_000), np.arange(500, dtype=np.uint64)
+    """A hundred symbols collide so often that hardly one stands out by itself; together they explain the table."""
+    people, sent = np.array([700] * 60 + [1160] * 50 + [0] * 390), HashedResponse(500, 64, 16, int(0.3 * 2**32))
+    tally, asked = reports(sent, 0, np.random.default_rng(3), people, 0), np.arange(500, dtype=np.uint64)
     found = [decode(sent, tally, 0, asked, complete=complete) for complete in (True, False)]
     seen = [np.sqrt(np.mean((each.counts - people) ** 2)) for each in found]
     stated = [np.sqrt(each.variances.mean()) for each in found]
     assert 2 * seen[0] < seen[1]
     assert stated == pytest.approx(seen, rel=0.2)
+
+
+def test_where_cells_are_few_symbols_are_not_fitted_to_them() -> None:
+    """256 cells for 500 symbols, most of which collide: a fit would give nearly all of them counts that nobody has."""
+    people, off = np.array([700] * 60 + [1160] * 50 + [0] * 390), []
+    for batch in range(20):
+        sent = HashedResponse(500, 64, 4, int(0.3 * 2**32) + batch)
+        tally = reports(sent, 0, np.random.default_rng(batch), people, 0)
+        found = decode(sent, tally, 0, np.arange(500, dtype=np.uint64), complete=True)
+        off.append(np.abs(found.counts - people) / np.sqrt(found.variances))
+    # Of the 60: 95 % of their intervals have the truth, and 36 % with a fit.
+    assert np.mean(np.array(off)[:, :60] < 1.96) > 0.9
