@@ -14,7 +14,10 @@ collide with x in the same rows. Three steps make this term small and known:
 
 - The common symbols among those decoded are *explained*: the reports that (1−γ)ĉ_j people are expected to add to each
   row are subtracted from the table before the others are decoded, and added back for j itself. The sum then runs over
-  the other symbols only.
+  the other symbols only. Only symbols that somebody has may be explained. If a text is very common and not decoded,
+  symbols collide with it that nobody has. Explained by these, its cells would look empty, and they themselves far too
+  many to be chance. So a symbol has to stand out of the table as it was before it was explained, unless all symbols are
+  decoded, and the table has twice as many cells as there may be common ones: then each explains what it holds.
 - Explained reports still cause noise in their cells. So x gets the variance of the reports in its own
   cells, instead of the mean over all cells that the formula has.
 - The rest of the term is measured for all texts, also those that were not looked for: people of one symbol
@@ -61,11 +64,14 @@ EXPLAINED = 1000
 COMMON = 6.0
 """From so many standard errors of an absent symbol on, a symbol is explained."""
 
-SEARCHED = 8
-"""Common symbols are searched in an eighth of the rows, which give their counts accurately enough."""
+SEARCHED, LEAST_SEARCHED = 8, 32
+"""Common symbols are searched in an eighth of the rows, which give their counts accurately enough; in 32 at least."""
 
-SEARCHES = 2
-"""Number of searches. The first also finds symbols that only collide with a common one; the second sorts them out."""
+SEARCHES = 4
+"""Most searches. Beside what one explains, the next finds symbols that are less common; most often two are enough."""
+
+WRONGLY_EXPLAINED = 1e-6
+"""Most probability that one search explains reports by any symbol that nobody has."""
 
 REFINEMENTS = 60
 """Most steps that fit the counts of common symbols jointly; about ten are needed, because few symbols collide often."""
@@ -182,7 +188,8 @@ def every_symbol(
     """
     if randomizer.symbols > MOST_DECODED:
         raise ValueError(f"{randomizer.symbols} symbols are more than {MOST_DECODED}; decode only those you look for")
-    decoded = decode(randomizer, tally, dummies, np.arange(randomizer.symbols, dtype=np.uint64), noise)
+    all_symbols = np.arange(randomizer.symbols, dtype=np.uint64)
+    decoded = decode(randomizer, tally, dummies, all_symbols, noise, complete=True)
     indicator, people = np.array([1.0, 0.0]), tally.valid - dummies
     hit, miss = randomizer.variances(indicator).tolist()
     clipped = np.clip(decoded.counts, 0, people)
@@ -192,20 +199,26 @@ def every_symbol(
 
 
 def decode(
-    randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols, noise: ChainNoise | None = None
+    randomizer: _Hashing,
+    tally: Tally,
+    dummies: int,
+    symbols: Symbols,
+    noise: ChainNoise | None = None,
+    *,
+    complete: bool = False,
 ) -> Decoded:
     """Return the counts of distinct symbols, from a batch's cells with that many dummies among them.
 
-    With `noise`, each shuffler drew their numbers, one for each cell of each row, from that law. It takes about 5 ns
-    for each symbol and row.
+    With `noise`, each shuffler drew their numbers, one for each cell of each row, from that law. If the symbols are
+    `complete`, nobody has another one; then `log_chances` are no bounds. It takes about 5 ns for each symbol and row.
     """
     table = _Table(randomizer, tally, dummies, noise)
     mixed = _mixed(symbols)
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
-        common = _searched(table, mixed, common)
-        if not len(common.places):
-            break  # nothing to sort out: another search would find the same
+        before, common = common.places, _searched(table, mixed, common, complete=complete)
+        if np.isin(common.places, before).all():
+            break  # nothing new is explained: another search would find the same
     gathered = table.counts(mixed, common)
     counts, spread = gathered.counts, table.spread(gathered)
     # An explained symbol's reports come from its own people, who are counted here and add their own variance.
@@ -214,9 +227,7 @@ def decode(
     spread[common.places] -= randomizer.truthful * common.counts
     own = randomizer.support_gap + randomizer.support_other
     clipped = np.clip(counts, 0, tally.valid - dummies)
-    logs = gathered.noise.log_chances(
-        counts * randomizer.support_gap + gathered.expected, np.maximum(gathered.known, 0.0)
-    )
+    logs = gathered.log_chances(slice(None), randomizer.support_gap)
     return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.support_gap**2, logs)
 
 
@@ -229,7 +240,8 @@ class _CellSums:
         known: the explained reports expected in the cells.
         expected: the other reports expected of each symbol.
         collisions: the variance that people of one symbol add to the number of these reports.
-        noise: the law of that number if nobody has the symbol.
+        noise: the law of their number in the rows that were read, if nobody has the symbol.
+        whole: by how much the numbers were scaled up from these rows to all.
     """
 
     counts: Vector
@@ -237,6 +249,12 @@ class _CellSums:
     expected: float
     collisions: float
     noise: Noise
+    whole: float
+
+    def log_chances(self, some: slice | npt.NDArray[np.intp], gap: float) -> Vector:
+        """Return bounds of ln P[as many reports, if nobody has the symbol] of some symbols, by the rows read."""
+        reports = (self.counts[some] * gap + self.expected) / self.whole
+        return self.noise.log_chances(reports, np.maximum(self.known[some], 0.0) / self.whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +273,25 @@ class _Explained:
         return _Explained(self.places[order], self.mixed[order], self.counts[order])
 
 
-def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
-    """Return the common symbols, given those that are known already."""
-    counts = table.counts(mixed, known, SEARCHED).counts
-    counts[known.places] += known.counts
-    every = _Explained(np.arange(len(mixed)), mixed, counts)
-    found = every.above(COMMON * table.error * np.sqrt(min(SEARCHED, table.rows)))
+def _searched(table: _Table, mixed: Symbols, known: _Explained, *, complete: bool) -> _Explained:
+    """Return the common symbols, given those that are known already.
+
+    A new one is found if its count is no chance, with a probability of `WRONGLY_EXPLAINED` that any is. The table so
+    far does not depend on the cells of a symbol that nobody has, so the bound of its chance holds (`Noise`). If the
+    symbols are `complete`, a high count is enough: one that only collides is sorted out by the common one. That takes
+    enough cells: of more symbols than half of the cells, the fit would be one of many.
+    """
+    step = max(1, min(SEARCHED, table.rows // LEAST_SEARCHED))
+    gathered, least = table.counts(mixed, known, step), COMMON * table.error * np.sqrt(step)
+    high = np.setdiff1d(np.flatnonzero(gathered.counts > least), known.places)
+    if complete and 2 * (len(high) + len(known.places)) <= table.cells:
+        new = high
+    else:
+        chances = gathered.log_chances(high, table.support_gap)
+        new = high[chances <= np.log(WRONGLY_EXPLAINED / max(len(mixed), 1))]
+    gathered.counts[known.places] += known.counts
+    places = np.concatenate([known.places, new])
+    found = _Explained(places, mixed[places], gathered.counts[places]).above(least)
     return _Explained(found.places, found.mixed, table.fitted(found.mixed)).above(COMMON * table.error)
 
 
@@ -285,6 +316,16 @@ class _Table:
     def rows(self) -> int:
         """How many rows there are."""
         return self._randomizer.rows
+
+    @property
+    def cells(self) -> int:
+        """How many cells all rows have."""
+        return self._randomizer.rows * self._randomizer.cells
+
+    @property
+    def support_gap(self) -> float:
+        """By how much more often a report is in the cell of its own symbol than in that of another."""
+        return self._randomizer.support_gap
 
     @property
     def error(self) -> float:
@@ -326,7 +367,7 @@ class _Table:
         expected = self._expected(explained)
         collisions = self._collisions(around_mean) * randomizer.support_gap**2
         counts = (found * whole - expected) / randomizer.support_gap
-        return _CellSums(counts, known * whole, expected, collisions, seen.noise(randomizer.rows))
+        return _CellSums(counts, known * whole, expected, collisions, seen.noise(len(looked_at)), whole)
 
     def fitted(self, mixed: Symbols) -> Vector:
         """Return the counts of a few symbols that jointly explain the reports in their cells best, shape (symbols,).

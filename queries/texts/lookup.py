@@ -28,7 +28,7 @@ from hubbub.queries.estimation.bands import in_band, rate_of
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Decoded, decode
+from hubbub.queries.randomizers.hashed_decoding import SEARCHES, WRONGLY_EXPLAINED, Decoded, decode
 from hubbub.queries.randomizers.hashed_decoding import packed as packed
 from hubbub.queries.randomizers.hashed_decoding import unpacked as unpacked
 from hubbub.queries.randomizers.hashed_noise import TILTS
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 FALSE_DISCOVERIES = 0.05
 """Expected share of texts that nobody has, among those reported to stand out."""
+
+DISCOVERY_RATE = FALSE_DISCOVERIES - SEARCHES * WRONGLY_EXPLAINED
+"""That of the procedure: the rest is the chance that a text that nobody has explained reports of others."""
 
 MOST_CANDIDATES = 10_000_000
 """Most candidates of one lookup: about a minute, and a gigabyte for their texts."""
@@ -141,7 +144,7 @@ def stands_out_from(spread: float, looked_up: int, moments: Vector | None = None
     result is the least t for which Chernoff's bound is as small (`significance.bounded_p_values`). Then `moments` are
     those that the noise adds (`hashed_noise.added_moments`).
     """
-    needed = math.log(looked_up * float((1 / np.arange(1, looked_up + 1)).sum()) / FALSE_DISCOVERIES)
+    needed = math.log(looked_up * float((1 / np.arange(1, looked_up + 1)).sum()) / DISCOVERY_RATE)
     if moments is not None:
         exponents = spread * (np.expm1(TILTS) - TILTS) + moments
         return float(((needed + exponents) / TILTS).min())
@@ -187,7 +190,7 @@ def _discoveries(counts: Vector, logs: Vector) -> np.ndarray:
     # The i-th smallest of m passes if it is at most i/m times the rate over 1 + 1/2 + … + 1/m. All up to the last that
     # passes are discoveries.
     places = np.arange(1, len(order) + 1)
-    allowed = np.log(FALSE_DISCOVERIES * places / max(len(order), 1) / max(float((1 / places).sum()), 1.0))
+    allowed = np.log(DISCOVERY_RATE * places / max(len(order), 1) / max(float((1 / places).sum()), 1.0))
     within = np.flatnonzero(logs[order] <= allowed)
     found = order[: within[-1] + 1] if len(within) else order[:0]
     return found[np.argsort(-counts[found], kind="stable")]

@@ -12,9 +12,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed, decode
+from hubbub.queries.texts.lookup import FALSE_DISCOVERIES, standing_out
+from hubbub.queries.texts.text import Text
 
 Z = 4.9
 BATCHES = 400
@@ -25,10 +28,16 @@ ALONE = 600
 PEOPLE = int(HELD.sum()) + ALONE
 
 
-def reports(randomizer: HashedResponse, dummies: int, generator: np.random.Generator) -> Cells:
+def reports(
+    randomizer: HashedResponse,
+    dummies: int,
+    generator: np.random.Generator,
+    people: np.ndarray = HELD,
+    alone: int = ALONE,
+) -> Cells:
     """A batch drawn from the exact law."""
-    held = np.repeat(np.arange(len(HELD)), HELD)
-    symbols = _mixed(np.concatenate([held, 10**6 + np.arange(ALONE)]).astype(np.uint64))
+    held = np.repeat(np.arange(len(people)), people)
+    symbols = _mixed(np.concatenate([held, 10**6 + np.arange(alone)]).astype(np.uint64))
     rows = generator.integers(0, randomizer.rows, len(symbols))
     cells = generator.integers(0, randomizer.cells, len(symbols))
     true = generator.integers(0, 2**32, len(symbols)) >= randomizer.gamma
@@ -85,3 +94,48 @@ def test_a_decoder_of_another_law_is_seen() -> None:
     counts, variances = batches(32, 16, 0, 50, -(2**29))
     off = np.abs((counts - HELD).mean(axis=0)) / np.sqrt(variances.mean(axis=0) / 50)
     assert off.max() > 3 * Z
+
+
+LOOKED_UP, TEXTS, COMMON = 20_000, 5, 50_000
+"""Of the looked-up texts, the first ones have 2,000 people each; half of all people have a text beside these."""
+
+
+@pytest.mark.parametrize("common", [False, True], ids=["not looked up", "looked up"])
+def test_what_collides_with_a_common_text_does_not_stand_out(common: bool) -> None:
+    """In 16 rows of 256 cells, one in 16 texts collides. They must not explain the common text's reports by themselves.
+
+    If they did, some thousand would stand out in six of these ten batches: a false share of 0.6 in the mean.
+    """
+    people = np.array([2000] * TEXTS + [0] * (LOOKED_UP - TEXTS) + [COMMON])
+    asked, shares = np.arange(LOOKED_UP + common, dtype=np.uint64), []
+    for batch in range(10):
+        sent = HashedResponse(2**64, 256, 16, int(0.3 * 2**32) + batch)
+        tally = reports(sent, 0, np.random.default_rng(batch), people, 40_000)
+        found = [place for place, _ in standing_out(Text("word"), Debiased(sent, tally), asked)]
+        shares.append(sum(people[place] == 0 for place in found) / max(1, len(found)))
+        # Where it is looked up, it explains its own reports, and every text that people have is found.
+        assert not common or {*range(TEXTS), LOOKED_UP} <= set(found)
+    assert np.mean(shares) <= FALSE_DISCOVERIES
+
+
+def test_where_all_symbols_are_decoded_each_explains_what_it_holds() -> None:
+    """A hundred symbols collide so often that hardly one stands out by itself; together they explain the table."""
+    people, sent = np.array([700] * 60 + [1160] * 50 + [0] * 390), HashedResponse(500, 64, 16, int(0.3 * 2**32))
+    tally, asked = reports(sent, 0, np.random.default_rng(3), people, 0), np.arange(500, dtype=np.uint64)
+    found = [decode(sent, tally, 0, asked, complete=complete) for complete in (True, False)]
+    seen = [np.sqrt(np.mean((each.counts - people) ** 2)) for each in found]
+    stated = [np.sqrt(each.variances.mean()) for each in found]
+    assert 2 * seen[0] < seen[1]
+    assert stated == pytest.approx(seen, rel=0.2)
+
+
+def test_where_cells_are_few_symbols_are_not_fitted_to_them() -> None:
+    """256 cells for 500 symbols, most of which collide: a fit would give nearly all of them counts that nobody has."""
+    people, off = np.array([700] * 60 + [1160] * 50 + [0] * 390), []
+    for batch in range(20):
+        sent = HashedResponse(500, 64, 4, int(0.3 * 2**32) + batch)
+        tally = reports(sent, 0, np.random.default_rng(batch), people, 0)
+        found = decode(sent, tally, 0, np.arange(500, dtype=np.uint64), complete=True)
+        off.append(np.abs(found.counts - people) / np.sqrt(found.variances))
+    # Of the 60: 95 % of their intervals have the truth, and 36 % with a fit.
+    assert np.mean(np.array(off)[:, :60] < 1.96) > 0.9

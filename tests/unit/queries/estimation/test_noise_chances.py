@@ -19,7 +19,7 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_noise import TILTS, added_moments
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
-from hubbub.queries.texts.lookup import stands_out_from
+from hubbub.queries.texts.lookup import DISCOVERY_RATE, stands_out_from
 
 Law = list[Fraction]
 
@@ -241,5 +241,5 @@ def test_what_stands_out_is_what_the_bound_calls_so_small(looked_up: int) -> Non
     least = stands_out_from(300.0, looked_up, law)
     harmonic = float((1 / np.arange(1, looked_up + 1)).sum())
     (bound,) = bounded_p_values(np.array([least]), np.array([300.0]), law)
-    assert bound * looked_up * harmonic == pytest.approx(0.05, rel=1e-9)
+    assert bound * looked_up * harmonic == pytest.approx(DISCOVERY_RATE, rel=1e-9)
     assert least > stands_out_from(300.0, looked_up)
