@@ -45,7 +45,8 @@ class Trust:
         """Return what was checked of all of several tables."""
         unpinned = dict.fromkeys(name for each in several for name in each.unpinned)
         left = {name: why for each in several for name, why in each.left.items()}
-        return cls(all(each.verified for each in several), tuple(unpinned), left)
+        # Of nothing, nothing was verified.
+        return cls(bool(several) and all(each.verified for each in several), tuple(unpinned), left)
 
     @property
     def words(self) -> str:

@@ -117,8 +117,10 @@ def read_histories(
     alone: list[Problem] = []
     skipped: list[Path] = []
     files: list[ResultsFile] = []
+    seen: list[Path] = []
     for path, named in _files(paths):
         progress(str(path))
+        seen.append(path)
         with _noted(path, alone):
             document = path.read_bytes()
             results = read_every(path, document)
@@ -142,7 +144,7 @@ def read_histories(
     found = list(recompute(files, {each.document for each in held}))
     problems = [Problem(None, None, str(each)) for each in found if isinstance(each, VerificationError)]
     again = tuple(each for each in found if isinstance(each, RecomputedResults))
-    alone += [*_unmatched(paths, held, files), *problems]
+    alone += [*_unmatched(paths, held, files), *_empty(paths, seen, skipped), *problems]
     return Histories(_by_task(held), tuple(alone), tuple(skipped), again)
 
 
@@ -177,6 +179,15 @@ def _unmatched(
         for file in beside
         if file.certificate in of and of[file.certificate].verified.task.id not in tasks
     ]
+
+
+def _empty(paths: Sequence[Path], files: Sequence[Path], skipped: Sequence[Path]) -> Iterator[Problem]:
+    """Find folders that were named and have nothing to check: beside others they would count as valid."""
+    looked_at = {file.parent for file in files if file not in skipped}
+    for path in paths:
+        if path.is_dir() and path not in looked_at:
+            lacks = "the folder has no certificate and no results"
+            yield Problem(path, None, f"{lacks}, so nothing in it was checked; name another, or leave it out")
 
 
 def _of(certificate: VerifiedCertificate) -> str:
