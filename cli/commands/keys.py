@@ -58,7 +58,7 @@ def list_(settings: Settings, as_json: Json = False) -> None:
     a key cannot be read, the others are shown and the exit status is 1.
 
     `since` and `until` of a TLS certificate are its validity. It begins an hour before the certificate was made, since
-    a caller's clock may be behind.
+    a caller's clock may be behind. One that has ended is shown as expired.
 
     Example: hubbub keys list deployment/shuffler/shuffler.toml
     """
@@ -163,12 +163,28 @@ def activate(kind: KindName, settings: Settings, as_json: Json = False) -> None:
 
 
 @app.command("remove")
-def remove(kind: KindName, settings: Settings, as_json: Json = False) -> None:
+def remove(
+    kind: KindName,
+    settings: Settings,
+    force: Annotated[
+        bool, typer.Option("--force", help="For an authority: remove it although certificates of it are in use.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Destroy the retired keys, or stop trusting them.
+
+    An authority is not removed while somebody shows a certificate of it: a service at a port of the operator's
+    settings, or a party whose folder is beside the operator's. The command names them. It does not see certificates
+    elsewhere.
 
     Example: hubbub keys remove master deployment/operator/operator.toml
     """
-    _change(kind, settings, as_json, lambda turned, location: turned.remove(location))
+    with failures(as_json):
+        from hubbub.protos.errors import UsageError
+
+        if force and kind is not Name.AUTHORITY:
+            raise UsageError(f"--force is for an authority; leave it out for {kind.value}")
+    _change(kind, settings, as_json, lambda turned, location: turned.remove(location, forced=force))
 
 
 @app.command("revoke")
@@ -236,6 +252,6 @@ def _show(keys: list[Key]) -> None:
     # Times and fingerprints are wider than most terminals: lines look the same in all.
     table = Table("kind", "name", "state", "since", "until", "fingerprint", title="keys")
     for key in keys:
-        shown = key.as_json()
+        shown = {**key.as_json(), "state": key.shown_state}
         table.add_row(*(shown[name] or "" for name in ("kind", "name", "state", "since", "until", "fingerprint")))
     print_records(console(), table)
