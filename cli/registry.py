@@ -96,7 +96,7 @@ SUMMARIES: dict[str, str] = {
     "dictionary": "Write a page for each task, for the people who are asked.",
     "report": "Write a report of a round or a task, for people who were not there.",
     "enroll": "Enroll devices: make one ticket for each device.",
-    "keys": "List a party's keys, rotate them, and revoke devices.",
+    "keys": "List a party's keys, rotate them, and revoke devices and readers.",
     "shuffler": "Run the shuffler until SIGTERM or Ctrl-C; then finish its calls.",
     "hop": "Run a hop, a further shuffler, until SIGTERM or Ctrl-C.",
     "analyzer": "Run the analyzer until SIGTERM or Ctrl-C; then finish its calls.",

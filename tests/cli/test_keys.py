@@ -10,6 +10,7 @@ import shutil
 import ssl
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ import pytest
 from hubbub.cli.commands.keys import Name
 from hubbub.cli.main import main
 from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.deploy.pki import authority
 from hubbub.deploy.pki.authority import CERTIFICATE_DAYS, Authority
 from hubbub.deploy.pki.rotation.key import location_of
 from hubbub.deploy.pki.rotation.registry import ROTATIONS
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Schedule
 from hubbub.protos.transport.channels import TLS
+from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.transport.grpc_server import listen
 from support.cli import Ran
 from support.ended import opened_server
@@ -201,6 +205,47 @@ def test_a_pending_certificate_that_expired_is_made_anew(folder: Folder, monkeyp
     second = states(keys("add", "certificate", shuffler, "--authority", folder.of("operator")), "certificate")
     assert second["active"] == first["active"]
     assert second["pending"] != first["pending"]
+
+
+def test_a_revoked_reader_may_look_again_with_a_later_certificate_only(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = settings(folder, "operator")
+
+    def certified(name: str) -> bytes:
+        words = ("reader", "--name", "ana", "--authority", folder.of("operator"), "--out", tmp_path / name)
+        assert run_any("certificate", *words).status == 0
+        return (tmp_path / name / "reader.pem").read_bytes()
+
+    before = certified("before")
+    told = keys("revoke", operator, "--reader", "ana", "--reader", "")
+    assert told["file"] == str(operator.parent / "revoked-readers.txt")
+    assert set(told["readers"]) == {"reader", "reader:ana"}
+    assert set(keys("revoke", operator, "--reader", "ben")["readers"]) == {"reader", "reader:ana", "reader:ben"}
+    assert (
+        "the analyzer: they take it at the next call, without a restart"
+        in run("revoke", operator, "--reader", "ben").out
+    )
+    readers = RevokedReaders(Path(told["file"]))
+    for name, pem in (("reader:ana", before), ("reader", (folder.of("reader") / "tls" / "reader.pem").read_bytes())):
+        with pytest.raises(Refusal, match=f"this certificate of {name} was revoked"):
+            readers.check(name, pem)
+    moment = datetime.now(UTC) + timedelta(seconds=2)
+    monkeypatch.setattr(authority, "datetime", type("Later", (datetime,), {"now": staticmethod(lambda _: moment)}))
+    readers.check("reader:ana", certified("after"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--reader", "Ana"), "a reader cannot be called 'Ana'"),
+        (("ab" * 16, "--reader", "ana"), "leave out devices and --tickets"),
+    ],
+)
+def test_readers_are_revoked_by_their_names_alone(folder: Folder, words: tuple[str, ...], says: str) -> None:
+    ran = run("revoke", settings(folder, "operator"), *words)
+    assert (ran.status, says in ran.err) == (2, True)
+    assert run("revoke", settings(folder, "shuffler"), "--reader", "ana").status == 1
 
 
 def with_shuffler_at(folder: Folder, port: int) -> Path:
