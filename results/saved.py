@@ -91,7 +91,11 @@ class SavedResults:
         # Estimates over time also follow from earlier rounds, which must be valid too.
         needed = chosen | {number for each in shown for query in each.queries for number in query.rounds}
         read = [each for each in found if each.results.id.round in needed]
-        unpinned = check_signed([each.results for each in read], self._pins)
+        unpinned = check_signed(
+            [each.results for each in read],
+            self._pins,
+            lambda: [each.results for each in found if each.results.id.round not in needed],
+        )
         try:
             left = recomputed([each.file for each in read])
         except VerificationError as error:
