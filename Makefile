@@ -77,7 +77,8 @@ matrix: $(VENV)/.installed  ## Try every Python from 3.11 on that is here, and n
 	$(RUN) tests/matrix.py $(MATRIX)
 
 lock: $(VENV)/.installed  ## Choose anew what the images are made of: deploy/containers/requirements.txt, with hashes.
-	$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --only-binary :all: --extra postgres \
+	$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --only-binary :all: \
+		--extra postgres --extra traces --extra uvloop \
 		--python-version 3.11 --python-platform linux --custom-compile-command "make lock" \
 		--output-file deploy/containers/requirements.txt pyproject.toml deploy/containers/build.in
 

@@ -37,6 +37,7 @@ from hubbub.service.observability.traces import SpanCollector
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results
+from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
@@ -89,6 +90,7 @@ class _AnalyzerParts:
         names = ("delivery", "results")
         connections = connections_of(limits, len(names))
         pipelines = {name: mutual_pipeline(limits, connections) for name in names}
+        pipelines["results"].revoked = RevokedReaders(settings.revoked_readers)
         self.metrics.registry.register(SaturationCollector("analyzer", pipelines, ports.full_seconds))
         deliverers, readers = grpc_server.new_server(connections), grpc_server.new_server(connections)
         serve_delivery(deliverers, self.receiver, DELIVERERS, pipelines["delivery"])

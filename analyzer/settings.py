@@ -14,6 +14,7 @@ from hubbub.service.settings import (
     MetricsListen,
     PortLimitSettings,
     Processes,
+    RevokedReaders,
     SettingsTable,
     SparkSettings,
     Store,
@@ -45,6 +46,7 @@ class AnalyzerSettings(SettingsTable):
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(description="PEM public key of the shuffler, who signed the tasks and signs batches")
     successions: SuccessionFiles = ()
+    revoked_readers: RevokedReaders
     processes: Processes = 0
     tls: TLSSettings
     limits: PortLimitSettings = PortLimitSettings()

@@ -33,7 +33,10 @@ Missing = Annotated[
 ]
 
 Every = Annotated[
-    bool, typer.Option("--all", help="Print every count; of more than 20 categories only the largest 20 are printed.")
+    bool,
+    typer.Option(
+        "--all-counts", "--all", help="Print every count; of more than 20 categories only the largest 20 are printed."
+    ),
 ]
 
 

@@ -99,7 +99,7 @@ SUMMARIES: dict[str, str] = {
     "dictionary": "Write a page for each task, for the people who are asked.",
     "report": "Write a report of a round or a task, for people who were not there.",
     "enroll": "Enroll devices: make one ticket for each device.",
-    "keys": "List a party's keys, rotate them, and revoke devices.",
+    "keys": "List a party's keys, rotate them, and revoke devices and readers.",
     "shuffler": "Run the shuffler until SIGTERM or Ctrl-C; then finish its calls.",
     "hop": "Run a hop, a further shuffler, until SIGTERM or Ctrl-C.",
     "analyzer": "Run the analyzer until SIGTERM or Ctrl-C; then finish its calls.",
@@ -141,8 +141,8 @@ EXIT_STATUSES: dict[int, str] = {
 """What the exit status of a command means."""
 
 ENVIRONMENT: dict[str, str] = {
-    "HUBBUB_TRACEBACK": "If it is set, an unexpected error shows its traceback. Please report it.",
-    "HUBBUB_ENDS_WITH_STDIN": "If it is set, a service stops when its stdin is closed. The demo starts services so.",
+    "HUBBUB_TRACEBACK": "If it is not empty, an unexpected error shows its traceback. Please report it.",
+    "HUBBUB_ENDS_WITH_STDIN": "If it is not empty, a service stops when its stdin closes. The demo starts services so.",
     "GRPC_VERBOSITY": "How much gRPC logs. hubbub sets it to `ERROR`, unless it or `GRPC_TRACE` is set.",
     "GRPC_TRACE": "What gRPC traces. If it is set, hubbub leaves `GRPC_VERBOSITY` as it is.",
     "OPENBLAS_NUM_THREADS": "Threads of numpy in each process; 1 if it is not set, which is usually best.",

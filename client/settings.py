@@ -135,6 +135,19 @@ class SettingKind:
     read: Callable[[object], Any]
     is_number: bool = False
 
+    def read_variable(self, value: object) -> Any:
+        """Return a value of it from a variable. An empty one is refused, unless that is a value of this type.
+
+        As not set, an empty limit would be no limit: a program that sets it from a value of its own that is missing
+        would answer everything.
+        """
+        try:
+            return self.read(value)
+        except _WrongValue:
+            if value == "":
+                raise _WrongValue(" is empty; give it a value, or unset it") from None
+            raise
+
     def of(self, about: str) -> Mapping[str, Any]:
         """Return what a field of settings says of itself: its kind, and what it is."""
         return {"kind": self, "about": about}
@@ -328,7 +341,9 @@ def _settings_file(file: object, variables: Mapping[str, str]) -> tuple[Path | N
     """Return the settings file, and what errors say before its name."""
     if file is None:
         named = variables.get(SETTINGS_FILE)
-        return (_taken(_file, named, SETTINGS_FILE), f"{SETTINGS_FILE}: ") if named else (None, "")
+        if named is None:
+            return None, ""
+        return _taken(FILE.read_variable, named, SETTINGS_FILE), f"{SETTINGS_FILE}: "
     if not isinstance(file, str | os.PathLike) or isinstance(os.fspath(file), bytes):
         raise UsageError(f"the settings file is of type {type(file).__name__}; give a Path, or its name as a text")
     return _taken(_file, os.fspath(file), "the settings file"), ""
@@ -388,9 +403,8 @@ def _of_environment(variables: Mapping[str, str]) -> dict[str, _PlacedValue]:
             near = _nearest(name, [*VARIABLES, SETTINGS_FILE], BEGINNING)
             raise SettingsError(f"{_word(name)} is no variable of hubbub; {near}, or unset it")
         setting, text = VARIABLES[name], variables[name]
-        if text:
-            value = _as_number(text) if setting.kind.is_number else text
-            found[setting.key] = _PlacedValue(_taken(setting.kind.read, value, name), name, of_variable=True)
+        value = _as_number(text) if setting.kind.is_number else text
+        found[setting.key] = _PlacedValue(_taken(setting.kind.read_variable, value, name), name, of_variable=True)
     return found
 
 

@@ -15,11 +15,9 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from hubbub.pages.shown_rows import MAY_BE_ZERO, plain, short, shown
+from hubbub.queries.estimation.estimates import SHOWN_COUNTS
 from hubbub.results.intervals import band
 from hubbub.results.published_row import PublishedRow
-
-MOST_ROWS = 20
-"""Estimates in one picture; more cannot be read, and the table has them."""
 
 MOST_SERIES = 12
 """Series of one query that are drawn, a picture each."""
@@ -39,7 +37,7 @@ _COLUMNS = 60
 Scale = Callable[[float], float]
 
 
-def estimates(rows: Sequence[PublishedRow], *, most: int = MOST_ROWS, title: str | None = None) -> Markup:
+def estimates(rows: Sequence[PublishedRow], *, most: int = SHOWN_COUNTS, title: str | None = None) -> Markup:
     """Draw the estimates of one round with their 95 % intervals.
 
     Args:

@@ -65,8 +65,8 @@ def question_in_words(task: Task, asked: Asked) -> str:
     parts += _members(members)
     parts += ["optional"] if query.question.optional else []
     parts += [f"weight {query.question.weight:g}"] if query.question.weight != 1 else []
-    noise = " and noise of the shuffler" if query.noise is not None else ""
-    return f"{'; '.join(parts)}; by {query.randomizer.kind}{noise}"
+    noise = "; the shuffler adds noise" if query.noise is not None else ""
+    return f"{'; '.join(parts)}; {query.randomizer.in_words}{noise}"
 
 
 def _members(found: Mapping[str, Any]) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import load_public
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.counts import CountsDiffer, check_published
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
@@ -17,6 +18,7 @@ from hubbub.protos.task.task import hop_name
 from hubbub.results.published_row import certified_in
 from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
+from hubbub.verification.together import verify_together
 
 _CERTIFICATES = 2048
 """Certificates that were verified and need not be again: five years of daily rounds, some kilobytes each."""
@@ -45,7 +47,8 @@ class Trust:
         """Return what was checked of all of several tables."""
         unpinned = dict.fromkeys(name for each in several for name in each.unpinned)
         left = {name: why for each in several for name, why in each.left.items()}
-        return cls(all(each.verified for each in several), tuple(unpinned), left)
+        # Of nothing, nothing was verified.
+        return cls(bool(several) and all(each.verified for each in several), tuple(unpinned), left)
 
     @property
     def words(self) -> str:
@@ -155,19 +158,32 @@ def differ(results: RoundResults, problem: str) -> Refusal:
     return Refusal(Reason.RESULTS_DIFFER, text)
 
 
-def check_signed(rounds: Sequence[RoundResults], pins: Pins) -> tuple[str, ...]:
+def check_signed(
+    rounds: Sequence[RoundResults], pins: Pins, others: Callable[[], Sequence[RoundResults]] = tuple
+) -> tuple[str, ...]:
     """Verify every round's certificate; return the signers that are not pinned.
+
+    `others` returns further rounds of the task. It is called if a certificate is not as pinned: the valid ones of them
+    may have the succession from its signers to the pinned ones.
 
     Raises:
         NotVerified: naming the round, and the first thing that is wrong.
     """
+
+    def check(certificate: bytes, successions: tuple[Succession, ...]) -> _Checked:
+        return _checked(certificate, pins, successions)
+
+    def beside() -> list[_Checked]:
+        found = verify_together([each.certificate for each in others()], check)
+        return [each for each in found if isinstance(each, _Checked)]
+
     unpinned: dict[str, None] = {}
-    for each in rounds:
-        try:
-            unpinned |= dict.fromkeys(_unpinned(each.certificate, pins))
-        except VerificationError as error:
-            text = _by_folder(str(error)) if isinstance(error, NotAsPinned) else str(error)
-            raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {text}") from error
+    found = verify_together([each.certificate for each in rounds], check, beside)
+    for each, result in zip(rounds, found, strict=True):
+        if isinstance(result, VerificationError):
+            text = _by_folder(str(result)) if isinstance(result, NotAsPinned) else str(result)
+            raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {text}") from result
+        unpinned |= dict.fromkeys(result.unpinned)
     return tuple(unpinned)
 
 
@@ -189,7 +205,16 @@ def _by_folder(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True)
+class _Checked:
+    """What is kept of a valid certificate: far less than all that it states."""
+
+    unpinned: tuple[str, ...]
+    successions: tuple[Succession, ...]
+
+
 @lru_cache(_CERTIFICATES)
-def _unpinned(certificate: bytes, pins: Pins) -> tuple[str, ...]:
-    """Return the signers of a valid certificate that are not pinned; the same bytes are verified once."""
-    return verify(certificate, pins).unpinned
+def _checked(certificate: bytes, pins: Pins, successions: tuple[Succession, ...]) -> _Checked:
+    """Verify a certificate; the same bytes are verified once."""
+    found = verify(certificate, pins, successions)
+    return _Checked(found.unpinned, found.successions)

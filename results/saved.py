@@ -91,7 +91,11 @@ class SavedResults:
         # Estimates over time also follow from earlier rounds, which must be valid too.
         needed = chosen | {number for each in shown for query in each.queries for number in query.rounds}
         read = [each for each in found if each.results.id.round in needed]
-        unpinned = check_signed([each.results for each in read], self._pins)
+        unpinned = check_signed(
+            [each.results for each in read],
+            self._pins,
+            lambda: [each.results for each in found if each.results.id.round not in needed],
+        )
         try:
             left = recomputed([each.file for each in read])
         except VerificationError as error:
@@ -108,7 +112,7 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
         verify: whether `read` verifies; if not, each table says so.
 
     Raises:
-        UsageError: if there are no results in these files, or `keys` is no folder with keys.
+        UsageError: if there are no results in these files, or in one of these folders, or `keys` has no keys.
         NotVerified: if a named file has no readable results, or a round is there twice with different content.
     """
     pins = pins_of(keys)
@@ -116,8 +120,13 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
         if not isinstance(path, str | Path):
             raise UsageError(f"a path is a text or a Path, not {shown(path)}; of a list, give open_saved(*paths)")
     held: dict[tuple[bytes, int], _SavedRound] = {}
-    files = [each for path in paths for each in _files(Path(path))]
-    for file in files:
+    found = {path: list(_files(Path(path))) for path in paths}
+    # Whoever names a folder counts on what is in it.
+    lacking = [str(path) for path, files in found.items() if not files]
+    if lacking or not found:
+        where = ", ".join(lacking) or "no file"
+        raise UsageError(f"no results in {where}; save some with `hubbub results --all --json`")
+    for file in (each for files in found.values() for each in files):
         round_ = _saved_round(file)
         key = (round_.results.id.task_id, round_.results.id.round)
         if key in held and held[key].file.document != file.document:
@@ -125,10 +134,6 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
                 f"{held[key].file.path} and {file.path} have different results of round {key[1]}; remove one of them"
             )
         held[key] = round_
-    if not held:
-        raise UsageError(
-            f"no results in {', '.join(map(str, paths)) or 'no file'}; save some with `hubbub results --all --json`"
-        )
     return SavedResults(_over_rounds(held), pins, verify)
 
 

@@ -66,7 +66,7 @@ def chosen_rounds(found: Sequence[RoundId], wanted: object) -> set[int]:
     """Return the numbers of the wanted rounds, all of which must be there; of all if None are named.
 
     Raises:
-        UsageError: if one is missing, or these are no numbers in a list.
+        UsageError: if one is missing, or these are no numbers in a list, or none.
     """
     there = {each.round for each in found}
     if wanted is None:
@@ -74,6 +74,9 @@ def chosen_rounds(found: Sequence[RoundId], wanted: object) -> set[int]:
     asked = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else None
     if asked is None or not all(is_number(each) for each in asked):
         raise UsageError(f"rounds are whole numbers in a list, such as rounds=[0, 3]; got {shown(wanted)}")
+    if not asked:
+        # A table of no rows would say that it was verified.
+        raise UsageError(f"rounds is empty; leave it out for all, or name some of {listed(sorted(there))}")
     if missing := sorted(set(asked) - there):
         raise UsageError(
             f"rounds {', '.join(map(str, missing))} of task {found[0].task_name} are not there; these are: "

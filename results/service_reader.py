@@ -98,7 +98,13 @@ class ServiceReader:
         there = needed & {each.round for each in found}
         behind = self._ask(lambda caller: _fetched(caller, found[0].task_id, sorted(there))) if there else []
         # Estimates over time also follow from the rounds behind, which must be valid too.
-        unpinned = check_signed([*shown, *behind], self._pins)
+        # After a party changed its key, the newest certificate says so, and the ones before do not.
+        newest = max(each.round for each in found)
+        unpinned = check_signed(
+            [*shown, *behind],
+            self._pins,
+            lambda: self._ask(lambda caller: _fetched(caller, found[0].task_id, [newest])),
+        )
         return ResultsTable(shown, Trust(True, unpinned, check_counts(shown, behind)))
 
     def _ask(self, call: Any) -> Any:

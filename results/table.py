@@ -61,7 +61,12 @@ class ResultsTable(Sequence[PublishedRow]):
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} rows of {len(self.rounds)} rounds. {self.trust.words}>"
+        return f"<{len(self)} rows of {len(self.rounds)} rounds. {self._checked}>"
+
+    @property
+    def _checked(self) -> str:
+        """What was checked of these rows, in sentences."""
+        return self.trust.words if self.rows else "Nothing was verified: the table has no rows."
 
     def _of(self, rows: Sequence[PublishedRow]) -> ResultsTable:
         return ResultsTable(self._rounds, self.trust, rows)
@@ -235,7 +240,7 @@ class ResultsTable(Sequence[PublishedRow]):
         heads = "".join(f"<th>{html.escape(each)}</th>" for each in _HEADS)
         body = "".join(f"<tr>{''.join(map(_cell, _shown(row)))}</tr>" for row in self.rows[:SHOWN])
         more = f"<p>{len(self) - SHOWN} further rows</p>" if len(self) > SHOWN else ""
-        trust = f"<p>{html.escape(self.trust.words)}</p>"
+        trust = f"<p>{html.escape(self._checked)}</p>"
         return f"{trust}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 

@@ -128,6 +128,17 @@ Processes = Annotated[
 ]
 """`processes` of every service."""
 
+RevokedReaders = Annotated[
+    File,
+    Field(
+        default=Path("revoked-readers.txt"),
+        validate_default=True,
+        description="readers who may no longer look (`hubbub keys revoke --reader`); looked at at each of their calls, "
+        "and none if there is no such file",
+    ),
+]
+"""`revoked_readers` of a shuffler and of an analyzer."""
+
 Store = Annotated[
     Database,
     Field(

@@ -22,6 +22,7 @@ from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.observability.shared_metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.observability.traces import SpanCollector, Traces
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
+from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
@@ -115,6 +116,7 @@ class _ShufflerParts:
         # All ports share this process's limit of open files: those of devices, if it opens them, and the operator's.
         few = connections_of(limits, len(pipelines) + 1)
         pipelines["control"] = operator_pipeline(limits, few)
+        pipelines["control"].revoked = RevokedReaders(settings.revoked_readers)
         self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
         operators = grpc_server.new_server(few)
         serve_control(operators, self.control, pipeline=pipelines["control"])

@@ -21,6 +21,7 @@ from hubbub.service.settings import (
     MetricsListen,
     OptionalListen,
     Processes,
+    RevokedReaders,
     SettingsError,
     SettingsTable,
     SparkSettings,
@@ -160,6 +161,7 @@ class ShufflerSettings(DevicePortSettings):
         description="standbys that must have each change of the keyring on disk before it is answered",
     )
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
+    revoked_readers: RevokedReaders
     disk_reserve: int = Field(
         default=2**28,
         ge=0,

@@ -77,6 +77,11 @@ class Verified:
         return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
 
     @property
+    def successions(self) -> tuple[Succession, ...]:
+        """The successions of its task's parties that are known with it."""
+        return () if self.task.lineage is None else self.task.lineage.successions
+
+    @property
     def hops(self) -> list[dict[str, Any]]:
         """Each hop's record of each query's batch: how many envelopes it received, left out, added and released."""
         return [

@@ -24,6 +24,7 @@ from hubbub.verification.certificate import (
     verify,
 )
 from hubbub.verification.results import RecomputedResults, ResultsFile, read_every, recompute
+from hubbub.verification.together import verify_together
 
 
 @dataclass(frozen=True)
@@ -106,44 +107,80 @@ def read_histories(
 ) -> Histories:
     """Check the certificates and results in these files and in the `.json` files of these folders, alone and together.
 
-    `successions` are known in addition to those in the certificates, as for `verify`. `progress` is called with the
-    next file. In a folder, JSON of another kind is skipped. A file that is named itself must be a certificate, or
-    results, which contain one.
+    `successions` are known in addition to those in the certificates, as for `verify`; those of one certificate count
+    for all. `progress` is called with the next file. In a folder, JSON of another kind is skipped. A file that is named
+    itself must be a certificate, or results, which contain one.
 
     Raises:
         NotACertificate: if there is no certificate at all.
     """
-    held: list[VerifiedCertificate] = []
-    alone: list[Problem] = []
-    skipped: list[Path] = []
-    files: list[ResultsFile] = []
+    given = _read(paths)
+
+    def check(document: bytes, more: tuple[Succession, ...]) -> Verified:
+        progress(given.documents[document][0])
+        return verify(document, pins, (*successions, *more))
+
+    checked = dict(zip(given.documents, verify_together(list(given.documents), check), strict=True))
+    held = [
+        VerifiedCertificate(path, document, valid)
+        for path, document in given.copies
+        if isinstance(valid := checked[document], Verified)
+    ]
+    wrong = [
+        Problem(Path(given.documents[document][0]), None, str(error))
+        for document, error in checked.items()
+        if isinstance(error, VerificationError)
+    ]
+    if not held and not wrong and not given.unread:
+        where = ", ".join(map(str, paths))
+        raise NotACertificate(f"no certificate in {where}; `hubbub results --certificate FILE` saves one")
+    found = list(recompute(given.results, {each.document for each in held}))
+    differing = [Problem(None, None, str(each)) for each in found if isinstance(each, VerificationError)]
+    again = tuple(each for each in found if isinstance(each, RecomputedResults))
+    others = [*_unmatched(paths, held, given.results), *_empty(paths, given.seen, given.skipped)]
+    alone = (*given.unread, *wrong, *others, *differing)
+    return Histories(_by_task(held), alone, tuple(given.skipped), again)
+
+
+@dataclass(frozen=True)
+class _GivenFiles:
+    """What the named files and folders have.
+
+    `documents` has each different certificate with the name of its place and its file; `copies` has every file that
+    has one.
+    """
+
+    documents: dict[bytes, tuple[str, Path]] = field(default_factory=dict, repr=False)
+    copies: list[tuple[Path, bytes]] = field(default_factory=list, repr=False)
+    results: list[ResultsFile] = field(default_factory=list)
+    seen: list[Path] = field(default_factory=list)
+    skipped: list[Path] = field(default_factory=list)
+    unread: list[Problem] = field(default_factory=list)
+
+    def add(self, path: Path, document: bytes, place: str) -> None:
+        """Add a certificate."""
+        self.documents.setdefault(document, (place, path))
+        self.copies.append((path, document))
+
+
+def _read(paths: Sequence[Path]) -> _GivenFiles:
+    given = _GivenFiles()
     for path, named in _files(paths):
-        progress(str(path))
-        with _noted(path, alone):
+        given.seen.append(path)
+        with _noted(path, given.unread):
             document = path.read_bytes()
             results = read_every(path, document)
             if results:
-                files.extend(results)
+                given.results.extend(results)
             elif not named and other_document(document):
-                skipped.append(path)
+                given.skipped.append(path)
             else:
-                held.append(VerifiedCertificate(path, document, verify(document, pins, successions)))
-    for file in files:
+                given.add(path, document, str(path))
+    for file in given.results:
         # Results contain their round's certificate, which is part of the history even if no file has it alone.
-        if file.certificate not in {each.document for each in held}:
-            progress(file.name)
-            with _noted(Path(file.name), alone):
-                held.append(
-                    VerifiedCertificate(file.path, file.certificate, verify(file.certificate, pins, successions))
-                )
-    if not held and not alone:
-        where = ", ".join(map(str, paths))
-        raise NotACertificate(f"no certificate in {where}; `hubbub results --certificate FILE` saves one")
-    found = list(recompute(files, {each.document for each in held}))
-    problems = [Problem(None, None, str(each)) for each in found if isinstance(each, VerificationError)]
-    again = tuple(each for each in found if isinstance(each, RecomputedResults))
-    alone += [*_unmatched(paths, held, files), *problems]
-    return Histories(_by_task(held), tuple(alone), tuple(skipped), again)
+        if file.certificate not in given.documents:
+            given.add(file.path, file.certificate, file.name)
+    return given
 
 
 def _by_task(held: Sequence[VerifiedCertificate]) -> tuple[CertificateHistory, ...]:
@@ -177,6 +214,15 @@ def _unmatched(
         for file in beside
         if file.certificate in of and of[file.certificate].verified.task.id not in tasks
     ]
+
+
+def _empty(paths: Sequence[Path], files: Sequence[Path], skipped: Sequence[Path]) -> Iterator[Problem]:
+    """Find folders that were named and have nothing to check: beside others they would count as valid."""
+    looked_at = {file.parent for file in files if file not in skipped}
+    for path in paths:
+        if path.is_dir() and path not in looked_at:
+            lacks = "the folder has no certificate and no results"
+            yield Problem(path, None, f"{lacks}, so nothing in it was checked; name another, or leave it out")
 
 
 def _of(certificate: VerifiedCertificate) -> str:

@@ -161,6 +161,8 @@ def _series(path: Path, document: Mapping[str, Any]) -> tuple[ResultsFile, ...]:
         raise VerificationError(str(error)) from error
     wrong = odd_members(document, _SERIES_MEMBERS)
     rounds = document.get("rounds")
+    if wrong is None and rounds == []:
+        raise VerificationError("it has results of no round, so there is nothing to verify; save them again")
     if wrong is None and not (isinstance(rounds, list) and rounds and all(_is_of(RESULTS, each) for each in rounds)):
         wrong = "rounds must be a list of files of results"
     if wrong is not None:

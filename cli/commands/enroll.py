@@ -196,9 +196,11 @@ def _tell(file: Path, made: Mapping[str, Sequence[Ticket]], expires: int, as_jso
 
 
 def _countersign(file: Path, signer: Identity, as_json: bool) -> None:
+    import time
+
     from hubbub.deploy.pki.tickets import countersign
 
-    count = countersign(file, signer)
+    count = countersign(file, signer, time.time())
     if as_json:
         print_json({"file": str(file), "tickets": count})
     else:

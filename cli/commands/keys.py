@@ -1,4 +1,4 @@
-"""Lists and rotates a party's keys, and revokes devices: `hubbub keys list|add|activate|remove|revoke`."""
+"""Lists and rotates a party's keys, and revokes devices and readers: `hubbub keys list|add|activate|remove|revoke`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""List a party's keys, rotate them, and revoke devices.
+    help="""List a party's keys, rotate them, and revoke devices and readers.
 
     A key is pending (made, and known to the parties that check with it), active (used for everything new), or retired
     (it still checks what was made with it). Rotate a key in three steps, while the services run: add, activate,
@@ -58,7 +58,7 @@ def list_(settings: Settings, as_json: Json = False) -> None:
     a key cannot be read, the others are shown and the exit status is 1.
 
     `since` and `until` of a TLS certificate are its validity. It begins an hour before the certificate was made, since
-    a caller's clock may be behind.
+    a caller's clock may be behind. One that has ended is shown as expired.
 
     Example: hubbub keys list deployment/shuffler/shuffler.toml
     """
@@ -163,12 +163,28 @@ def activate(kind: KindName, settings: Settings, as_json: Json = False) -> None:
 
 
 @app.command("remove")
-def remove(kind: KindName, settings: Settings, as_json: Json = False) -> None:
+def remove(
+    kind: KindName,
+    settings: Settings,
+    force: Annotated[
+        bool, typer.Option("--force", help="For an authority: remove it although certificates of it are in use.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Destroy the retired keys, or stop trusting them.
+
+    An authority is not removed while somebody shows a certificate of it: a service at a port of the operator's
+    settings, or a party whose folder is beside the operator's. The command names them. It does not see certificates
+    elsewhere.
 
     Example: hubbub keys remove master deployment/operator/operator.toml
     """
-    _change(kind, settings, as_json, lambda turned, location: turned.remove(location))
+    with failures(as_json):
+        from hubbub.protos.errors import UsageError
+
+        if force and kind is not Name.AUTHORITY:
+            raise UsageError(f"--force is for an authority; leave it out for {kind.value}")
+    _change(kind, settings, as_json, lambda turned, location: turned.remove(location, forced=force))
 
 
 @app.command("revoke")
@@ -183,15 +199,29 @@ def revoke(
             help="Revoke all devices of the tickets or ids in this file, or in the tickets of this folder.",
         ),
     ] = None,
+    reader: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reader", metavar="NAME", help="Name of a reader to revoke, empty for the one without a name; repeatable."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Revoke devices: from now on they are never admitted again.
+    """Revoke devices, which are never admitted again, or readers, who may no longer look.
 
-    Submissions that they have already sent stay. It cannot be undone, and every device of the file is revoked: look how
-    many it has before.
+    Submissions that devices have already sent stay. It cannot be undone, and every device of the file is revoked: look
+    how many it has before.
 
-    Example: hubbub keys revoke deployment/operator/operator.toml --tickets lost.json
+    Readers are added to revoked-readers.txt beside OPERATOR.toml. Give this file to the shuffler and to the analyzer:
+    they take it without a restart. Certificates that a reader got until now are revoked; a new one of the same name may
+    look again.
+
+    Examples: hubbub keys revoke deployment/operator/operator.toml --tickets lost.json; hubbub keys revoke
+    deployment/operator/operator.toml --reader ana
     """
+    if reader is not None:
+        _revoke_readers(settings, reader, bool(device or tickets), as_json)
+        return
     with failures(as_json):
         import asyncio
 
@@ -210,6 +240,25 @@ def revoke(
         many = "1 device" if len(set(devices)) == 1 else f"{len(set(devices))} devices"
         told = f"revoked {many}; {found.revoked:,} in all are revoked, and the shuffler takes nothing more of them"
         console().print(told, markup=False, soft_wrap=True)
+
+
+def _revoke_readers(settings: Path, names: list[str], devices_too: bool, as_json: bool) -> None:
+    with failures(as_json):
+        import time
+
+        from hubbub.deploy.pki.readers import revoke_readers, told
+        from hubbub.deploy.pki.rotation.key import location_of, of_operator
+        from hubbub.protos.errors import UsageError
+        from hubbub.protos.task.schedule import at
+
+        if devices_too:
+            raise UsageError("--reader revokes readers; leave out devices and --tickets, and revoke them by themselves")
+        of_operator(location_of(settings), "who may look")
+        path, revoked = revoke_readers(settings, names, time.time())
+        if as_json:
+            print_json({"file": str(path), "readers": {name: at(moment) for name, moment in revoked.items()}})
+            return
+        console().print(told(path, names), markup=False, soft_wrap=True)
 
 
 def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRotation, KeyLocation], str]) -> None:
@@ -236,6 +285,6 @@ def _show(keys: list[Key]) -> None:
     # Times and fingerprints are wider than most terminals: lines look the same in all.
     table = Table("kind", "name", "state", "since", "until", "fingerprint", title="keys")
     for key in keys:
-        shown = key.as_json()
+        shown = {**key.as_json(), "state": key.shown_state}
         table.add_row(*(shown[name] or "" for name in ("kind", "name", "state", "since", "until", "fingerprint")))
     print_records(console(), table)

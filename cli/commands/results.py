@@ -65,6 +65,12 @@ def command(
         bool,
         typer.Option("--all", help="Print all rounds of the task as one table, with when each began and ended."),
     ] = False,
+    all_counts: Annotated[
+        bool,
+        typer.Option(
+            "--all-counts", help="Print every count; of more than 20 categories only the largest 20 are printed."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print a round's estimates with standard errors and intervals.
@@ -77,6 +83,9 @@ def command(
     With --candidates, the texts that stand out of the noise are shown, at a false-discovery rate of 5 %. With
     --prefixes you need no list, if the task asks for texts by prefixes: beginnings that stand out in one round are
     continued in the next. A text that ends in … is the beginning of longer ones. Looking up texts costs no privacy.
+
+    Of more than 20 categories the largest 20 are printed; --all-counts prints the others too. JSON, CSV and Parquet
+    always have all.
 
     With --all, every certified round of the task is in one table, and in one CSV or Parquet file; each row has when its
     round began and ended. With --json each round is a file of results in the list `rounds`, and hubbub verify takes the
@@ -103,7 +112,13 @@ def command(
         if every:
             alone = {"--round": round_number is not None, "--wait": wait > 0, "--certificate": certificate is not None}
             _check_alone({**alone, "--candidates": candidates is not None, "--prefixes": prefixes})
-            _show_all(operator, task, simultaneous, as_json, lambda rounds: _export(rounds, csv, guarded, parquet))
+            _show_all(
+                operator,
+                task,
+                (simultaneous, all_counts),
+                as_json,
+                lambda rounds: _export(rounds, csv, guarded, parquet),
+            )
             return
         results = _fetch(operator, task, round_number, wait, as_json)
         if texts is not None:
@@ -116,7 +131,7 @@ def command(
         if as_json:
             print_json(results_document(results))
         else:
-            print_results(console(), results, simultaneous)
+            print_results(console(), results, simultaneous, all_counts)
             _print_ladder(results)
 
 
@@ -144,7 +159,7 @@ def _check_alone(given: Mapping[str, bool]) -> None:
 def _show_all(
     settings: OperatorSettings,
     task: str | None,
-    simultaneous: bool,
+    shown: tuple[bool, bool],
     as_json: bool,
     export: Callable[[Sequence[RoundResults]], None],
 ) -> None:
@@ -160,7 +175,7 @@ def _show_all(
     if as_json:
         print_json(series_document(rounds))
     else:
-        print_series(console(), rounds, simultaneous)
+        print_series(console(), rounds, *shown)
         # The newest round's certificate states what everybody gave in all rounds so far.
         _print_ladder(rounds[-1])
 

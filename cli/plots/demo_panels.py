@@ -8,9 +8,7 @@ from typing import Any
 
 from hubbub.cli.plots.comparison import CategoryPanel, Comparison, OverRoundsPanel, Panel, PlotPoint
 from hubbub.deploy.demo.scenarios.scenario import Scenario
-
-MOST_ROWS = 30
-"""A panel shows at most so many categories, the largest estimates."""
+from hubbub.queries.estimation.estimates import SHOWN_COUNTS
 
 
 def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
@@ -24,7 +22,7 @@ def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
         rows.sort(key=lambda row: -row["estimate"])
         # Of texts, and of the top of many categories, only significant counts are estimated: there may be none.
         if rows or {row["statistic"] for row in query["estimates"]} <= {"answered"}:
-            points = tuple(_point(row["category"], row) for row in rows[:MOST_ROWS])
+            points = tuple(_point(row["category"], row) for row in rows[:SHOWN_COUNTS])
             found.append(CategoryPanel(query["name"], "devices", points))
     return tuple(found) or over_rounds(document)
 

@@ -62,6 +62,7 @@ def overview_document(overview: Overview) -> dict[str, Any]:
     return {
         "rounds": None if rounds is None else [status_document(status) for status in rounds],
         "analyzer_rounds": None if statuses is None else [analyzer_status_document(status) for status in statuses],
+        "uncounted": [{"task_id": each.task_id.hex(), "round": each.round} for each in overview.uncounted],
         "hops": {name: {"with_incidents": sorted(kinds)} for name, kinds in overview.hops.items()},
         "incidents": {
             name: condition_document(incident_report) for name, incident_report in overview.incidents.items()
@@ -78,6 +79,8 @@ def print_overview(console: Console, overview: Overview) -> None:
     if overview.analyzer is not None:
         tables.append(_analyzer_table(overview.analyzer))
     print_tables(console, tables)
+    for line in overview.uncounted_words:
+        console.print(f"warning: {line}", style="yellow", markup=False, soft_wrap=True)
     for line in (*condition_lines(overview.incidents), *_hop_lines(overview.hops)):
         console.print(line, markup=False, soft_wrap=True)
 

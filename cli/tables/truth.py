@@ -10,9 +10,9 @@ from rich.table import Table
 
 from hubbub.cli.tables.groups import with_headings
 from hubbub.cli.tables.printing import print_table
-from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
+from hubbub.planning.simulate.truth import FEWER_CATEGORIES
 from hubbub.protos.records.results_document import row_label
-from hubbub.queries.estimation.estimates import BEGINNING, Group
+from hubbub.queries.estimation.estimates import BEGINNING, SHOWN_COUNTS, Group, about_left_out, may_be_left_out
 from hubbub.queries.estimation.significant_digits import fineness, significant
 
 BAR_WIDTH = 12
@@ -88,11 +88,7 @@ def print_series(console: Console, rounds: Sequence[Mapping[str, Any]]) -> None:
 
 def _categories(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the rows of categories that have no order or groups of their own."""
-    return [row for row in document["estimates"] if document.get("kind") in _UNORDERED and row["statistic"] == "count"]
-
-
-_UNORDERED = frozenset({"histogram", "text", "top"})
-"""Kinds of questions whose smaller counts may be left out of a table."""
+    return [row for row in document["estimates"] if may_be_left_out(document.get("kind"), row["statistic"])]
 
 
 def _largest(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -110,7 +106,7 @@ def _about_many(document: Mapping[str, Any], every: bool) -> list[str]:
     if len(counts) <= SHOWN_COUNTS:
         return []
     if not every:
-        words.append(f"the largest {SHOWN_COUNTS} of {len(counts):,} counts; --all prints the others too")
+        words.append(about_left_out(len(counts)))
     hidden = sum(row["standard_error"] is not None and row["truth"] < 2 * row["standard_error"] for row in counts)
     if hidden >= HIDDEN_SHARE * len(counts):
         noise = f"{hidden:,} of the {len(counts):,} true counts are below two standard errors"

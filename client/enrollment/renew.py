@@ -10,8 +10,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable
 
-from hubbub.client.state.enrollment import StoredEnrollment
-from hubbub.client.state.successions import first_shuffler
+from hubbub.client.state.enrollment import StoredEnrollment, first_shuffler
 from hubbub.protos.enrollment.credentials import NO_AUTHORITY, authority_tag, parted
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import MessageError, Unreachable

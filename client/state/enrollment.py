@@ -1,6 +1,8 @@
-"""Stores a device's ticket and credential in the state file, by shuffler and device.
+"""Stores the successions that devices of a state file have followed, and each device's ticket and credential.
 
-A shuffler is stored under its earliest known identity, so that an enrollment survives a change of the identity.
+A device that has followed a succession keeps to it. If a shuffler hides it later, or presents another successor of the
+same identity, the device refuses the round's keys. Enrollments are stored by shuffler and device. A shuffler is named
+there by its earliest known identity, so that an enrollment survives a change of the identity.
 
 The secret that redeems a ticket is stored before the ticket is sent. If the device is killed in between, or gets no
 answer, it tries again with the same secret and gets the same credential.
@@ -12,14 +14,27 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hubbub.client.state.successions import first_shuffler
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential, parted
 from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.protos.sqlite_checksums import checksum_column
 from hubbub.queries.randomizers.sampling import Random
+
+SUCCESSION_TABLE = f"""
+CREATE TABLE succession (
+    role TEXT NOT NULL,
+    old BLOB NOT NULL,
+    new BLOB NOT NULL,
+    document BLOB NOT NULL,
+    {checksum_column("role", "old", "new", "document")},
+    PRIMARY KEY (role, old)
+) WITHOUT ROWID;
+"""
+"""Part of the script of the state file's layout."""
 
 ENROLLMENT_TABLES = f"""
 CREATE TABLE enrollment (
@@ -129,3 +144,37 @@ def keep_credentials(
             for device, (ticket, credential) in got.items()
         ],
     )
+
+
+# Successions
+
+
+def kept_successions(connection: sqlite3.Connection) -> list[Succession]:
+    """Return all successions that were followed, of all deployments."""
+    return [Succession.decode(document) for (document,) in connection.execute("SELECT document FROM succession")]
+
+
+def keep_successions(connection: sqlite3.Connection, successions: Iterable[Succession]) -> None:
+    """Store successions that were checked.
+
+    Raises:
+        SuccessionError: if another successor of the same identity was followed before.
+    """
+    for each in successions:
+        row = (each.role.value, each.old)
+        found = connection.execute("SELECT new FROM succession WHERE role = ? AND old = ?", row).fetchone()
+        if found is not None and found[0] != each.new:
+            raise SuccessionError(f"{each.name} is a fork: this device followed another one; report it to the operator")
+        connection.execute("INSERT OR IGNORE INTO succession VALUES (?, ?, ?, ?)", (*row, each.new, each.encode()))
+
+
+def first_shuffler(connection: sqlite3.Connection, shuffler: bytes) -> bytes:
+    """Return the earliest identity of a shuffler (32 bytes) that is known to lead to this one.
+
+    Enrollments are stored under that identity, so that they survive a change of the shuffler's identity.
+    """
+    query = "SELECT old FROM succession WHERE role = ? AND new = ?"
+    # Stored successions were checked to form no loop.
+    while (found := connection.execute(query, (Role.SHUFFLER.value, shuffler)).fetchone()) is not None:
+        shuffler = found[0]
+    return shuffler

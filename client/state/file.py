@@ -13,8 +13,7 @@ from pathlib import Path
 
 from hubbub.client.errors import StateError
 from hubbub.client.state.budget import BUDGET_TABLES
-from hubbub.client.state.enrollment import ENROLLMENT_TABLES
-from hubbub.client.state.successions import SUCCESSION_TABLE
+from hubbub.client.state.enrollment import ENROLLMENT_TABLES, SUCCESSION_TABLE
 from hubbub.protos.errors import remedy_of
 from hubbub.protos.sqlite_checksums import add_checksums, changed_table, checksum_column
 from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, differing_tables, version_of

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
-from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, HealthCaller, ResultsCaller
 from hubbub.protos.rpc.enrollment import MOST_DEVICES
@@ -136,6 +136,26 @@ class Overview:
     hops: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The kinds of parts with incidents at each hop that answered; hops do not report batches and rounds."""
 
+    @property
+    def uncounted(self) -> tuple[RoundStatus, ...]:
+        """The rounds of which the shuffler was told that they are counted, and which the analyzer has not counted.
+
+        The two are asked here without a hop between them, so no hop can hide it.
+        """
+        there = {(each.id.task_id, each.id.round): each.progress for each in self.analyzer or ()}
+        told = [each for each in self.shuffler or () if each.state in (RoundState.RELEASED, RoundState.ERASED)]
+        return tuple(each for each in told if there.get((each.task_id, each.round), _COUNTED[0]) not in _COUNTED)
+
+    @property
+    def uncounted_words(self) -> tuple[str, ...]:
+        """The same for people."""
+        names = {each.id.task_id: each.id.task_name for each in self.analyzer or ()}
+        return tuple(
+            f"round {each.round} of task {names[each.task_id]}: the shuffler was told that it is counted, and the "
+            "analyzer has not counted it; a hop passed nothing on, or the analyzer's store is an old copy"
+            for each in self.uncounted
+        )
+
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task, by its name, or the first 8 digits of its id or more; all if `task` is None.
 
@@ -222,6 +242,10 @@ def advising(called: str, *, check: bool = True) -> Iterator[None]:
         raise Unreachable(f"{error}; check that it is running and that the address is right") from error
 
 
+_COUNTED = (AnalysisStage.COUNTED, AnalysisStage.CERTIFIED)
+"""States of a round at the analyzer once it is counted."""
+
+
 async def fetch_overview(settings: OperatorSettings) -> Overview:
     """Get the states of rounds from both services, and the health of hops; silent ones are left out."""
     errors: dict[str, str] = {}
@@ -237,6 +261,9 @@ async def fetch_overview(settings: OperatorSettings) -> Overview:
         asked("shuffler", fetch_status(settings)),
         asked("analyzer", fetch_analyzer_statuses(settings)),
     )
+    if shuffler and analyzer and Overview(shuffler, analyzer, {}).uncounted:
+        # The analyzer may have answered before it counted what the shuffler reported: a later answer is the true one.
+        analyzer = await asked("analyzer", fetch_analyzer_statuses(settings))
     places, tls = hops_of(settings), settings.tls.paths()
     parts = await asyncio.gather(*(asked(name, ask_hop(name, address, tls)) for name, address in places.items()))
     hops = {name: kinds for name, kinds in zip(places, parts, strict=True) if kinds is not None}

@@ -26,7 +26,7 @@ AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 825
 """Days for which a party's certificate is valid; `hubbub certificate` makes the next one before it ends."""
 
-_BACKDATE = timedelta(hours=1)
+BACKDATE = timedelta(hours=1)
 """Certificates are valid from this long before they are made, since clocks of other machines may be behind."""
 
 
@@ -129,7 +129,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(max(now - _BACKDATE, earliest or now - _BACKDATE))
+        .not_valid_before(max(now - BACKDATE, earliest or now - BACKDATE))
         .not_valid_after(min(until, at_most or until))
     )
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.tls_files import WARNING_DAYS, TlsCertificate, at
+from hubbub.protos.transport.tls_files import WARNING_DAYS, TlsCertificate
 
 LOOK_SECONDS = 5.0
 """How long a service may take to present its certificate; it has just answered a call."""
@@ -33,12 +33,16 @@ def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCerti
     for name, addresses in services.items():
         for address in addresses.split(","):
             with contextlib.suppress(OSError, ValueError):
-                found.append(TlsCertificate.of(_shown_at(address, tls), f"the {name} at {address}"))
+                found.append(TlsCertificate.of(shown_at(address, tls), f"the {name} at {address}"))
     return found
 
 
-def _shown_at(address: str, tls: TLS) -> x509.Certificate:
-    """Return the certificate that a server presents; gRPC does not pass it on."""
+def shown_at(address: str, tls: TLS) -> x509.Certificate:
+    """Return the certificate that a server presents; gRPC does not pass it on.
+
+    Raises:
+        OSError, ValueError: if it presents none that is trusted.
+    """
     host, port = parted(address)
     context = ssl.create_default_context()
     if isinstance(tls.authority, bytes):
@@ -82,5 +86,4 @@ def _expiring(certificates: list[TlsCertificate], now: float) -> Iterator[str]:
     for each in certificates:
         left = each.days_left(now)
         if left < WARNING_DAYS:
-            end = f"expires in {left:.0f} days, {at(each.not_after)}"
-            yield f"warning: the TLS certificate of {each.where} {end}; {each.remedy}"
+            yield f"warning: the TLS certificate of {each.where} {each.ending(now)}; {each.remedy}"

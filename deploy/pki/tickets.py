@@ -87,15 +87,19 @@ def _check_name(name: str, where: str) -> None:
         raise UsageError(f"{where}: {name!r:.80} cannot be the name of a file; give names without / and .")
 
 
-def countersign(path: Path, signer: Identity) -> int:
+def countersign(path: Path, signer: Identity, now: float) -> int:
     """Add a signature to every ticket in a file, or in the files of a folder; return how many there are.
 
     Raises:
-        HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already; or if
-            tickets that were made together are missing.
+        HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already; if
+            tickets that were made together are missing; or if one has expired `now` (seconds since 1970).
     """
     found = {each: read_tickets(each) for each in _files(path)}
     with naming(path):
+        over = [ticket for tickets in found.values() for ticket in tickets if ticket.expires <= now]
+        if over:
+            many = "1 ticket" if len(over) == 1 else f"{len(over)} tickets"
+            raise HubbubError(f"{many} expired, one at {at(over[0].expires)}; have the operator renew them (--renew)")
         made = iter(countersigned(list(chain(*found.values())), signer))
     for each, tickets in found.items():
         # An earlier file keeps its mode, so tickets that only their owner could read stay so.

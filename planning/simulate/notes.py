@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from hubbub.planning.simulate.notation import Notation, usually_missing
 from hubbub.planning.simulate.table_files import is_text_file
-from hubbub.planning.simulate.truth import FEWER_CATEGORIES, SHOWN_COUNTS
+from hubbub.planning.simulate.truth import FEWER_CATEGORIES
 from hubbub.protos.escaping import readable
 from hubbub.queries.errors import shown
+from hubbub.queries.estimation.estimates import SHOWN_COUNTS
 from hubbub.queries.questions.question import Question
 
 FEW_ROWS = 20

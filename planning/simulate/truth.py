@@ -10,9 +10,6 @@ from hubbub.protos.records.results_document import counts_document, numbers, res
 from hubbub.queries.estimation.estimates import Estimate, Row, Truth
 from hubbub.queries.questions.number import Number
 
-SHOWN_COUNTS = 20
-"""How many counts of a query are printed, the largest ones, unless all are asked for."""
-
 FEWER_CATEGORIES = "merge categories, or plan a task of kind `top` or `text`, which looks for frequent ones alone"
 """What to do if there are too many categories."""
 

@@ -62,6 +62,11 @@ class TlsCertificate:
         """Return how many days from `now` (seconds since 1970) it is still valid; negative once it has expired."""
         return (self.not_after.timestamp() - now) / _DAY_SECONDS
 
+    def ending(self, now: float) -> str:
+        """Return in words when it expires, or that it has expired."""
+        left = self.days_left(now)
+        return f"expired on {at(self.not_after)}" if left <= 0 else f"expires in {left:.0f} days, {at(self.not_after)}"
+
     def check_time(self, now: float) -> None:
         """Check that it is valid at `now` (seconds since 1970).
 

@@ -22,6 +22,22 @@ Interval = Callable[[float], tuple[float, float]]
 LEVEL = 0.95
 """The coverage probability of an interval, or of a whole band."""
 
+SHOWN_COUNTS = 20
+"""How many counts of a query are printed or drawn, the largest ones. Files, and tables of pages, have all of them."""
+
+_UNORDERED = frozenset({"histogram", "text", "top"})
+"""Kinds of questions whose smaller counts may be left out: their categories have no order and no groups."""
+
+
+def may_be_left_out(kind: str | None, statistic: str) -> bool:
+    """Return whether a number of that kind of question is a count that is left out if there are many larger ones."""
+    return kind in _UNORDERED and statistic == "count"
+
+
+def about_left_out(counts: int) -> str:
+    """Return what to say below a table that shows the largest of so many counts."""
+    return f"the largest {SHOWN_COUNTS} of {counts:,} counts; --all-counts prints the others too"
+
 
 @dataclass(frozen=True)
 class Estimate:

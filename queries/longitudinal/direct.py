@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
 from hubbub.queries.estimation.estimates import Row
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SendingStates(Sending, KRandomizedResponse):
     """kRR of st(t) at every t. Every round has its cost; a missed round does not affect the others."""
+
+    in_words: ClassVar[str] = (
+        "a device sends yes or no in every round, and by chance either of them (binary randomized response, krr)"
+    )
 
     horizon: Horizon
 

@@ -131,6 +131,11 @@ class SendingSigns(SendingDrawn, Generic[S]):
 class SendingOneChange(SendingSigns[Sampled]):
     """erlingsson-2019, Alg. 1, with errata 3 and 11: one of a stream's changes is kept, and its node sends its sign."""
 
+    in_words: ClassVar[str] = (
+        "a device sends the direction of at most one change of its answer, by chance the wrong one, and a fair coin in "
+        "other rounds (sampling of one change)"
+    )
+
     @classmethod
     def _read_strategy(cls, fields: Fields, horizon: Horizon) -> Sampled:
         return Sampled(horizon, _odds(fields))
@@ -150,6 +155,11 @@ class SendingOneChange(SendingSigns[Sampled]):
 @dataclass(frozen=True)
 class SendingVector(SendingSigns[Vector]):
     """All changes are kept: the i-th node with a change, of sign s, sends s·v_i, with the vector v drawn once."""
+
+    in_words: ClassVar[str] = (
+        "a device sends the direction of each change of its answer, by chance some wrong ones, and a fair coin in "
+        "other rounds (randomized vector of signs)"
+    )
 
     @classmethod
     def _read_strategy(cls, fields: Fields, horizon: Horizon) -> Vector:

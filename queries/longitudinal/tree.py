@@ -34,6 +34,10 @@ class SendingNodes(SendingDrawn):
     """Sends the value of a node, −1, 0 or 1, by one `Node`, which is the same for every level."""
 
     kind: ClassVar[str] = TreeNodes.kind
+    in_words: ClassVar[str] = (
+        "a device sends how its answer changed over the last rounds, or by chance something else (randomized "
+        "response on a dyadic tree)"
+    )
     most_symbols: ClassVar[int] = 3
     needs_known_domain: ClassVar[bool] = True
     one_symbol_per_report: ClassVar[bool] = True

@@ -43,6 +43,10 @@ class HashedResponse:
     """Uniform on all cells of the row with probability γ = `gamma` / 2³², else the symbol's own cell."""
 
     kind: ClassVar[str] = "hashed"
+    in_words: ClassVar[str] = (
+        "a device sends where its answer is in a public table, whose places many answers share, or by chance "
+        "any place (local hashing, hashed)"
+    )
     most_symbols: ClassVar[int] = WORD
     needs_known_domain: ClassVar[bool] = False
     one_symbol_per_report: ClassVar[bool] = False

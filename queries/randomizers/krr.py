@@ -24,6 +24,9 @@ class KRandomizedResponse:
     """Uniform on all `symbols` with probability γ = `gamma` / 2³², else the symbol itself."""
 
     kind: ClassVar[str] = "krr"
+    in_words: ClassVar[str] = (
+        "a device sends its answer, or by chance any of the answers (k-ary randomized response, krr)"
+    )
     most_symbols: ClassVar[int] = MAXIMUM_SYMBOLS
     needs_known_domain: ClassVar[bool] = True
     one_symbol_per_report: ClassVar[bool] = True

@@ -96,6 +96,9 @@ class Randomizer(Protocol):
     kind: ClassVar[str]
     """Its name in drafts and tasks; ledgers and certificates name the mechanism."""
 
+    in_words: ClassVar[str]
+    """What a device does with its answer, in words for the people who are asked; the field's name in brackets."""
+
     most_symbols: ClassVar[int]
     """Most symbols that it takes."""
 

@@ -32,6 +32,9 @@ class UnaryEncoding:
     """
 
     kind: ClassVar[str] = "unary"
+    in_words: ClassVar[str] = (
+        "a device says yes or no to each answer, and by chance some of these wrongly (unary encoding)"
+    )
     most_symbols: ClassVar[int] = MAXIMUM_BITS
     needs_known_domain: ClassVar[bool] = True
     one_symbol_per_report: ClassVar[bool] = False

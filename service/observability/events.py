@@ -11,6 +11,9 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "serving": "All ports answer; the line has their addresses.",
         "looked at": "Somebody with that certificate made that call, to look. Each name and call is logged once "
         "an hour.",
+        "revoked readers taken": "The file `revoked_readers` has changed. From now on its readers may not look.",
+        "revoked readers cannot be read": "The file `revoked_readers` has changed, and `problem` names what is wrong "
+        "with it. No reader may look until it is mended; the operator still may.",
         "draining": "The service, or a leader that was replaced, takes no new calls, and finishes those in work.",
         "signal ignored": "A signal came that services take no notice of. If settings changed, restart the service.",
         "open to strangers without a proxy": "A port of devices is beyond loopback, and nothing in front of it limits "

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -51,6 +52,9 @@ QUIET_SECONDS = 600.0
 BATCH_SPANS = 512
 """Spans that are sent together, at most."""
 
+LARGEST_ANSWER = 64 * 1024
+"""Bytes of an answer that are read: it says how many spans were rejected, and why in a sentence."""
+
 _OTLP_HEADERS = frozenset({"content-type", "user-agent"})
 
 MILLISECOND = 10**6
@@ -70,18 +74,19 @@ _LIMITS = SpanLimits(
 
 
 class _CollectorSession(requests.Session):
-    """Calls the endpoint of the settings and no other, with the headers of OTLP alone, and reads no body of an answer.
+    """Calls the endpoint of the settings and no other, with the headers of OTLP alone, and reads a short answer only.
 
     So a collector can neither fill the memory nor send spans elsewhere, and the environment adds no header.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._rejected = 0
         # No proxy, no password of ~/.netrc: settings alone say who is called, and with what.
         self.trust_env = False
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
-        """Send spans, and return the answer without its body.
+        """Send spans, note how many of them a collector that takes the others rejects, and return its answer.
 
         Raises:
             TooManyRedirects: if the collector names another address, as whoever is there was not checked.
@@ -89,14 +94,42 @@ class _CollectorSession(requests.Session):
         headers = kwargs.pop("headers", None) or {}
         kept = {name: value for name, value in headers.items() if name.lower() in _OTLP_HEADERS}
         answer = super().request(*args, **{**kwargs, "headers": kept, "stream": True})
-        answer.close()
+        with contextlib.closing(answer):
+            self._rejected = _rejected_by(answer) if answer.status_code == 200 else 0
         # The exporter would take it as a success.
         if 300 <= answer.status_code < 400:
             raise requests.TooManyRedirects("the collector redirects; name its last address")
         return answer
 
+    def rejected(self) -> int:
+        """Return how many spans of the last answer were rejected."""
+        return self._rejected
+
     def get_redirect_target(self, resp: requests.Response) -> None:
         """Return none: to look for one would read the body."""
+
+
+def _rejected_by(answer: requests.Response) -> int:
+    """Return how many spans an answer of success says were rejected; 0 if it is too long, late, or no such message."""
+    try:
+        return int(ExportTraceServiceResponse.FromString(_short_body(answer)).partial_success.rejected_spans)
+    except Exception:  # whatever a collector answers must not end the thread
+        # It has said that it took them, and to send them again would double those that it took.
+        return 0
+
+
+def _short_body(answer: requests.Response) -> bytes:
+    """Return the body of an answer; nothing if it has more than `LARGEST_ANSWER` bytes, or takes too long."""
+    until, body = time.monotonic() + SEND_SECONDS, b""
+    if (answer.raw.length_remaining or 0) > LARGEST_ANSWER:
+        return b""
+    while len(body) <= LARGEST_ANSWER and time.monotonic() < until:
+        # What is there by now: whoever sends a byte at a time would keep a longer read for ever.
+        part = answer.raw.read1(LARGEST_ANSWER, decode_content=True)
+        if not part:
+            return body
+        body += part
+    return b""
 
 
 class _RoundIds(RandomIdGenerator):
@@ -117,8 +150,8 @@ class _RoundIds(RandomIdGenerator):
 class _CountingExporter(SpanExporter):
     """Counts what an exporter was given and could not send, and logs when that begins and ends."""
 
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._exporter = exporter
+    def __init__(self, exporter: SpanExporter, rejected: Callable[[], int] = lambda: 0) -> None:
+        self._exporter, self._rejected = exporter, rejected
         self.taken = self.sent = self.failed = 0
         self._failing = False
         self._logged = -QUIET_SECONDS
@@ -130,11 +163,11 @@ class _CountingExporter(SpanExporter):
             result = self._exporter.export(spans)
         except Exception:  # whatever a collector answers must not end the thread
             result = SpanExportResult.FAILURE
-        if result is SpanExportResult.SUCCESS:
-            self.sent += len(spans)
-        else:
-            self.failed += len(spans)
-        self._tell(result is not SpanExportResult.SUCCESS)
+        # A collector may take some and reject others, as those with an attribute that it does not allow.
+        lost = min(max(self._rejected(), 0), len(spans)) if result is SpanExportResult.SUCCESS else len(spans)
+        self.sent += len(spans) - lost
+        self.failed += lost
+        self._tell(lost > 0)
         return result
 
     def _tell(self, failing: bool) -> None:
@@ -191,8 +224,8 @@ class _RecordedSpan:
 class CollectedTraces:
     """The spans of a service, on their way to a collector (`Traces`)."""
 
-    def __init__(self, service: str, exporter: SpanExporter) -> None:
-        self._exporter = _CountingExporter(exporter)
+    def __init__(self, service: str, exporter: SpanExporter, rejected: Callable[[], int] = lambda: 0) -> None:
+        self._exporter = _CountingExporter(exporter, rejected)
         self._queue = _CountingQueue(self._exporter)
         self._ids = _RoundIds()
         # Made without `Resource.create`, which adds what the environment names.
@@ -209,7 +242,7 @@ class CollectedTraces:
 
     @property
     def lost(self) -> int:
-        """How many spans the collector did not take, or had no room in the queue."""
+        """How many spans the collector did not take or rejected, or had no room in the queue."""
         return self._exporter.failed + self._queue.dropped
 
     @contextlib.contextmanager
@@ -279,7 +312,7 @@ async def collected(service: str, endpoint: str, tls: TLS) -> AsyncIterator[Coll
         compression=Compression.NoCompression,
         session=session,
     )
-    traces = CollectedTraces(service, exporter)
+    traces = CollectedTraces(service, exporter, session.rejected)
     try:
         yield traces
     finally:

@@ -152,7 +152,7 @@ class SpanCollector(Collector):
         found = CounterMetricFamily(
             self._name,
             "Spans of traces that ended since the start: sent to the collector, and lost because it was away, slow or "
-            "refused them.",
+            "refused them, all or some.",
             labels=("result",),
         )
         found.add_metric(("sent",), self._traces.sent)

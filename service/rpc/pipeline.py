@@ -18,11 +18,12 @@ from google.protobuf.message import Message
 from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.transport.roles import READER
+from hubbub.protos.transport.roles import READER, role_of
 from hubbub.protos.transport.statuses import STATUS, Context, metadata_of
 from hubbub.service.rpc.concurrency import AdmissionControl, PortLimit, PortLimits
 from hubbub.service.rpc.field_counts import TooMany, TooShort
 from hubbub.service.rpc.looks import LookLog, checked_caller
+from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
 
 Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
@@ -76,6 +77,8 @@ class RequestPipeline:
         self.admission = AdmissionControl(limits or PortLimits(), held)
         self.full = full
         self.looks = LookLog()
+        self.revoked: RevokedReaders | None = None
+        """Readers that this port refuses; None if no reader may call it."""
 
     def serve(
         self,
@@ -189,6 +192,9 @@ class RequestPipeline:
         names = [name.decode(errors="replace") for name in context.auth_context().get("x509_common_name", ())]
         try:
             caller = checked_caller(names, call, allowed)
+            if self.revoked is not None and role_of(caller) == READER:
+                (shown,) = context.auth_context()["x509_pem_cert"]
+                self.revoked.check(caller, shown)
         except Refusal:
             self.admission.refused[PortLimit.PEER] += 1
             raise

@@ -187,8 +187,8 @@ def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
     """Give the event that ends the service: `stop`, or one that SIGTERM and SIGINT set from now on.
 
     Without `stop`, the service is the whole process. Then signals that other programs use to reload settings or reopen
-    logs are ignored and logged: by default they would kill the process. If `ENDS_WITH_STDIN` is set, the end of stdin
-    also ends the service.
+    logs are ignored and logged: by default they would kill the process. If `ENDS_WITH_STDIN` is set and not empty, the
+    end of stdin also ends the service.
     """
     if stop is not None:
         yield stop
@@ -210,7 +210,7 @@ def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
 @contextlib.contextmanager
 def _end_of_stdin(loop: asyncio.AbstractEventLoop, ended: Callable[[], object]) -> Iterator[None]:
     """Call `ended` once stdin ends, if `ENDS_WITH_STDIN` is set; ignore all input on it."""
-    if ENDS_WITH_STDIN not in os.environ:
+    if not os.environ.get(ENDS_WITH_STDIN):
         yield
         return
     stdin = sys.stdin.fileno()

@@ -28,6 +28,7 @@ from hubbub.service.lifecycle import RunningService, run
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control, serve_leader, serve_replication
+from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, operator_pipeline
 from hubbub.service.transport.ports import Announce, Ports, asked_to_stop
@@ -213,6 +214,7 @@ async def _listen(
 ) -> None:
     few = connections_of(settings.limits, 1)
     server, pipeline = grpc_server.new_server(few), operator_pipeline(settings.limits, few)
+    pipeline.revoked = RevokedReaders(settings.revoked_readers)
     serve_control(server, StandbyHandler(incidents), pipeline=pipeline)
     mutual = certificates.server(mutual=True)
     await ports.open("control", settings.control_listen, CONTROL_SERVICE, server, mutual, pipeline)

@@ -2,8 +2,9 @@
 
 If the task's records state positions, the analyzer is first asked which releases it knows. If it lacks a release that
 it counted, its store is an old copy. Begin returns the offset to continue from, Put sends chunks, and Commit has the
-batch counted; all may be repeated. Only an acknowledged Commit is recorded, and the round goes on only when all are. An
-analyzer that is down, slow or refusing causes only delay.
+batch counted; all may be repeated. Only an acknowledged Commit is recorded, and the round goes on only when all are. If
+a hop acknowledged them, the analyzer must know of them too. An analyzer that is down, slow or refusing causes only
+delay.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.records.batch import BatchId, BatchRecord, begun_digest
 from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, head_after
 from hubbub.protos.refusals import ROUND_ENDED, TRANSIENT, Reason, Refusal
+from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
 from hubbub.shuffler.stores.protocol import ShufflerStore
@@ -54,6 +56,10 @@ class Undeliverable(HubbubError):
 
 class RolledBack(HubbubError):
     """The analyzer's store is older than its acknowledgements."""
+
+
+class Swallowed(HubbubError):
+    """A hop answered that a round is counted, and the analyzer has not counted it."""
 
 
 Pause = Callable[[float], Awaitable[None]]
@@ -212,6 +218,8 @@ class Deliverer:
     async def deliver(self, round_: Round, task: Task, notice: Notice) -> Round:
         """Deliver all batches of a mixed round of a task; return it RELEASED. Retries for ever.
 
+        In a chain the analyzer is asked first, through the hops, whether it counted the round.
+
         Raises:
             Refusal: one of `ROUND_ENDED`.
             Undeliverable: if a list, or its record, is not the signed one, and the analyzer has not counted it.
@@ -223,12 +231,21 @@ class Deliverer:
                 "a mixed round has no keys; the store may be damaged (docs/howto/respond-to-incidents.md, A store "
                 "was damaged or lost)"
             )
-        for batch in await self._store.batches(round_):
+        batches = await self._store.batches(round_)
+        hops = bool(task.identities.hops)
+        # What a hop answers is not yet known to be true. Until it is, an incident that goes on is not over.
+        said = _held(notice) if hops else notice
+        for batch in batches:
             if not batch.committed:
                 with self._traces.span(Step.DELIVER, TracedRound.of(task, round_.number, batch.query)) as span:
-                    span.note(await self._deliver_one(round_, task, round_.keys.key_set, batch, notice))
-            # A kill before this line is harmless: the commit is sent again, and the analyzer answers the same.
-            round_ = await self._store.commit_batch(round_, batch.query)
+                    span.note(await self._deliver_one(round_, task, round_.keys.key_set, batch, said))
+            if not hops:
+                # A kill before this line is harmless: the commit is sent again, and the analyzer answers the same.
+                round_ = await self._store.commit_batch(round_, batch.query)
+        if hops:
+            await self._until_counted(round_, task, notice)
+            for batch in batches:
+                round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
             raise StoreError(
                 "a delivered round has batches left; the store may be damaged (docs/howto/respond-to-incidents.md, "
@@ -236,10 +253,34 @@ class Deliverer:
             )
         return round_
 
+    async def _until_counted(self, round_: Round, task: Task, notice: Notice) -> None:
+        """Return once the analyzer knows that it has counted a round of which hops answered so.
+
+        A hop that passed nothing on could else have the only copy erased. While the analyzer lacks the round, it is
+        sent again: a hop that is honest by then passes it on. Other rounds are delivered meanwhile.
+        """
+        backoff = Backoff(self._pause)
+        while True:
+            try:
+                known = await self._analyzer.get_releases(task.id, CALL_SECONDS)
+                _check_counted(known, await self._store.releases(task.id), round_.number, len(task.identities.hops))
+                notice(None)
+                return
+            except StoreError:
+                raise
+            except HubbubError as error:
+                notice(error)
+                await backoff.wait(error.retry_after if isinstance(error, Refusal) else None)
+                if not isinstance(error, Swallowed):
+                    continue
+            for batch in await self._store.batches(round_):
+                if not batch.committed and round_.keys is not None:
+                    await self._deliver_one(round_, task, round_.keys.key_set, batch, _held(notice), again=True)
+
     async def _deliver_one(
-        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
+        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice, again: bool = False
     ) -> Mapping[SpanCount, int]:
-        """Deliver a batch; return what the trace says of it."""
+        """Deliver a batch; return what the trace says of it. What was delivered before is not logged `again`."""
         backoff = Backoff(self._pause)
         tries = 0
         while True:
@@ -257,7 +298,8 @@ class Deliverer:
                 await backoff.wait(error.retry_after if isinstance(error, Refusal) else None)
         notice(None)
         query = task.queries[batch.query].name
-        _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
+        if not again:
+            _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
         return {SpanCount.COUNTED: committed.counted, SpanCount.TRIES: tries}
 
     async def _try(self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, backoff: Backoff) -> Committed:
@@ -362,6 +404,31 @@ def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[in
             f"its store is an old copy: round {lost[0]}, which it had counted, is missing there{or_hop}; "
             "restore its newest store, or end the task"
         )
+
+
+def _check_counted(known: Known, releases: Sequence[Release], number: int, hops: int) -> None:
+    """Return only if the analyzer has counted a round of which a hop answered so.
+
+    Raises:
+        Swallowed: if not.
+    """
+    if number in {release.round for release in releases[: known.count]} - set(known.uncounted):
+        return
+    which = hop_name(FIRST_HOP) if hops == 1 else f"{hop_name(FIRST_HOP)} or a hop behind it"
+    raise Swallowed(
+        f"it answered that round {number} is counted, and the analyzer has not counted it: {which} passed nothing on. "
+        "It is sent again, and other rounds go on; ask the party of each hop what became of it"
+    )
+
+
+def _held(notice: Notice) -> Notice:
+    """Return a notice of errors alone: one that says that they are over follows elsewhere."""
+
+    def say(error: HubbubError | None) -> None:
+        if error is not None:
+            notice(error)
+
+    return say
 
 
 def in_words(error: HubbubError) -> str:

@@ -51,6 +51,7 @@ def inside(module: str) -> list[str]:
 
 OF_OPENTELEMETRY = {
     "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.proto": "opentelemetry-proto",
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry": "opentelemetry-api",
 }

@@ -114,7 +114,7 @@ def test_no_certificate_outlives_its_authority(tmp_path: Path, monkeypatch: pyte
 def test_an_authority_that_expired_issues_nothing(
     operator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authority_module, "_BACKDATE", timedelta(days=9))
+    monkeypatch.setattr(authority_module, "BACKDATE", timedelta(days=9))
     monkeypatch.setattr(authority_module, "AUTHORITY_DAYS", -1)
     (operator / "authority.key").unlink()
     authority = Authority.generate()

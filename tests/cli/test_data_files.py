@@ -58,7 +58,7 @@ def test_a_column_of_identifiers_is_pointed_out_and_its_largest_counts_are_shown
     first = task.index("[[query]]")
     query = f'[[query]]\nname = "id"\nkind = "histogram"\ncategories = {json.dumps(categories)}\n'
     (tmp_path / "task.toml").write_text(task[:first].replace("minimum_reports = 1000", "minimum_reports = 100") + query)
-    for words, count in (((), 20), (("--all",), 40)):
+    for words, count in (((), 20), (("--all",), 40), (("--all-counts",), 40)):
         ran = hubbub_here("simulate", tmp_path / "task.toml", "--data", tmp_path / "ids.csv", *words)
         assert ran.status == 0, ran.err
         assert len(set(re.findall("c[0-9]{2}", ran.out))) == count

@@ -53,6 +53,8 @@ def test_a_page_says_what_the_task_says(tmp_path: Path, task: Task, parties: Par
         assert said in text.words
     assert all(query.name in text.words for query in task.asked)
     assert "ε if all services work together" in text.words
+    assert "a device sends its answer, or by chance any of the answers (k-ary randomized response" in text.words
+    assert "by krr" not in text.words
     assert "not signed by both" not in text.words
     assert text.elements.isdisjoint({"script", "b", "i"})
     assert page.name in Page(index.read_text()).links

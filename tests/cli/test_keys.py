@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
+import re
 import shutil
 import ssl
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,20 @@ import pytest
 from hubbub.cli.commands.keys import Name
 from hubbub.cli.main import main
 from hubbub.deploy.init.folders import Folder, Placement, initialise
-from hubbub.deploy.pki.authority import Authority
+from hubbub.deploy.pki import authority
+from hubbub.deploy.pki.authority import CERTIFICATE_DAYS, Authority
 from hubbub.deploy.pki.rotation.key import location_of
 from hubbub.deploy.pki.rotation.registry import ROTATIONS
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Schedule
 from hubbub.protos.transport.channels import TLS
+from hubbub.service.rpc.revoked_readers import RevokedReaders
+from hubbub.service.transport.grpc_server import listen
 from support.cli import Ran
+from support.ended import opened_server
 from support.samples import Parties, sample_task
 
 
@@ -174,8 +182,125 @@ def test_a_certificate_s_key_that_a_crash_left_alone_is_made_anew(folder: Folder
     assert "retired" in states(keys("activate", "certificate", settings(folder, "shuffler")), "certificate")
 
 
+@pytest.mark.parametrize("days", [CERTIFICATE_DAYS + 1, -2])
+def test_a_certificate_that_nobody_accepts_is_not_shown_as_active_alone(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    shuffler, now = settings(folder, "shuffler"), time.time()
+    assert {key["validity"] for key in keys("list", shuffler)["keys"]} == {None, "valid"}
+    keys("add", "certificate", shuffler, "--authority", folder.of("operator"))
+    monkeypatch.setattr(time, "time", lambda: now + days * 86_400)
+    found = {(key["kind"], key["state"]): key["validity"] for key in keys("list", shuffler)["keys"]}
+    wrong = "expired" if days > 0 else "not valid yet"
+    assert found["certificate", "active"] == found["certificate", "pending"] == wrong
+    assert found["authority", "active"] == ("valid" if days > 0 else wrong)
+    assert f"active, {wrong}" in run("list", shuffler).out
+
+
+def test_a_pending_certificate_that_expired_is_made_anew(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    shuffler, now = settings(folder, "shuffler"), time.time()
+    first = states(keys("add", "certificate", shuffler, "--authority", folder.of("operator")), "certificate")
+    later = now + (CERTIFICATE_DAYS + 1) * 86_400
+    monkeypatch.setattr(time, "time", lambda: later)
+    second = states(keys("add", "certificate", shuffler, "--authority", folder.of("operator")), "certificate")
+    assert second["active"] == first["active"]
+    assert second["pending"] != first["pending"]
+
+
+def test_a_revoked_reader_may_look_again_with_a_later_certificate_only(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = settings(folder, "operator")
+
+    def certified(name: str) -> bytes:
+        words = ("reader", "--name", "ana", "--authority", folder.of("operator"), "--out", tmp_path / name)
+        assert run_any("certificate", *words).status == 0
+        return (tmp_path / name / "reader.pem").read_bytes()
+
+    before = certified("before")
+    told = keys("revoke", operator, "--reader", "ana", "--reader", "")
+    assert told["file"] == str(operator.parent / "revoked-readers.txt")
+    assert set(told["readers"]) == {"reader", "reader:ana"}
+    assert set(keys("revoke", operator, "--reader", "ben")["readers"]) == {"reader", "reader:ana", "reader:ben"}
+    assert (
+        "the analyzer: they take it at the next call, without a restart"
+        in run("revoke", operator, "--reader", "ben").out
+    )
+    readers = RevokedReaders(Path(told["file"]))
+    for name, pem in (("reader:ana", before), ("reader", (folder.of("reader") / "tls" / "reader.pem").read_bytes())):
+        with pytest.raises(Refusal, match=f"this certificate of {name} was revoked"):
+            readers.check(name, pem)
+    moment = datetime.now(UTC) + timedelta(seconds=2)
+    monkeypatch.setattr(authority, "datetime", type("Later", (datetime,), {"now": staticmethod(lambda _: moment)}))
+    readers.check("reader:ana", certified("after"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--reader", "Ana"), "a reader cannot be called 'Ana'"),
+        (("ab" * 16, "--reader", "ana"), "leave out devices and --tickets"),
+    ],
+)
+def test_readers_are_revoked_by_their_names_alone(folder: Folder, words: tuple[str, ...], says: str) -> None:
+    ran = run("revoke", settings(folder, "operator"), *words)
+    assert (ran.status, says in ran.err) == (2, True)
+    assert run("revoke", settings(folder, "shuffler"), "--reader", "ana").status == 1
+
+
+def with_shuffler_at(folder: Folder, port: int) -> Path:
+    """Return the operator's settings, with the shuffler at that port of loopback, and an analyzer that is away."""
+    path = settings(folder, "operator")
+    text = re.sub(r'(?m)^shuffler_control = "[^"]*"', f'shuffler_control = "127.0.0.1:{port}"', path.read_text())
+    path.write_text(re.sub(r'(?m)^analyzer_results = "[^"]*"', 'analyzer_results = "127.0.0.1:1"', text))
+    return path
+
+
+def turned(folder: Folder, *renewed: str) -> None:
+    """Make a new authority the active one, and renew these parties' certificates."""
+    operator = settings(folder, "operator")
+    keys("add", "authority", operator)
+    for party in ("shuffler", "analyzer"):
+        shutil.copy(folder.of("operator") / "tls" / "authority.pem", folder.of(party) / "tls" / "authority.pem")
+    keys("activate", "authority", operator)
+    for party in renewed:
+        keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))
+        keys("activate", "certificate", settings(folder, party))
+
+
+def test_an_authority_is_not_removed_while_a_party_beside_the_operator_uses_it(folder: Folder) -> None:
+    operator, bundle = with_shuffler_at(folder, 1), folder.of("operator") / "tls" / "authority.pem"
+    turned(folder, "operator", "shuffler")
+    both = bundle.read_bytes()
+    refused = run("remove", "authority", operator)
+    assert refused.status == 1
+    for party in ("analyzer", "reader"):
+        assert f"{party} in {folder.of(party)}/tls/{party}.pem" in refused.err
+    assert "shuffler.pem" not in refused.err
+    assert bundle.read_bytes() == both
+    removed = keys("remove", "authority", operator, "--force")
+    assert [key["state"] for key in removed["keys"]] == ["active"]
+    # Nobody listens there: whoever does not answer was not looked at, and that is said.
+    assert removed["next"].startswith("not looked at: the shuffler at 127.0.0.1:1 (")
+    assert run("remove", "master", operator, "--force").status == 2
+
+
+async def test_an_authority_is_not_removed_while_a_service_shows_a_certificate_of_it(folder: Folder) -> None:
+    tls = folder.of("shuffler") / "tls"
+    shown = TLS(*(tls / name for name in ("authority.pem", "shuffler.pem", "shuffler.key")))
+    async with opened_server() as server:
+        # The service has its files in memory: what its folder has is not what it shows.
+        port = listen(server, "127.0.0.1:0", shown.server(mutual=True))
+        await server.start()
+        operator = with_shuffler_at(folder, port)
+        turned(folder, "operator", "shuffler", "analyzer")
+        (folder.of("reader") / "tls" / "reader.pem").unlink()
+        refused = await asyncio.to_thread(run, "remove", "authority", operator)
+    assert f"would be cut off: the shuffler at 127.0.0.1:{port}." in refused.err
+
+
 def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder) -> None:
-    operator, shuffler = settings(folder, "operator"), settings(folder, "shuffler")
+    operator, shuffler = with_shuffler_at(folder, 1), settings(folder, "shuffler")
     bundle = folder.of("operator") / "tls" / "authority.pem"
     old_bundle, old = bundle.read_bytes(), states(keys("list", shuffler), "authority")["active"]
     for _ in range(2):
@@ -199,7 +324,7 @@ def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder)
         keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))
         used = "the operator's next command uses it" if party == "operator" else "a running service loads it"
         assert used in run("activate", "certificate", settings(folder, party)).out
-    assert states(keys("remove", "authority", operator), "authority") == {"active": added["pending"]}
+    assert states(keys("remove", "authority", operator, "--force"), "authority") == {"active": added["pending"]}
     # Nobody trusts the operator's old certificate any more, so it is not listed either, and its key is gone.
     assert set(states(run("list", operator, "--json").json, "certificate")) == {"active"}
     assert not list((folder.of("operator") / "tls" / "retired").iterdir())

@@ -238,7 +238,7 @@ Change = Callable[[dict[str, Any]], object]
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda it: it.update(rounds=[]), "rounds must be a list of files of results; save them again"),
+        (lambda it: it.update(rounds=[]), "it has results of no round, so there is nothing to verify"),
         (lambda it: it.update(rounds={}), "rounds must be a list of files of results"),
         (lambda it: it.update(rounds=[1]), "rounds must be a list of files of results"),
         (lambda it: it.update(more=1), "the member 'more' is one too many"),

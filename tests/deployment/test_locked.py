@@ -30,9 +30,18 @@ def of_hubbub(extra: str) -> Iterator[Requirement]:
             yield each
 
 
+EXTRAS = ("", "postgres", "traces", "uvloop")
+"""What the settings of a service may ask for: a store, traces, an event loop. Only Spark is left out: it needs Java."""
+
+
+def direct() -> list[Requirement]:
+    """What hubbub itself asks for in an image."""
+    return [each for extra in EXTRAS for each in of_hubbub(extra)]
+
+
 def asked_for() -> Iterator[Requirement]:
     """What an image holds asks for, directly or through another, but for hubbub itself."""
-    left = [*of_hubbub(""), *of_hubbub("postgres"), Requirement((CONTAINERS / "build.in").read_text().strip())]
+    left = [*direct(), Requirement((CONTAINERS / "build.in").read_text().strip())]
     seen: set[str] = set()
     while left:
         each = left.pop()
@@ -53,12 +62,16 @@ def test_every_line_is_a_version_with_hashes_and_names_no_place_to_get_it() -> N
 
 
 def test_versions_fit_what_is_asked_for() -> None:
-    direct = [*of_hubbub(""), *of_hubbub("postgres")]
-    assert [str(each) for each in direct if LOCKED[canonicalize_name(each.name)] not in each.specifier] == []
+    assert [str(each) for each in direct() if LOCKED[canonicalize_name(each.name)] not in each.specifier] == []
 
 
 def test_nothing_is_missing_and_nothing_is_too_much() -> None:
     assert set(LOCKED) == {canonicalize_name(each.name) for each in asked_for()}
+
+
+def test_the_lock_is_made_for_the_extras_of_an_image() -> None:
+    (rule,) = re.findall(r"(?m)^lock:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    assert tuple(re.findall(r"--extra (\w+)", rule)) == EXTRAS[1:]
 
 
 def test_images_install_them_alone_before_the_code() -> None:
@@ -68,5 +81,5 @@ def test_images_install_them_alone_before_the_code() -> None:
     assert copied.startswith("deploy/containers/requirements.txt ")
     assert "--require-hashes --only-binary :all: --requirement /requirements.txt" in required
     assert code == ". /source"
-    assert "--no-deps --no-build-isolation --no-index '/source[postgres]'" in package
+    assert f"--no-deps --no-build-isolation --no-index '/source[{','.join(EXTRAS[1:])}]'" in package
     assert f"python:{IMAGE['python_version']}-" in stages()["build"].base

@@ -24,6 +24,7 @@ class Ladder:
     """A uniform symbol with probability `gamma` / 2³², else the symbol or, a quarter of the time, the next one."""
 
     kind: ClassVar[str] = "ladder"
+    in_words: ClassVar[str] = "a device sends its answer, the next one, or by chance any (a ladder)"
     most_symbols: ClassVar[int] = 16
     needs_known_domain: ClassVar[bool] = True
     one_symbol_per_report: ClassVar[bool] = True

@@ -17,12 +17,13 @@ PATH = "/v1/traces"
 class OTLPCollector:
     """What was sent to a collector. It answers with `status`, each time after `answers` is set.
 
-    An answer states `length` bytes, and none of them comes. One of a redirect names the collector's other path.
+    It answers with `answer`. If `length` is set, an answer states so many bytes, and none of them comes. One of a
+    redirect names the collector's other path.
     """
 
     def __init__(self, port: int, scheme: str = "http") -> None:
         self.endpoint = f"{scheme}://127.0.0.1:{port}{PATH}"
-        self.status, self.length = 200, 0
+        self.status, self.length, self.answer = 200, 0, b""
         self.answers = threading.Event()
         self.answers.set()
         self.asked = threading.Event()
@@ -67,10 +68,12 @@ def collecting(tls: ssl.SSLContext | None = None) -> Iterator[OTLPCollector]:
             if self.path == PATH and collector.status == 200:
                 collector.bodies.append(body)
             self.send_response(collector.status)
-            self.send_header("Content-Length", str(collector.length))
+            self.send_header("Content-Length", str(collector.length or len(collector.answer)))
             if 300 <= collector.status < 400:
                 self.send_header("Location", f"{PATH}/other")
             self.end_headers()
+            if not collector.length:
+                self.wfile.write(collector.answer)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
             """Print nothing."""

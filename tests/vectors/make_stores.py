@@ -36,11 +36,10 @@ from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.stores.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
 from hubbub.client.privacy.ledger import ProvenLoss  # noqa: E402
-from hubbub.client.state.enrollment import take_tickets  # noqa: E402
+from hubbub.client.state.enrollment import keep_successions, take_tickets  # noqa: E402
 from hubbub.client.state.file import STATE  # noqa: E402
 from hubbub.client.state.longitudinal import MemoryUpdate  # noqa: E402
 from hubbub.client.state.store import DONE, Drawn, RoundRef, State  # noqa: E402
-from hubbub.client.state.successions import keep_successions  # noqa: E402
 from hubbub.protos.enrollment.tickets import new_tickets  # noqa: E402
 from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
 from hubbub.protos.identity.successions import Succession  # noqa: E402

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 
 from hubbub.deploy.files import save
 from hubbub.deploy.pki.authority import Authority
+from hubbub.deploy.pki.rotation.authority_users import AuthorityUsers, users_of
 from hubbub.deploy.pki.rotation.certificate import pair_of, shown_certificate
 from hubbub.deploy.pki.rotation.key import ORDER, Key, KeyLocation, KeyRequest, of_operator
 from hubbub.protos.errors import HubbubError
@@ -88,11 +89,12 @@ class AuthorityRotation:
             "are any (`hubbub certificate`); once all are in use, run `hubbub keys remove authority`"
         )
 
-    def remove(self, location: KeyLocation) -> str:
-        """End the trust in the retired authorities.
+    def remove(self, location: KeyLocation, forced: bool = False) -> str:
+        """End the trust in the retired authorities; if `forced`, although somebody shows a certificate of them.
 
         Raises:
             TlsCertificateError: if none of the others issued the operator's own certificate.
+            HubbubError: naming who shows a certificate of a retired one.
         """
         of_operator(location, _WHAT)
         trusted = _trusted(location)
@@ -100,9 +102,16 @@ class AuthorityRotation:
         chain = certificates_in(location.certificate.read_bytes(), str(location.certificate))
         own = TlsCertificate.of(chain[0], str(location.certificate))
         check_issued(chain, kept, own, "the authorities that would remain")
+        users = users_of(location, kept) if len(kept) < len(trusted) else AuthorityUsers((), ())
+        if users.cut_off and not forced:
+            raise HubbubError(
+                f"these still show a certificate of a retired authority, and would be cut off: "
+                f"{'; '.join(users.cut_off)}. Make new ones with `hubbub certificate` and install them, or add --force"
+            )
         _write(location, kept)
         _remove_untrusted(location, kept)
-        return _everywhere(location)
+        unseen = f"not looked at: {'; '.join(users.unseen)}. " if users.unseen else ""
+        return f"{unseen}{_everywhere(location)}"
 
 
 def _remove_untrusted(location: KeyLocation, trusted: Sequence[x509.Certificate]) -> None:

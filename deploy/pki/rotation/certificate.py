@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.renewal import hosts_for
-from hubbub.deploy.pki.rotation.key import Key, KeyLocation, KeyRequest
+from hubbub.deploy.pki.rotation.key import CertificateValidity, Key, KeyLocation, KeyRequest
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import KeyState
@@ -43,7 +43,8 @@ class CertificateRotation:
             HubbubError: if the operator's folder is not known.
         """
         certificate, key = pair_of(location, KeyState.PENDING)
-        if certificate.exists():
+        # One that has expired meanwhile could not be activated.
+        if certificate.exists() and not _expired(certificate):
             return f"{certificate} is already pending; activate it with `hubbub keys activate certificate`"
         folder = request.authority or (location.certificate.parent.parent if location.party is Role.OPERATOR else None)
         if folder is None:
@@ -57,7 +58,8 @@ class CertificateRotation:
         hosts = [] if calls_only else hosts_for(location.name, request.hosts, location.certificate, folder)
         certificate.parent.mkdir(mode=0o700, exist_ok=True)
         # A key without its certificate is what a crash here left behind.
-        key.unlink(missing_ok=True)
+        for left in (key, certificate):
+            left.unlink(missing_ok=True)
         issuer.issue(location.name, hosts, certificate, key)
         return f"{certificate} is pending; activate it with `hubbub keys activate certificate`"
 
@@ -85,11 +87,16 @@ class CertificateRotation:
         used = "the operator's next command uses it" if location.party is Role.OPERATOR else _LOADED
         return f"{used}; `hubbub keys remove certificate` deletes the previous one"
 
-    def remove(self, location: KeyLocation) -> str:
+    def remove(self, location: KeyLocation, forced: bool = False) -> str:  # noqa: ARG002 - nobody else uses one
         """Delete the retired certificate and its key."""
         for path in pair_of(location, KeyState.RETIRED):
             path.unlink(missing_ok=True)
         return ""
+
+
+def _expired(certificate: Path) -> bool:
+    found = certificates_in(certificate.read_bytes(), str(certificate))[0]
+    return found.not_valid_after_utc.timestamp() < time.time()
 
 
 def pair_of(location: KeyLocation, state: KeyState) -> tuple[Path, Path]:
@@ -101,4 +108,5 @@ def pair_of(location: KeyLocation, state: KeyState) -> tuple[Path, Path]:
 def shown_certificate(kind: str, name: str, state: KeyState, found: x509.Certificate) -> Key:
     """Return the shown form of a TLS certificate; the fingerprint is the first 16 hex digits of its SHA-256."""
     digits = found.fingerprint(hashes.SHA256()).hex()[:16]
-    return Key(kind, name, state, digits, found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp())
+    since, until = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+    return Key(kind, name, state, digits, since, until, CertificateValidity.at(since, until, time.time()))

@@ -111,7 +111,7 @@ class IdentityRotation:
             f"standby too{standby}; restart the services before it takes effect, {at(succession.begins)}"
         )
 
-    def remove(self, location: KeyLocation) -> str:
+    def remove(self, location: KeyLocation, forced: bool = False) -> str:  # noqa: ARG002 - the authority's
         """Destroy the private keys of retired identities.
 
         Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
     from hubbub.shuffler.settings import ShufflerSettings as ShufflerSettings
 
 
+class CertificateValidity(StrEnum):
+    """Whether a certificate is within its validity."""
+
+    VALID = "valid"
+    EXPIRED = "expired"
+    NOT_YET = "not valid yet"
+
+    @classmethod
+    def at(cls, since: float, until: float, now: float) -> CertificateValidity:
+        """Return that of a certificate from `since` to `until`, in seconds since 1970."""
+        if now < since:
+            return cls.NOT_YET
+        return cls.EXPIRED if now > until else cls.VALID
+
+
 @dataclass(frozen=True)
 class Key:
     """The description of a key that commands show; it never contains the key. Times are seconds since 1970.
@@ -33,6 +49,7 @@ class Key:
         since: when a master key came into its state, when an identity begins to sign (a pending one later than now),
             when a certificate becomes valid; None if that is not recorded.
         until: when it ends by itself; None if it does not.
+        validity: whether a certificate is valid now; None of other keys, which `state` alone describes.
     """
 
     kind: str
@@ -41,6 +58,13 @@ class Key:
     fingerprint: str
     since: float | None = None
     until: float | None = None
+    validity: CertificateValidity | None = None
+
+    @property
+    def shown_state(self) -> str:
+        """The state as people read it: an active certificate that nobody accepts is not said to be active alone."""
+        invalid = self.validity not in (None, CertificateValidity.VALID)
+        return f"{self.state.value}, {self.validity}" if invalid else self.state.value
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `--json`."""
@@ -51,6 +75,7 @@ class Key:
             "fingerprint": self.fingerprint,
             "since": _moment(self.since),
             "until": _moment(self.until),
+            "validity": self.validity,
         }
 
 
@@ -191,8 +216,8 @@ class KeyRotation(Protocol):
     def activate(self, location: KeyLocation) -> str:
         """Make the pending key the active one; the previous one is then retired."""
 
-    def remove(self, location: KeyLocation) -> str:
-        """Destroy the retired keys, or end the trust in them."""
+    def remove(self, location: KeyLocation, forced: bool = False) -> str:
+        """Destroy the retired keys, or end the trust in them; `forced` is for an authority that is still in use."""
 
 
 ORDER = {KeyState.ACTIVE: 0, KeyState.PENDING: 1, KeyState.RETIRED: 2}

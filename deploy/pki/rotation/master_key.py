@@ -33,7 +33,7 @@ class MasterKeyRotation:
             "devices redeem their tickets again"
         )
 
-    def remove(self, location: KeyLocation) -> str:
+    def remove(self, location: KeyLocation, forced: bool = False) -> str:  # noqa: ARG002 - the authority's
         """Have the shuffler destroy its retired keys."""
         if not any(key.state is KeyState.RETIRED for key in keys_of(_ask(location, CredentialAction.STATUS))):
             return "nothing changed: no master key is retired"

@@ -54,10 +54,10 @@ class ServicesSnapshot:
     now: float
 
     @property
-    def ending(self) -> list[tuple[TlsCertificate, float]]:
-        """The certificates that end soon, with the days that are left."""
-        found = [(each, each.days_left(self.now)) for each in self.certificates]
-        return [(each, left) for each, left in found if left < WARNING_DAYS]
+    def ending(self) -> list[tuple[TlsCertificate, str]]:
+        """The certificates that end soon, or have ended, with when that is in words."""
+        soon = [each for each in self.certificates if each.days_left(self.now) < WARNING_DAYS]
+        return [(each, each.ending(self.now)) for each in soon]
 
 
 def look(settings: OperatorSettings, acts: bool) -> ServicesSnapshot:

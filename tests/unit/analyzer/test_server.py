@@ -31,6 +31,7 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.task import Schedule, Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.revoked_readers import write_revoked
 from hubbub.service.settings import LogSettings, TLSSettings
 from support.ended import started_program
 from support.patience import PATIENCE
@@ -108,6 +109,20 @@ class Deployment:
 @pytest.fixture
 def deployment(tmp_path: Path) -> Deployment:
     return Deployment.make(tmp_path)
+
+
+async def test_a_reader_that_is_revoked_sees_nothing_more_without_a_restart(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    revoked = tmp_path / "revoked-readers.txt"
+    deployment.settings = deployment.settings.model_copy(update={"revoked_readers": revoked})
+    async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
+        assert await reader.list_results(None, PATIENCE) == []
+        revoked.write_text(write_revoked({"reader": int(time.time())}))
+        with pytest.raises(Refusal, match="this certificate of reader was revoked"):
+            await reader.list_results(None, PATIENCE)
+        async with deployment.results(addresses["results"], "operator") as operator:
+            assert await operator.list_results(None, PATIENCE) == []
 
 
 Prepared = list[tuple[BatchRecord, KeySet, tuple[bytes, ...]]]

@@ -136,8 +136,23 @@ def test_a_variable_counts_before_the_file(tmp_path: Path, key: str) -> None:
     path.write_text(others + (f"[{table}]\n" if table else "") + f"{name} = {of_file}\n")
     assert value_of(read_settings(path, {}), key) not in (read, SETTINGS[key].default)
     assert value_of(read_settings(path, {SETTINGS[key].variable: of_variable}), key) == read
-    # A variable that is empty is not set.
-    assert read_settings(path, {SETTINGS[key].variable: ""}) == read_settings(path, {})
+
+
+MAY_BE_EMPTY = {"proxy": None, "name": ""}
+"""Settings of which nothing is a value; it counts before the file's."""
+
+
+@pytest.mark.parametrize("key", [*SETTINGS, SETTINGS_FILE])
+def test_an_empty_variable_is_never_taken_for_one_that_is_not_set(file: Path, key: str) -> None:
+    """An empty limit would be no limit, or the file's: nobody who set it meant that."""
+    named = key if key == SETTINGS_FILE else SETTINGS[key].variable
+    if key in MAY_BE_EMPTY:
+        file.write_text(f"{file.read_text()}{key} = {VALUES[key][0]}\n")
+        assert value_of(read_settings(file, {named: ""}), key) == MAY_BE_EMPTY[key]
+        return
+    assert refusal(None if key == SETTINGS_FILE else file, {named: ""}) == (
+        f"{named} is empty; give it a value, or unset it"
+    )
 
 
 def test_a_relative_path_is_relative_to_its_file_and_in_a_variable_to_the_current_folder(

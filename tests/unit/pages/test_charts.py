@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hubbub.pages.charts import MOST_ROWS, MOST_SERIES, budget, estimates, series
+from hubbub.pages.charts import MOST_SERIES, budget, estimates, series
 from hubbub.pages.shown_rows import parts, plain, shown
+from hubbub.queries.estimation.estimates import SHOWN_COUNTS
 from hubbub.results import PublishedRow
 from hubbub.results.intervals import band
 from support.html_page import Page
@@ -71,9 +72,9 @@ def test_what_may_be_zero_is_drawn_hollow_and_said() -> None:
 
 
 def test_of_many_categories_the_largest_are_drawn_in_their_order_and_the_rest_is_said() -> None:
-    rows = [count(f"c{number}.", 1000 - number if number % 2 else number) for number in range(MOST_ROWS + 5)]
+    rows = [count(f"c{number}.", 1000 - number if number % 2 else number) for number in range(SHOWN_COUNTS + 5)]
     page = Page(estimates(rows))
-    assert len(page.of("circle")) == MOST_ROWS
+    assert len(page.of("circle")) == SHOWN_COUNTS
     assert "These are the largest 20 of 25" in page.words
     named = [int(each) for each in re.findall(r"c(\d+)\.", page.words)]
     assert named == sorted(named)

@@ -18,6 +18,7 @@ from hubbub.protos.task.task import Task, task_content
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, SHARED_KEYS
 from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.query import Query, read_question
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.grouped import Grouped
@@ -305,3 +306,14 @@ def test_a_question_whose_reader_checks_no_keys_is_a_fault_of_its_author() -> No
 
     with pytest.raises(NotImplementedError, match=r"Careless\.read checks no keys"):
         keys_of(Careless)
+
+
+@pytest.mark.parametrize("kind", [*RANDOMIZERS.values(), *SENDINGS.values()], ids=lambda kind: kind.__name__)
+def test_each_randomizer_says_in_words_what_a_device_does_and_its_name_in_brackets(kind: type[Randomizer]) -> None:
+    """Those who are asked read it: `hubbub dictionary` and `hubbub sign` show it in the place of a bare kind."""
+    words, _, name = kind.in_words.partition(" (")
+    assert words.startswith("a device ")
+    assert len(words.split()) > 5
+    assert name.endswith(")")
+    assert kind.kind not in words.split()
+    assert [other for other in (*RANDOMIZERS.values(), *SENDINGS.values()) if other.in_words == kind.in_words] == [kind]

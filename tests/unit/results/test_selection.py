@@ -14,6 +14,7 @@ from unit.results.test_table import ROW, made
 from hubbub.protos.errors import UsageError
 from hubbub.protos.records.results import RoundId
 from hubbub.results import ResultsTable, keys_in, open_saved
+from hubbub.results.checked import Trust
 from hubbub.results.selection import chosen_rounds
 
 FOUND = [RoundId(bytes(32), "usage", number) for number in (0, 1, 4)]
@@ -27,7 +28,7 @@ TABLE = made(
 
 @pytest.mark.parametrize(
     ("wanted", "chosen"),
-    [(None, {0, 1, 4}), ([], set()), ([4, 0, 4], {0, 4}), (range(2), {0, 1}), (np.array([1]), {1}), ({4}, {4})],
+    [(None, {0, 1, 4}), ([4, 0, 4], {0, 4}), (range(2), {0, 1}), (np.array([1]), {1}), ({4}, {4})],
 )
 def test_rounds_are_numbers_in_anything_that_is_gone_through(wanted: Any, chosen: set[int]) -> None:
     assert chosen_rounds(FOUND, wanted) == chosen
@@ -99,6 +100,21 @@ def test_an_empty_table_says_so() -> None:
     with pytest.raises(UsageError, match="the table has no rows"):
         ResultsTable((), TABLE.trust, ()).one()
     assert TABLE.one(query="speed").statistic == "mean"
+
+
+def test_nothing_is_not_verified(tmp_path: Path) -> None:
+    """A table of no rows, rounds or files never says that it was verified."""
+    with pytest.raises(UsageError, match=r"rounds is empty; leave it out for all, or name some of 0"):
+        open_saved(COMMUTE).read(rounds=[])
+    none = open_saved(COMMUTE).read().where(category="nobody's")
+    for words in (repr(none), none._repr_html_()):
+        assert "Nothing was verified: the table has no rows." in words
+        assert "Verified: signatures" not in words
+    assert not Trust.joined([]).verified
+    with pytest.raises(UsageError, match="no results in no file"):
+        open_saved()
+    with pytest.raises(UsageError, match=f"no results in {tmp_path}; "):
+        open_saved(COMMUTE, tmp_path)
 
 
 def test_keys_that_are_no_folder_of_keys_are_told_from_each_other(tmp_path: Path) -> None:

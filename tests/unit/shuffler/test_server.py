@@ -24,6 +24,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.revoked_readers import write_revoked
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.settings import TLSSettings
 from hubbub.service.transport import grpc_server, health
@@ -141,6 +142,24 @@ async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:
             await asyncio.sleep(0.02)
         assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
         assert next(iter(analyzer.records.values())).closed_by == "operator"
+
+
+async def test_a_reader_that_is_revoked_sees_nothing_more_without_a_restart(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    revoked = tmp_path / "revoked-readers.txt"
+    settings = deployment.settings("127.0.0.1:1").model_copy(update={"revoked_readers": revoked})
+    async with contextlib.AsyncExitStack() as stack:
+        address = (await stack.enter_async_context(running(settings)))["control"]
+        reader, operator = [
+            ControlCaller(await stack.enter_async_context(channel(address, deployment.tls[role])))
+            for role in ("reader", "operator")
+        ]
+        before = await reader.list_tasks(CALL_SECONDS)
+        revoked.write_text(write_revoked({"reader": int(time.time())}))
+        with pytest.raises(Refusal, match="this certificate of reader was revoked"):
+            await reader.list_tasks(CALL_SECONDS)
+        assert await operator.list_tasks(CALL_SECONDS) == before
 
 
 async def test_a_reader_sees_the_tasks_and_rounds_and_changes_nothing(deployment: Deployment) -> None:

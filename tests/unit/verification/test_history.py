@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
 from hubbub.cli.tables.history import document_of, history_ladder, in_words, table_of
+from hubbub.protos.identity.formats import SERIES
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.task.admission import OPEN
 from hubbub.verification.certificate import NotACertificate, Pins, VerificationError, verify
@@ -270,6 +272,28 @@ def test_a_file_that_does_not_hold_is_named_and_the_others_are_read(folder: Path
     (folder / "one.json").mkdir()
     (problem,) = (each for each in read(folder).alone if each.file == folder / "one.json")
     assert problem.text == "it cannot be read: Is a directory; name a file, not a folder"
+
+
+@pytest.mark.parametrize("others", [{}, {"other.json": "[]"}], ids=["no file", "another file"])
+def test_a_folder_without_a_certificate_is_named_although_others_are_valid(
+    tmp_path: Path, others: dict[str, str]
+) -> None:
+    certificate, folder = tmp_path / "certificate.json", tmp_path / "saved"
+    certificate.write_bytes(encode(CONTENTS[0], PARTIES))
+    folder.mkdir()
+    for name, text in others.items():
+        (folder / name).write_text(text)
+    found = read_histories([certificate, folder], PINS)
+    (problem,) = found.problems
+    assert str(problem).startswith(f"{folder}: the folder has no certificate and no results")
+    assert read_histories([certificate], PINS).problems == ()
+
+
+def test_results_of_no_round_are_refused(tmp_path: Path) -> None:
+    saved = tmp_path / "results.json"
+    saved.write_text(json.dumps({"format": SERIES.format, "task": {"id": "00", "name": "x"}, "rounds": []}))
+    (problem,) = read_histories([saved], PINS).problems
+    assert "it has results of no round, so there is nothing to verify" in str(problem)
 
 
 @pytest.mark.parametrize("content", ["[]", '[{"mechanism": "krr"}]', "7", '"text"', "null", "{}"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role
 from hubbub.protos.identity.successions import WITNESSES, Succession
+from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.schedule import prepared_from
-from hubbub.verification.certificate import Pins, VerificationError, verify
+from hubbub.results.checked import NotVerified, check_signed
+from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
+from hubbub.verification.history import read_histories
 from support.certificates import batch_records, content_of, counts, encode, releases_of
 from support.samples import Parties, sample_task
 
@@ -73,6 +77,68 @@ def test_retired_identities_sign_no_later_round() -> None:
             verify(wrong, pins(PARTIES))
         with pytest.raises(SignatureError, match="signature is not by"):
             read_certificate(wrong, TASK)
+
+
+def before(successions: Sequence[Succession] = ()) -> bytes:
+    """The certificate of round 0, which the identities before signed, and when nobody knew of a succession."""
+    documents = [each.as_json() for each in successions]
+    return encode({**content_of(TASK, PARTIES, HISTORY[:1]), "successions": documents}, PARTIES)
+
+
+def saved(folder: Path, **certificates: bytes) -> Path:
+    for name, document in certificates.items():
+        (folder / f"{name}.json").write_bytes(document)
+    return folder
+
+
+def test_who_knows_the_new_identities_alone_verifies_the_rounds_before_by_a_later_certificate(tmp_path: Path) -> None:
+    """A longitudinal round follows from the rounds before it, so these must hold too."""
+    with pytest.raises(NotAsPinned):
+        verify(before(), pins(LATER))
+    found = read_histories([saved(tmp_path, first=before(), second=certificate())], pins(LATER))
+    assert found.problems == ()
+    assert [each.round for each in found.histories[0].certificates] == [0, 1]
+    # By itself it names nobody whom the reader knows.
+    (alone,) = read_histories([tmp_path / "first.json"], pins(LATER)).problems
+    assert "give its succession with --succession" in str(alone)
+
+
+def test_a_succession_in_a_certificate_of_strangers_helps_nobody(tmp_path: Path) -> None:
+    others = Parties.generate()
+    task = sample_task(others, minimum_reports=100)
+    strange = encode(content_of(task, others, [counts(task, 0, 120)]), others)
+    found = read_histories([saved(tmp_path, first=before(), strange=strange)], pins(LATER))
+    assert len(found.problems) == 2
+
+
+def test_a_certificate_that_hides_a_succession_does_not_hold_beside_one_that_has_it(tmp_path: Path) -> None:
+    by_thieves = certificate((), batches=PARTIES, analyzer=PARTIES)
+    assert verify(by_thieves, pins(PARTIES)).pinned
+    known = before(FOLLOWED)
+    found = read_histories([saved(tmp_path, known=known, thieves=by_thieves)], pins(PARTIES))
+    assert [each.file for each in found.problems] == [tmp_path / "thieves.json"]
+    assert "signature is not by" in str(found.problems[0])
+
+
+def test_certificates_whose_successions_are_a_fork_do_not_hold_together(tmp_path: Path) -> None:
+    third = Parties(PARTIES.operator, Identity.generate(), Identity.generate())
+    forked = (succession(Role.SHUFFLER, new=third), succession(Role.ANALYZER, new=third))
+    found = read_histories([saved(tmp_path, one=before(FOLLOWED), two=before(forked))], pins(PARTIES))
+    assert [problem.file for problem in found.problems if "is a fork" in str(problem)] == [
+        tmp_path / "one.json",
+        tmp_path / "two.json",
+    ]
+
+
+def test_results_of_rounds_before_are_read_with_the_new_identities_alone() -> None:
+    first, second = (
+        RoundResults(RoundId(TASK.id, TASK.name, number), (), document)
+        for number, document in enumerate((before(), certificate()))
+    )
+    assert check_signed([first, second], pins(LATER)) == ()
+    assert check_signed([first], pins(LATER), lambda: [second]) == ()
+    with pytest.raises(NotVerified, match="round 0 of task flights: the certificate is not of the shuffler"):
+        check_signed([first], pins(LATER))
 
 
 def test_a_succession_that_the_reader_knows_counts_where_the_certificate_hides_it() -> None:

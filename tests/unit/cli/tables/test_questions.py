@@ -216,5 +216,5 @@ def test_of_many_counts_the_largest_are_shown_unless_all_are_asked_for() -> None
         print_query(printer, document, every)
         text = printer.file.getvalue()  # type: ignore[attr-defined]
         assert re.findall("c[0-9]{3}", text) == names
-        assert ("the largest 20 of 100 counts; --all prints the others too" in text) is not every
+        assert ("the largest 20 of 100 counts; --all-counts prints the others too" in text) is not every
         assert "98 of the 100 true counts are below two standard errors: noise hides them; merge categories" in text

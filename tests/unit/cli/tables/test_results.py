@@ -254,3 +254,50 @@ def test_a_series_of_the_demo_is_one_table_and_its_notes_are_said_once() -> None
     assert "late in 16 rounds" in out.getvalue()
     first = out.getvalue().partition("fitted to all rounds")[0]
     assert [str(40 + which) in first for which in range(16)] == [True] * 16
+
+
+def many(counts: np.ndarray) -> QueryResult:
+    """Return a query of that many categories, named c0, c1, …"""
+    query = krr_query(Histogram("zone", tuple(f"c{number}." for number in range(len(counts)))), 2**31)
+    people = int(counts.sum())
+    estimates = query.estimates(Tally(counts, people), 0)
+    return QueryResult("zone", QueryState.PUBLISHED, people, people, {}, estimates)
+
+
+def printed_of_many(all_counts: bool) -> tuple[list[str], list[str], str]:
+    """Return the categories that are printed of a round of 99, and of two rounds whose largest differ, and the text."""
+    rising, out = many(np.arange(99) * 100), io.StringIO()
+    falling = many(np.arange(99)[::-1] * 10)
+    first, second = (
+        RoundResults(RoundId(bytes(32), "flights", 3), (each,), b'{"body":{}}') for each in (rising, falling)
+    )
+    print_results(Console(file=out, width=100), first, all_counts=all_counts)
+    alone = out.getvalue()
+    print_all_rounds(Console(file=out, width=100), [first, second], all_counts=all_counts)
+    together = out.getvalue().removeprefix(alone)
+    return re.findall(r"c\d+\.", alone), re.findall(r"c\d+\.", together), out.getvalue()
+
+
+def test_of_more_than_twenty_counts_the_largest_are_printed_largest_first() -> None:
+    alone, together, text = printed_of_many(all_counts=False)
+    largest = [f"c{number}." for number in range(98, 78, -1)]
+    assert alone == largest
+    # A series has the same categories in every round, or it would be none.
+    assert together == largest * 2
+    assert text.count("the largest 20 of 99 counts; --all-counts prints the others too") == 2
+    assert text.count("answered") == 3
+
+
+def test_all_counts_are_printed_if_they_are_asked_for() -> None:
+    alone, together, text = printed_of_many(all_counts=True)
+    assert alone == [f"c{number}." for number in range(99)]
+    assert together == alone * 2
+    assert "the largest" not in text
+
+
+@pytest.mark.parametrize(("categories", "shown"), [(20, 20), (21, 20)])
+def test_twenty_counts_are_not_many(categories: int, shown: int) -> None:
+    out = io.StringIO()
+    results = RoundResults(RoundId(bytes(32), "flights", 3), (many(np.full(categories, 50)),), b'{"body":{}}')
+    print_results(Console(file=out, width=100), results)
+    assert len(re.findall(r"c\d+\.", out.getvalue())) == shown

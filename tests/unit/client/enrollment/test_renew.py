@@ -13,9 +13,14 @@ from unit.client.session.test_successions import SECOND, succession
 
 from hubbub.client import Device, Fleet
 from hubbub.client.enrollment.renew import objection
-from hubbub.client.state.enrollment import StoredEnrollment, find_enrollments, keep_credentials, take_tickets
+from hubbub.client.state.enrollment import (
+    StoredEnrollment,
+    find_enrollments,
+    keep_credentials,
+    keep_successions,
+    take_tickets,
+)
 from hubbub.client.state.store import State
-from hubbub.client.state.successions import keep_successions
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential, CredentialId, authority_tag
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import Unreachable

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Device
-from hubbub.client.state.enrollment import find_enrollments, keep_credentials, take_tickets
+from hubbub.client.state.enrollment import find_enrollments, keep_credentials, keep_successions, take_tickets
 from hubbub.client.state.store import State
-from hubbub.client.state.successions import keep_successions
 from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.errors import SignatureError

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from hubbub.cli.plots.comparison import CategoryPanel, Comparison, OverRoundsPanel, drawn
-from hubbub.cli.plots.demo_panels import MOST_ROWS, by_category, over_rounds, plot_of
+from hubbub.cli.plots.demo_panels import by_category, over_rounds, plot_of
 from hubbub.deploy.demo.scenarios.registry import SCENARIOS, scenario_named
 from hubbub.planning.simulate.dataset import Dataset, sample, truth_of
 from hubbub.protos.errors import UsageError
+from hubbub.queries.estimation.estimates import SHOWN_COUNTS
 from hubbub.queries.questions.histogram import Histogram
 
 
@@ -98,7 +99,7 @@ def test_every_flight_is_in_a_group() -> None:
 def test_a_panel_shows_the_largest_counts_of_the_last_round() -> None:
     (panel,) = by_category(document(2))
     assert panel.title == "city"
-    assert len(panel.points) == MOST_ROWS
+    assert len(panel.points) == SHOWN_COUNTS
     assert (panel.points[0].at, panel.points[0].truth, panel.points[0].estimate) == ("c39", 39, 40)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -275,3 +276,50 @@ def test_a_minimum_that_the_shuffler_does_not_know_is_not_shown_as_none() -> Non
     printer = Console(record=True, width=120)
     print_overview(printer, Overview([left], None, {}))
     assert "unknown" in printer.export_text()
+
+
+UNCOUNTED = [
+    (RoundState.ERASED, AnalysisStage.AWAITED, True),
+    (RoundState.RELEASED, AnalysisStage.DELIVERING, True),
+    (RoundState.ERASED, AnalysisStage.OVER, True),
+    (RoundState.ERASED, AnalysisStage.COUNTED, False),
+    (RoundState.RELEASED, AnalysisStage.CERTIFIED, False),
+    (RoundState.MIXED, AnalysisStage.AWAITED, False),
+    (RoundState.EXPIRED, AnalysisStage.OVER, False),
+]
+"""States at the shuffler and at the analyzer, and whether the shuffler was told something that is not so."""
+
+
+@pytest.mark.parametrize(("sent", "taken", "named"), UNCOUNTED)
+def test_a_round_that_is_counted_for_the_shuffler_alone_is_named(
+    sent: RoundState, taken: AnalysisStage, named: bool
+) -> None:
+    there = AnalyzerRoundStatus(RoundId(TASK.id, "flights", 3), taken, (), "nothing")
+    # A round that the analyzer does not list is not known to be missing there.
+    rounds = [RoundStatus(TASK.id, number, sent, 80, 20, {}, "") for number in (3, 4)]
+    overview = Overview(rounds, [there], {})
+    document = overview_document(overview)["uncounted"]
+    assert document == ([{"task_id": TASK.id.hex(), "round": 3}] if named else [])
+    out = io.StringIO()
+    print_overview(Console(file=out, width=80), overview)
+    said = "round 3 of task flights: the shuffler was told that it is counted, and the analyzer has not counted it"
+    assert (said in out.getvalue()) == named
+
+
+async def test_an_analyzer_that_answered_before_it_counted_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [AnalysisStage.DELIVERING, AnalysisStage.COUNTED]
+
+    async def status(_settings: object) -> list[RoundStatus]:
+        return [RoundStatus(TASK.id, 3, RoundState.RELEASED, 80, 20, {}, "")]
+
+    async def statuses(_settings: object) -> list[AnalyzerRoundStatus]:
+        return [AnalyzerRoundStatus(RoundId(TASK.id, "flights", 3), answers.pop(0), (), "nothing")]
+
+    async def none(*_: object) -> dict[str, IncidentReport]:
+        return {}
+
+    monkeypatch.setattr(client, "fetch_status", status)
+    monkeypatch.setattr(client, "fetch_analyzer_statuses", statuses)
+    monkeypatch.setattr(client, "_incidents", none)
+    assert (await client.fetch_overview(cast(Any, Settings()))).uncounted == ()
+    assert answers == []

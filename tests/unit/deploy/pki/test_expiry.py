@@ -39,8 +39,12 @@ def test_those_that_end_soon_are_named_with_what_to_run(tmp_path: Path, days: fl
     lines = out.getvalue().splitlines()
     assert len(lines) == len(warned)
     for name in warned:
-        (line,) = [line for line in lines if f"{name}.pem expires" in line]
+        (line,) = [line for line in lines if f"{name}.pem expire" in line]
         assert (
             "hubbub keys add authority" if name == "authority" else "hubbub certificate operator --authority DIR"
         ) in line
+    # After its end it is never said to end in a number of days.
+    (own,) = [each for each in found if each.party == "operator"]
+    assert own.ending(time.time() + 826 * DAY).startswith("expired on ")
+    assert own.ending(time.time() + 790 * DAY).startswith("expires in 35 days, ")
     assert [each["days_left"] for each in expiry_document(found, time.time())] == pytest.approx([3650, 825], abs=1)

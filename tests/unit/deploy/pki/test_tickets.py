@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.pki.tickets import EnrolledDevices, devices_given, enrolled_in, renewed, write_folder
+from hubbub.deploy.pki.tickets import EnrolledDevices, countersign, devices_given, enrolled_in, renewed, write_folder
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import Identity
@@ -39,6 +39,15 @@ def test_a_renewed_ticket_is_for_the_same_device_and_shuffler_and_signed_anew(tm
         assert (each.device, each.shuffler, each.expires) == (before.device, SHUFFLER.public, ENDS + 1)
         assert each.salt != before.salt
     assert {each.shuffler for each in anew(found, SECOND.public, ENDS + 1)} == {SECOND.public}
+
+
+def test_tickets_that_have_expired_are_not_countersigned(tmp_path: Path) -> None:
+    file = lines(tmp_path / "tickets", *(each.encode() for each in TICKETS))
+    before = file.read_bytes()
+    with pytest.raises(HubbubError, match=f"3 tickets expired, one at {at(ENDS)}; have the operator renew them"):
+        countersign(file, SECOND, ENDS)
+    assert file.read_bytes() == before
+    assert countersign(file, SECOND, ENDS - 1) == 3
 
 
 def test_devices_are_named_by_ids_too(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def issued(
     authority: Authority, folder: Path, monkeypatch: pytest.MonkeyPatch, start: float, days: float, host: str
 ) -> TLS:
     """The files of a shuffler whose certificate is valid from `start` days from now for `days` from now."""
-    monkeypatch.setattr(authority_module, "_BACKDATE", timedelta(days=-start))
+    monkeypatch.setattr(authority_module, "BACKDATE", timedelta(days=-start))
     monkeypatch.setattr(authority_module, "CERTIFICATE_DAYS", days)
     authority.issue("shuffler", [host], folder / "other.pem", folder / "other.key")
     return TLS(folder / "authority.pem", folder / "other.pem", folder / "other.key")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from structlog.testing import capture_logs
@@ -183,6 +184,32 @@ async def test_an_answer_without_an_end_is_not_read(
         with traces.span(Step.MIX, ROUND):
             pass
     assert (traces.sent, traces.lost) == ((1, 0) if status == 200 else (0, 1))
+
+
+def partly(rejected: int) -> bytes:
+    """An answer that some spans were rejected."""
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans = rejected
+    answer.partial_success.error_message = "an attribute is not allowed"
+    return answer.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("answer", "lost"),
+    [(partly(0), 0), (partly(2), 2), (partly(4), 3), (partly(-1), 0), (b"", 0), (b"fine", 0), (b"\n" * 10**5, 0)],
+    ids=["none", "two", "more than were sent", "less than none", "nothing", "no message", "too long"],
+)
+async def test_spans_that_a_collector_rejects_beside_others_are_lost(
+    answer: bytes, lost: int, collector: OTLPCollector
+) -> None:
+    collector.answer = answer
+    with capture_logs() as lines:
+        async with collected("shuffler", collector.endpoint, NO_TLS) as traces:
+            for _ in range(3):
+                with traces.span(Step.MIX, ROUND):
+                    pass
+    assert (traces.sent, traces.lost, len(collector.spans)) == (3 - lost, lost, 3)
+    assert [line["lost"] for line in lines] == [lost] * bool(lost)
 
 
 class PlayedExporter(SpanExporter):

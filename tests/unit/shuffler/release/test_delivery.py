@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,7 +18,9 @@ from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.records.batch import BatchRecord, released_digest
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, OuterOpener
-from hubbub.shuffler.records import StoreError
+from hubbub.protos.task.task import Task
+from hubbub.service.observability.incidents import IncidentKind
+from hubbub.shuffler.records import Round, StoreError
 from hubbub.shuffler.stores.sqlite import tables
 from support.queries import INNER_BYTES
 
@@ -225,6 +228,49 @@ async def test_analyzer_that_refuses_the_digest_gets_nothing_and_nothing_is_eras
     assert world.state is RoundState.MIXED
     assert "refused, digest_differs: another digest is known" in (await world.status()).waiting_for
     assert not {"put", "commit"} & set(world.analyzer.calls)
+
+
+class Chained:
+    """A task of which a hop is between the shuffler and the analyzer; the world's analyzer answers as the hop."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.identities = replace(task.identities, hops=(bytes(32),))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+
+async def test_a_round_that_a_hop_says_is_counted_is_kept_until_the_analyzer_knows_of_it(world: World) -> None:
+    deliver = world.rounds._deliverer.deliver
+
+    async def chained(round_: Round, task: Task, notice: Any) -> Round:
+        return await deliver(round_, cast(Task, Chained(task)), notice)
+
+    world.rounds._deliverer.deliver = chained  # type: ignore[method-assign]
+    # The hop answers each call as if it were counted, and the analyzer lacks it.
+    world.analyzer.uncounted = (0,)
+    await world.fill()
+    with capture_logs() as logged:
+        await world.cut()
+        await world.until(lambda: world.pauses > 10)
+    assert world.state is RoundState.MIXED
+    assert "hop-2 passed nothing on. It is sent again, and other rounds go on" in (await world.status()).waiting_for
+    assert [each.kind for each in world.rounds.incidents.now()] == [IncidentKind.PEER]
+    # Every batch is offered again, since nobody knows which of them is missing; each is logged once.
+    assert world.analyzer.calls.count("begin") > 4
+    assert [each["query"] for each in logged if each["event"] == "delivered"] == ["carrier", "delay"]
+    world.analyzer.uncounted = ()
+    await world.over()
+    released_correctly(world)
+    assert world.rounds.incidents.now() == ()
+
+
+async def test_without_hops_nobody_is_asked_again_whether_a_round_is_counted(world: World) -> None:
+    await world.fill()
+    await world.cut()
+    await world.over()
+    assert world.analyzer.calls[-1] == "commit"
 
 
 async def test_a_party_that_does_not_know_the_task_is_not_called_the_analyzer(world: World) -> None:
