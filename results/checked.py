@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import load_public
-from hubbub.protos.records.counts import CountsDiffer, check_published
+from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.task import hop_name
-from hubbub.results.published_row import certified_in
 from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
 
 _CERTIFICATES = 2048
-"""Certificates that were verified and need not be again: five years of daily rounds, some kilobytes each."""
+"""Certificates that were verified and need not be again: five years of daily rounds."""
 
 
 class NotVerified(HubbubError):
@@ -121,7 +122,7 @@ def check_counts(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] 
     every = [*wanted, *behind]
     for results in every:
         try:
-            certified = certified_in(results.certificate)
+            certified = read_certified(results.certificate)
             if (certified.task.id, certified.content["round"]) != (results.id.task_id, results.id.round):
                 raise CountsDiffer("the certificate with them belongs to another task or round")
             check_published(results.queries, certified.task, results.id.round, certified)
@@ -164,7 +165,7 @@ def check_signed(rounds: Sequence[RoundResults], pins: Pins) -> tuple[str, ...]:
     unpinned: dict[str, None] = {}
     for each in rounds:
         try:
-            unpinned |= dict.fromkeys(_unpinned(each.certificate, pins))
+            unpinned |= dict.fromkeys(_CHECKED.unpinned(each.certificate, pins))
         except VerificationError as error:
             text = _by_folder(str(error)) if isinstance(error, NotAsPinned) else str(error)
             raise NotVerified(f"round {each.id.round} of task {each.id.task_name}: {text}") from error
@@ -189,7 +190,30 @@ def _by_folder(text: str) -> str:
     return text
 
 
-@lru_cache(_CERTIFICATES)
-def _unpinned(certificate: bytes, pins: Pins) -> tuple[str, ...]:
-    """Return the signers of a valid certificate that are not pinned; the same bytes are verified once."""
-    return verify(certificate, pins).unpinned
+class _CheckedCertificates:
+    """Remembers which certificates were verified, by their hashes: a certificate of a year has half a megabyte."""
+
+    def __init__(self) -> None:
+        self._unpinned: OrderedDict[tuple[bytes, Pins], tuple[str, ...]] = OrderedDict()
+        self._lock = Lock()
+
+    def unpinned(self, certificate: bytes, pins: Pins) -> tuple[str, ...]:
+        """Return the signers of a valid certificate that are not pinned; the same bytes are verified once.
+
+        Raises:
+            VerificationError: if it is not valid.
+        """
+        key = sha256(certificate).digest(), pins
+        with self._lock:
+            if key in self._unpinned:
+                self._unpinned.move_to_end(key)
+                return self._unpinned[key]
+        found = verify(certificate, pins).unpinned
+        with self._lock:
+            self._unpinned[key] = found
+            if len(self._unpinned) > _CERTIFICATES:
+                self._unpinned.popitem(last=False)
+        return found
+
+
+_CHECKED = _CheckedCertificates()
