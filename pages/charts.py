@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor, log10
 
 from markupsafe import Markup
@@ -228,8 +229,13 @@ class _Scales:
     low: float
     high: float
 
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The first time and the last, found once for all points of a picture."""
+        return min(self.times.values()), max(self.times.values())
+
     def x(self, number: int) -> float:
-        first, last = min(self.times.values()), max(self.times.values())
+        first, last = self._ends
         width = WIDTH - _LEFT - 12
         return _LEFT + (width * (self.times[number] - first) / (last - first) if last > first else width / 2)
 

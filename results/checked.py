@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.records.counts import CountsDiffer, check_published
+from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.task import hop_name
-from hubbub.results.published_row import certified_in
 from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
 from hubbub.verification.together import verify_together
 
 _CERTIFICATES = 2048
-"""Certificates that were verified and need not be again: five years of daily rounds, some kilobytes each."""
+"""Certificates that were verified and need not be again: five years of daily rounds."""
 
 
 class NotVerified(HubbubError):
@@ -124,7 +125,7 @@ def check_counts(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] 
     every = [*wanted, *behind]
     for results in every:
         try:
-            certified = certified_in(results.certificate)
+            certified = read_certified(results.certificate)
             if (certified.task.id, certified.content["round"]) != (results.id.task_id, results.id.round):
                 raise CountsDiffer("the certificate with them belongs to another task or round")
             check_published(results.queries, certified.task, results.id.round, certified)
@@ -171,7 +172,7 @@ def check_signed(
     """
 
     def check(certificate: bytes, successions: tuple[Succession, ...]) -> _Checked:
-        return _checked(certificate, pins, successions)
+        return _CHECKED.check(certificate, pins, successions)
 
     def beside() -> list[_Checked]:
         found = verify_together([each.certificate for each in others()], check)
@@ -213,8 +214,31 @@ class _Checked:
     successions: tuple[Succession, ...]
 
 
-@lru_cache(_CERTIFICATES)
-def _checked(certificate: bytes, pins: Pins, successions: tuple[Succession, ...]) -> _Checked:
-    """Verify a certificate; the same bytes are verified once."""
-    found = verify(certificate, pins, successions)
-    return _Checked(found.unpinned, found.successions)
+class _CheckedCertificates:
+    """Remembers which certificates were verified, by their hashes: a certificate of a year has half a megabyte."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[bytes, Pins, tuple[Succession, ...]], _Checked] = OrderedDict()
+        self._lock = Lock()
+
+    def check(self, certificate: bytes, pins: Pins, successions: tuple[Succession, ...]) -> _Checked:
+        """Return what is kept of a valid certificate; the same bytes are verified once.
+
+        Raises:
+            VerificationError: if it is not valid.
+        """
+        key = sha256(certificate).digest(), pins, successions
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        verified = verify(certificate, pins, successions)
+        found = _Checked(verified.unpinned, verified.successions)
+        with self._lock:
+            self._known[key] = found
+            if len(self._known) > _CERTIFICATES:
+                self._known.popitem(last=False)
+        return found
+
+
+_CHECKED = _CheckedCertificates()

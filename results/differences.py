@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from hubbub.protos.errors import UsageError
-from hubbub.protos.records.counts import Counted
+from hubbub.protos.records.counts import Counted, read_certified
 from hubbub.protos.records.results import RoundResults
 from hubbub.queries.estimation.bands import half_width, near_half_width, rate_of
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.results.intervals import halves
-from hubbub.results.published_row import PublishedRow, certified_in
+from hubbub.results.published_row import PublishedRow
 
 if TYPE_CHECKING:
     from hubbub.queries.estimation.debiased import Debiased
@@ -174,7 +174,7 @@ def _method(rounds: Rounds, a: PublishedRow, b: PublishedRow) -> tuple[Method, t
     if a.task_id != b.task_id:
         return "independent", None
     results = rounds[a.task_id, a.round]
-    task = certified_in(results.certificate).task
+    task = read_certified(results.certificate).task
     if a.round != b.round:
         # Of a question over time, the same device's reports of several rounds are linked.
         linked = a.query == b.query and any(each.name == a.query and each.horizon for each in task.queries)
@@ -189,7 +189,7 @@ def _method(rounds: Rounds, a: PublishedRow, b: PublishedRow) -> tuple[Method, t
 
 def _of_histogram(results: RoundResults, a: PublishedRow, b: PublishedRow) -> tuple[float, float] | None:
     """Return the error and the reach of a difference of two counts of one histogram; None if they are not known."""
-    certified = certified_in(results.certificate)
+    certified = read_certified(results.certificate)
     task = certified.task
     index = task.query_index(a.query)
     query = task.queries[index]

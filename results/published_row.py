@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
-from hubbub.protos.records.counts import Certified, read_certified
+from hubbub.protos.records.counts import read_certified
 from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.records.results_document import table_rows
 from hubbub.queries.estimation.estimates import Group
-
-_CERTIFICATES = 512
-"""Certificates whose tasks are remembered: a year of daily rounds fits."""
 
 
 @dataclass(frozen=True)
@@ -100,23 +96,13 @@ class PublishedRow:
         return ", ".join(about) + ("" if self.at is None else f" at {self.at:g}")
 
 
-@lru_cache(_CERTIFICATES)
-def certified_in(certificate: bytes) -> Certified:
-    """Return the statements of a certificate, whose signature is checked.
-
-    Raises:
-        CountsDiffer: if it cannot be read, or another key signed it.
-    """
-    return read_certified(certificate)
-
-
 def rows_of(results: RoundResults) -> Iterator[PublishedRow]:
     """Yield a row for each number of a round's results, in their order, and one for each withheld query.
 
     Raises:
         CountsDiffer: if the certificate cannot be read.
     """
-    task = certified_in(results.certificate).task
+    task = read_certified(results.certificate).task
     digits = {each.name for each in results.sums}
     begins, ends = task.schedule.opens(results.id.round), task.schedule.ends(results.id.round)
     shared = {

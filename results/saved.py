@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hubbub.accountant.errors import shown
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import ListedTask
-from hubbub.protos.records.counts import Counted, check_published
+from hubbub.protos.records.counts import Counted, check_published, read_certified
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.records.sums import sums_of
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.longitudinal.over_rounds import Batch
+from hubbub.queries.texts.lookup import Decodable
 from hubbub.results.checked import NotVerified, Trust, check_signed, pins_of, recomputed
-from hubbub.results.published_row import certified_in
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import Pins, VerificationError
@@ -154,7 +155,7 @@ def _files(path: Path) -> Iterator[ResultsFile]:
 def _saved_round(file: ResultsFile) -> _SavedRound:
     """Return the round in a file, its counts checked to be those of its certificate; estimates follow later."""
     try:
-        certified = certified_in(file.certificate)
+        certified = read_certified(file.certificate)
         queries = tuple(query_result_in(each) for each in file.document["queries"])
         counted = tuple(check_published(queries, certified.task, certified.content["round"], certified))
     except (HubbubError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -170,7 +171,7 @@ def _over_rounds(held: Mapping[tuple[bytes, int], _SavedRound]) -> Iterator[_Sav
         NotVerified: naming the rounds that are missing.
     """
     for (task_id, number), each in held.items():
-        certified = certified_in(each.file.certificate)
+        certified = read_certified(each.file.certificate)
         task, queries = certified.task, []
         for index, (query, result) in enumerate(zip(task.queries, each.results.queries, strict=True)):
             missing = [before for before in result.rounds if (task_id, before) not in held]
@@ -185,11 +186,48 @@ def _over_rounds(held: Mapping[tuple[bytes, int], _SavedRound]) -> Iterator[_Sav
                 if counted.tally is not None:
                     batches[before] = Batch(counted.tally, task.privacy.dummies + counted.noise)
             found = None if result.state is QueryState.WITHHELD else query.estimates_over(number, batches)
+            if found is not None and isinstance(query.question, Decodable):
+                found = _with_texts(found, each.file, index)
             queries.append(_with(result, found))
         sums = sums_of(task, each.counted)
         yield _SavedRound(
             each.file, RoundResults(each.results.id, tuple(queries), each.file.certificate, sums), each.counted
         )
+
+
+def _with_texts(found: Estimates, file: ResultsFile, index: int) -> Estimates:
+    """Return estimates with the texts that the file lists, if any were looked up before it was saved.
+
+    `verification.results` looks them up again, but for those found by prefixes: their trust says that.
+
+    Raises:
+        NotVerified: if they cannot be read.
+    """
+    stated = file.document["queries"][index]
+    if not stated.get("notes"):
+        return found
+    try:
+        texts = [Row("count", _estimate(each), str(each["category"])) for each in stated.get("counts", ())]
+        beginnings = [
+            Row(BEGINNING, _estimate(each), str(each["category"]), at=float(each["at"]))
+            for each in stated.get("beginnings", ())
+        ]
+        everybody = Row("answered", _estimate(stated["answered"]))
+        return replace(found, rows=(*texts, *beginnings, everybody), notes=tuple(map(str, stated["notes"])))
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotVerified(f"{file.name}: the texts of {stated['name']} cannot be read: {error!r:.200}") from error
+
+
+def _estimate(stated: Mapping[str, Any]) -> Estimate:
+    value, error, lower, upper = (stated[name] for name in ("estimate", "standard_error", "lower", "upper"))
+    band = [stated[name] for name in ("simultaneous_lower", "simultaneous_upper") if name in stated]
+    return Estimate(
+        float(value),
+        None if error is None else float(error),
+        float(lower),
+        float(upper),
+        (float(band[0]), float(band[1])) if len(band) == 2 else None,
+    )
 
 
 def _with(result: QueryResult, estimates: Any) -> QueryResult:

@@ -15,6 +15,7 @@ from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import (
     GET_AGAIN,
     SignedDocument,
+    check_signed_file,
     fingerprint,
     from_hex,
     instead_of_json,
@@ -27,6 +28,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.counts import DIGEST
 from hubbub.protos.records.release_chain import Release, attested
+from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import followed, signers
@@ -130,12 +132,12 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
     _check_kind(certificate)
     try:
         value = parse_named(certificate, CERTIFICATE, "body")
-        document = SignedDocument.from_json(value)
         # The body is read before its signature is checked, only because its task names the analyzer that must have
         # signed it. The operator and the shuffler signed that task, so the task is checked first.
         _check_form(value["body"])
         task = _check_task(value["body"], pins, successions)
-        content = _stated(document.content(CERTIFICATE, signers(task, value["body"]["round"]).analyzer))
+        analyzer = signers(task, value["body"]["round"]).analyzer
+        content = _stated(check_signed_file(certificate, value, CERTIFICATE, analyzer))
         records = _check_records(task, content)
         _check_admission(task, content)
         releases = attested(task, content["releases"], (record.position for record in records))
@@ -164,7 +166,7 @@ def stated(certificate: bytes) -> dict[str, Any]:
         VerificationError: if a member has another form, or the words are not those of its task.
     """
     try:
-        content = _stated(parse_named(certificate, CERTIFICATE, "body")["body"])
+        content = _stated(parse_certificate(certificate)["body"])
         _check_form(content)
         check_members(content)
         task = SignedTask.from_json(content["task"]).task

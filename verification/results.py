@@ -25,7 +25,7 @@ from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import (
     SUMS,
     estimates_document,
-    results_document,
+    numbers_document,
     sum_document,
     times_of,
 )
@@ -66,7 +66,7 @@ def _named(kind: Kind) -> str:
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """A file of results as it was read: its document, and the bytes of the certificate in it.
+    """A file of results as it was read: its document, and the bytes of the certificate in it, which it need not have.
 
     Of a file of all rounds it is one member of `rounds`, at `place`.
     """
@@ -238,7 +238,7 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
 def as_file(results: RoundResults) -> ResultsFile:
     """Return fetched results as the file that they would be saved to."""
     where = Path(f"round {results.id.round} of task {results.id.task_name}")
-    return ResultsFile(where, as_json(results_document(results)), results.certificate)
+    return ResultsFile(where, as_json(numbers_document(results)), results.certificate)
 
 
 def recompute(

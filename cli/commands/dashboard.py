@@ -32,8 +32,8 @@ def command(
     the settings file may read. With the operator's settings, pages also close rounds and revoke devices.
 
     With a settings file, results come from the analyzer, and the keys in the folder trust/ beside it are compared.
-    Without services, name files of hubbub results --json, or folders of them. Everything shown is verified; the first
-    check of a long series takes a second or more for each round.
+    Without services, name files of hubbub results --json, or folders of them. Everything is verified: a page shows a
+    round at once, says that it is not checked yet, and has it checked meanwhile.
 
     Pages need no script, and ask no other host. For another machine, use a tunnel: ssh -L 8737:localhost:8737 HOST.
 
@@ -41,7 +41,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.pages.dashboard.app import application, site_at
-        from hubbub.pages.dashboard.server import address_of, is_private, listening, serve
+        from hubbub.pages.dashboard.server import address_of, is_private, leave, listening, serve
         from hubbub.pages.dashboard.sources import opened
 
         found = opened(shown, keys)
@@ -59,3 +59,4 @@ def command(
                     console().print(f"open {address}\nCtrl-C ends it", markup=False, soft_wrap=True)
 
             serve(application(site), listener, tell)
+        leave()

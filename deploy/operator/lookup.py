@@ -27,14 +27,23 @@ def read_candidates(path: Path) -> list[str]:
         HubbubError: if it is not UTF-8, has none, or too many.
         OSError: if it cannot be read.
     """
+    return candidates_in(path.read_bytes(), str(path))
+
+
+def candidates_in(content: bytes, name: str) -> list[str]:
+    """Return the candidates in a file's content, as `read_candidates`; errors call it `name`.
+
+    Raises:
+        HubbubError: if it is not UTF-8, has none, or too many.
+    """
     try:
-        written = path.read_bytes().decode("utf-8-sig")
+        written = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise HubbubError(f"{path} is not UTF-8 text: {error}; write one candidate a line") from error
+        raise HubbubError(f"{name} is not UTF-8 text: {error}; write one candidate a line") from error
     # Not splitlines: a candidate may contain characters that it treats as a line's end.
     lines = [line for line in written.replace("\r\n", "\n").split("\n") if line]
     if not 0 < len(lines) <= MOST_CANDIDATES:
-        raise HubbubError(f"{path} has {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
+        raise HubbubError(f"{name} has {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
     return lines
 
 

@@ -16,7 +16,7 @@ from hubbub.pages.dashboard.access import Access, Guard
 from hubbub.pages.dashboard.desk import Desk
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import OpenedSource
-from hubbub.pages.dashboard.views import analyst, certificates, downloads, planner, services
+from hubbub.pages.dashboard.views import analyst, certificates, downloads, planner, services, texts
 from hubbub.pages.environment import style
 from hubbub.protos.errors import HubbubError
 
@@ -47,6 +47,7 @@ def application(site: Site) -> ASGIApp:
         page("/", analyst.tasks),
         page("/task/{task}", analyst.task),
         page("/task/{task}/round/{number}", analyst.round_),
+        posted("/task/{task}/round/{number}/texts", texts.look_up),
         page("/task/{task}/series", analyst.series),
         page("/task/{task}/compare", analyst.compare),
         page("/task/{task}/file/{what}", downloads.file),

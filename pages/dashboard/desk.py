@@ -1,34 +1,41 @@
-"""Reads what pages show, and keeps every round that was verified: a round is fetched and verified once.
+"""Reads what pages show at once, and has it verified meanwhile: each round is verified once.
 
-A certified round never changes, and to verify a year of daily rounds takes minutes. So each round is kept from its
-first check on, as long as the process runs. One thread checks what a series needs, while pages show what is there.
+A certified round never changes, and to verify a year of daily rounds may take hours. So a page shows a round as soon as
+it is read, and says that it is not checked yet. One thread checks all rounds of a task, those that somebody looks at
+first. A round that turns out wrong is shown no more.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Protocol
 
 from markupsafe import Markup
 
-from hubbub.accountant.certificate.ladder import AT_MINIMUM, Ladder, ladders
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.spending.budget import BudgetForecast, forecast
+from hubbub.pages.dashboard.shown_round import ShownRound, in_words
 from hubbub.protos.errors import HubbubError, SignatureError, Unreachable
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES
 from hubbub.protos.messages import ListedTask
-from hubbub.protos.records.results import RoundId, RoundResults
+from hubbub.protos.records.results import RoundId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.results import PublishedRow, ResultsTable, Trust
-from hubbub.verification.certificate import stated
 from hubbub.verification.pins import Pins
+
+MOST_PARTS = 32
+"""Parts of pages that are kept of a task, some 100 kB each."""
+
+MOST_TABLES = 4
+"""Whole rounds that are kept, with certificates of up to half a megabyte: those that somebody compares or saves."""
 
 Start = Callable[[Callable[[], None]], None]
 """Starts work that nobody waits for."""
@@ -48,6 +55,9 @@ class ResultsReader(Protocol):
 
     def read(self, task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
         """Return rounds, verified."""
+
+    def look(self, task: str, number: int) -> ResultsTable:
+        """Return a round that is not verified; its table says so."""
 
 
 class NotThere(HubbubError):
@@ -103,47 +113,18 @@ class ShownTask:
         return all(self.known.get(name) for name in ("operator", "shuffler"))
 
     @cached_property
-    def budget(self) -> BudgetForecast:
-        """How many rounds fit the task's budget; computed once, as it may take a second."""
+    def budget(self) -> BudgetForecast | None:
+        """How many rounds fit the task's budget; None if that cannot be computed. It may take seconds."""
         task = self.task
-        return forecast(Terms.of(task), [query.mechanism for query in task.queries], task.schedule.rounds)
-
-
-@dataclass(frozen=True)
-class ShownRound:
-    """A verified round: its rows, and what its certificate states of the round and of all rounds so far."""
-
-    table: ResultsTable
-    digest: str
-    ladders: tuple[Ladder, ...]
-    spent: float
-    delta: float
-
-    @classmethod
-    def of(cls, table: ResultsTable) -> ShownRound:
-        """Return the round of a table of one round."""
-        certificate = table.results[0].certificate
-        content = stated(certificate)
-        every = content["all_rounds"]
-        # A budget is charged at the minimum; where a batch was below it, at what came.
-        at_minimum = every.get(AT_MINIMUM)
-        spent = every["epsilon_upper"] if at_minimum is None else at_minimum
-        return cls(table, sha256(certificate).hexdigest(), ladders(content), spent, content["delta"])
+        try:
+            return forecast(Terms.of(task), [query.mechanism for query in task.queries], task.schedule.rounds)
+        except AccountingError:
+            return None
 
     @property
-    def results(self) -> RoundResults:
-        """The results that the rows are of."""
-        return self.table.results[0]
-
-    @property
-    def number(self) -> int:
-        """The round's number."""
-        return self.results.id.round
-
-    @property
-    def withheld(self) -> list[str]:
-        """The names of the queries that are withheld."""
-        return [row.query for row in self.table if row.withheld]
+    def knows_budget(self) -> bool:
+        """Whether `budget` was computed, so that it takes no time."""
+        return "budget" in vars(self)
 
 
 @dataclass
@@ -151,44 +132,88 @@ class TaskDesk:
     """What is known of one task's rounds.
 
     Attributes:
-        rounds: the verified ones, by number.
+        rounds: those that pages show, by number; each says whether it was verified.
         wrong: why a round is not shown, by number.
         listed: the numbers of all that are certified.
-        parts: parts of pages that were made of the verified rounds, until a further one is there.
+        wanted: rounds that somebody looks at, which are checked before others.
     """
 
     task_id: str
     rounds: dict[int, ShownRound] = field(default_factory=dict)
     wrong: dict[int, str] = field(default_factory=dict)
     listed: tuple[int, ...] = ()
-    parts: dict[object, Markup] = field(default_factory=dict)
+    wanted: list[int] = field(default_factory=list)
+    _parts: OrderedDict[object, Markup] = field(default_factory=OrderedDict)
 
     @property
     def newest(self) -> ShownRound | None:
-        """The newest verified round."""
-        return self.rounds[max(self.rounds)] if self.rounds else None
+        """The newest round that is shown."""
+        shown = self.shown
+        return shown[-1] if shown else None
+
+    @property
+    def shown(self) -> list[ShownRound]:
+        """The rounds that pages show, rising."""
+        held = self.rounds.copy()
+        return [held[number] for number in sorted(held)]
+
+    @property
+    def verified(self) -> list[int]:
+        """The rounds that were verified, rising."""
+        return [each.number for each in self.shown if each.verified]
+
+    @property
+    def unread(self) -> list[int]:
+        """The rounds that were not read yet, the newest first."""
+        return sorted(set(self.listed) - set(self.rounds) - set(self.wrong), reverse=True)
 
     @property
     def unchecked(self) -> list[int]:
-        """The rounds that are still to be checked, the newest first."""
-        return sorted(set(self.listed) - set(self.rounds) - set(self.wrong), reverse=True)
+        """The rounds that are still to be checked, read or not, the newest first."""
+        return sorted(set(self.listed) - set(self.verified) - set(self.wrong), reverse=True)
 
     @property
     def trust(self) -> Trust:
         """What was checked of all verified rounds together."""
-        return Trust.joined([self.rounds[number].table.trust for number in sorted(self.rounds)])
+        return Trust.joined([each.trust for each in self.shown if each.verified])
+
+    @property
+    def unverified(self) -> str:
+        """The rounds that are shown although they are not checked yet, in words; empty if there are none."""
+        return in_words([each.number for each in self.shown if not each.verified])
 
     def rows(self, query: str) -> list[PublishedRow]:
-        """Return the rows of a query in all verified rounds, rising."""
-        return [row for number in sorted(self.rounds) for row in self.rounds[number].table if row.query == query]
+        """Return the rows of a query in all rounds that are shown, rising."""
+        return [row for each in self.shown for row in each.rows(query)]
 
     def part(self, key: object, make: Callable[[], Markup]) -> Markup:
-        """Return a part of a page, made once for the rounds that are there."""
+        """Return a part of a page, made once for the rounds that are there; the last `MOST_PARTS` are kept."""
         # A round that comes while a part is made begins new parts, so the part without it is not kept.
-        held = self.parts
-        if key not in held:
-            held[key] = make()
-        return held[key]
+        held = self._parts
+        found = held.get(key)
+        if found is None:
+            found = held[key] = make()
+            if len(held) > MOST_PARTS:
+                held.popitem(last=False)
+        return found
+
+    def put(self, found: ShownRound) -> None:
+        """Show a round from now on."""
+        self.rounds[found.number] = found
+        self.wrong.pop(found.number, None)
+        self._parts = OrderedDict()
+
+    def refuse(self, number: int, why: str) -> None:
+        """Show a round no more, and say why."""
+        self.wrong[number] = why
+        self.rounds.pop(number, None)
+        self._parts = OrderedDict()
+
+    def list_now(self, numbers: tuple[int, ...]) -> None:
+        """Take these for all rounds that are certified."""
+        if numbers != self.listed:
+            self.listed = numbers
+            self._parts = OrderedDict()
 
 
 def in_background(work: Callable[[], None]) -> None:
@@ -208,6 +233,7 @@ class Desk:
         self._lock = threading.Lock()
         # Two pages that ask for the same round wait for one check.
         self._one_check = threading.Lock()
+        self._tables: OrderedDict[tuple[str, int], ResultsTable] = OrderedDict()
 
     def tasks(self) -> list[tuple[ListedTask, ShownTask]]:
         """Return every task, by name."""
@@ -240,74 +266,139 @@ class Desk:
         found, last = tuple(each.round for each in self._reader.rounds(task_id)), self._last(task_id)
         if beyond := [number for number in found if number > last]:
             raise HubbubError(f"round {beyond[0]} is listed, but the task ends with round {last}; ask who lists it")
-        if found != desk.listed:
-            desk.listed = found
-            desk.parts = {}
+        desk.list_now(found)
         return desk
 
     def _last(self, task_id: str) -> int:
         return self.task(task_id).task.schedule.rounds - 1
 
-    def round(self, task_id: str, number: int) -> ShownRound:
-        """Return a round, verified now if it was not before.
+    def look(self, task_id: str, number: int) -> ShownRound:
+        """Return a round at once, and have it checked before others; it says whether it was checked by now.
 
         Raises:
             NotThere: if there is no such round.
             HubbubError: if it is not as its certificate states, or cannot be read.
         """
         desk = self.of(task_id)
-        if number not in desk.rounds:
-            if number not in self.listed(task_id).listed:
-                raise NotThere(f"round {number} is not certified; the task's page lists the rounds")
+        shown = desk.rounds.get(number)
+        if shown is not None and shown.verified:
+            return shown
+        self._check_listed(desk, number)
+        if number in desk.wrong:
+            # It may be right by now, and what is wrong is said if it is not; its numbers are not shown before.
             self._check(desk, number)
+            return desk.rounds[number]
+        desk.wanted = [*(each for each in desk.wanted if each != number), number]
+        self._read(desk, number)
+        self.check_all(task_id)
+        if number in desk.wrong:
+            raise HubbubError(desk.wrong[number])
         return desk.rounds[number]
 
+    def table(self, task_id: str, number: int) -> ResultsTable:
+        """Return a round with its certificate, verified now if it was not before.
+
+        Raises:
+            NotThere, HubbubError: as `look`.
+        """
+        desk = self.of(task_id)
+        self._check_listed(desk, number)
+        held = desk.rounds.get(number)
+        # Not behind a check that runs, if this round was checked before.
+        return self._again(desk, held) if held is not None and held.verified else self._check(desk, number)
+
+    def _check_listed(self, desk: TaskDesk, number: int) -> None:
+        if number not in desk.listed and number not in self.listed(desk.task_id).listed:
+            raise NotThere(f"round {number} is not certified; the task's page lists the rounds")
+
     def check_all(self, task_id: str) -> TaskDesk:
-        """Return what is known of a task's rounds, and start to check the rest unless that runs already."""
+        """Return what is known of a task's rounds, and start to read and check the rest unless that runs already."""
         desk = self.listed(task_id)
         with self._lock:
             starts = bool(desk.unchecked) and task_id not in self._checking
             if starts:
                 self._checking.add(task_id)
         if starts:
-            self._start(lambda: self._check_rest(desk))
+            self._start(lambda: self._work_on(desk))
         return desk
 
-    def _check_rest(self, desk: TaskDesk) -> None:
+    def _work_on(self, desk: TaskDesk) -> None:
+        """Check what somebody looks at, then read all rounds, then check the rest, the newest first."""
         try:
-            for number in desk.unchecked:
-                try:
-                    self._check(desk, number)
-                except Unreachable:
-                    # Nothing is wrong with the rounds: the next look checks them.
-                    return
-                except (HubbubError, AccountingError) as error:
-                    desk.wrong[number] = str(error)
-                    desk.parts = {}
+            _ = self.task(desk.task_id).budget
+            while desk.unchecked:
+                wanted = [number for number in desk.wanted if number in desk.unchecked]
+                if wanted:
+                    self._attempt(desk, wanted[-1], self._check)
+                elif desk.unread:
+                    self._attempt(desk, desk.unread[0], self._read)
+                else:
+                    self._attempt(desk, desk.unchecked[0], self._check)
+        except Unreachable:
+            # Nothing is wrong with the rounds: the next look checks them.
+            return
         finally:
             with self._lock:
                 self._checking.discard(desk.task_id)
 
-    def _check(self, desk: TaskDesk, number: int) -> None:
-        with self._one_check:
-            if number in desk.rounds:
-                return
-            found = ShownRound.of(self._reader.read(desk.task_id, [number]))
+    def _attempt(self, desk: TaskDesk, number: int, act: Callable[[TaskDesk, int], object]) -> None:
+        try:
+            act(desk, number)
+        except Unreachable:
+            raise
+        except (HubbubError, AccountingError) as error:
             with self._lock:
-                desk.rounds[number] = found
-                desk.wrong.pop(number, None)
-                desk.parts = {}
+                desk.refuse(number, str(error))
+
+    def _read(self, desk: TaskDesk, number: int) -> None:
+        """Show a round before it is checked."""
+        if number in desk.rounds:
+            return
+        found = ShownRound.of(self._reader.look(desk.task_id, number))
+        with self._lock:
+            if number not in desk.rounds:
+                desk.put(found)
+
+    def _check(self, desk: TaskDesk, number: int) -> ResultsTable:
+        """Verify a round, and show it."""
+        with self._one_check:
+            held = desk.rounds.get(number)
+            if held is not None and held.verified:
+                return self._again(desk, held)
+            table = self._reader.read(desk.task_id, [number])
+            found = ShownRound.of(table)
+            with self._lock:
+                self._keep(desk, table)
+                desk.put(found)
+            return table
+
+    def _again(self, desk: TaskDesk, shown: ShownRound) -> ResultsTable:
+        """Return a round that was verified with its certificate, which is not verified a second time."""
+        with self._lock:
+            kept = self._tables.get((desk.task_id, shown.number))
+        if kept is not None:
+            return kept
+        table = self._reader.read(desk.task_id, [shown.number])
+        if sha256(table.results[0].certificate).hexdigest() != shown.digest:
+            raise HubbubError(f"round {shown.number} has another certificate than before; ask who sends it")
+        with self._lock:
+            self._keep(desk, table)
+        return table
+
+    def _keep(self, desk: TaskDesk, table: ResultsTable) -> None:
+        self._tables[desk.task_id, table.results[0].id.round] = table
+        if len(self._tables) > MOST_TABLES:
+            self._tables.popitem(last=False)
 
     def joined(self, task_id: str, numbers: Sequence[int]) -> ResultsTable:
         """Return these rounds, each verified, as one table."""
-        return ResultsTable.joined([self.round(task_id, number).table for number in numbers])
+        return ResultsTable.joined([self.table(task_id, number) for number in numbers])
 
+    def joined_now(self, task_id: str, numbers: Sequence[int]) -> ResultsTable:
+        """Return these rounds as one table at once; its trust says whether each was checked by now."""
+        return ResultsTable.joined([self.table_now(task_id, number) for number in numbers])
 
-def left_of(spent: float, whole: float) -> float:
-    """Return what is left of a budget."""
-    return max(whole - spent, 0.0)
-
-
-def content_of(each: ShownRound) -> dict[str, Any]:
-    """Return everything that a round's certificate states."""
-    return stated(each.results.certificate)
+    def table_now(self, task_id: str, number: int) -> ResultsTable:
+        """Return a round with its certificate at once, and have it checked before others, as `look`."""
+        shown = self.look(task_id, number)
+        return self._again(self.of(task_id), shown) if shown.verified else self._reader.look(task_id, number)

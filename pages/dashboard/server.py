@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
@@ -18,7 +21,7 @@ from hubbub.protos.errors import HubbubError, UsageError
 BACKLOG = 64
 """Connections that wait to be taken: one person's browser opens six."""
 
-ENDING_SECONDS = 5
+ENDING_SECONDS = 1
 """How long requests may still take after Ctrl-C."""
 
 
@@ -95,14 +98,23 @@ async def serve_beside(app: ASGIApp, listener: socket.socket, tell: Callable[[],
 
 
 def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM; call `tell` once whoever opens the address is answered."""
+    """Serve until Ctrl-C or SIGTERM; call `tell` once whoever opens the address is answered.
+
+    Pages that still compute after `ENDING_SECONDS` are not waited for: `leave` ends their threads.
+    """
+    server = uvicorn.Server(_config(app))
+    # In a thread of its own: a loop waits for every page that computes, and this thread must not.
+    pages = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages", daemon=True)
     # Connections wait in the listener's backlog from here on.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        # uvicorn ends its requests, then raises the signal again.
         with contextlib.suppress(KeyboardInterrupt):
+            pages.start()
             tell()
-            uvicorn.Server(_config(app)).run(sockets=[listener])
+            pages.join()
+        server.should_exit = True
+        with contextlib.suppress(KeyboardInterrupt):
+            pages.join(2 * ENDING_SECONDS)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -121,3 +133,15 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=ENDING_SECONDS,
     )
+
+
+def leave() -> None:
+    """End the process at once if a page or a check still computes; return otherwise.
+
+    Python cannot end a thread, and compiled code that finds the interpreter gone aborts the process.
+    """
+    if threading.active_count() == 1:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -16,7 +16,7 @@ from hubbub.protos.records.results import RoundId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.roles import OPERATORS, role_of
 from hubbub.protos.transport.tls_files import certificates_in
-from hubbub.results import ResultsTable, ServiceReader, keys_in, open_saved
+from hubbub.results import ResultsTable, SavedResults, ServiceReader, keys_in, open_saved
 from hubbub.service.settings import load
 from hubbub.verification.pins import Pins
 
@@ -26,10 +26,10 @@ SETTINGS = ".toml"
 
 @dataclass(frozen=True)
 class TwoReaders:
-    """Reads rounds by one reader, which verifies, and tasks by one that does not: pages show a wrong signature."""
+    """Reads by one reader, which verifies, and by one that does not: pages show at once, and show a wrong signature."""
 
-    verifying: ResultsReader
-    plain: ResultsReader
+    verifying: SavedResults | ServiceReader
+    plain: SavedResults | ServiceReader
 
     def tasks(self) -> tuple[ListedTask, ...]:
         return self.plain.tasks()
@@ -42,6 +42,9 @@ class TwoReaders:
 
     def read(self, task: str | None = None, rounds: Sequence[int] | None = None) -> ResultsTable:
         return self.verifying.read(task, rounds)
+
+    def look(self, task: str, number: int) -> ResultsTable:
+        return self.plain.read(task, [number])
 
 
 @dataclass(frozen=True)

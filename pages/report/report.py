@@ -22,6 +22,7 @@ from hubbub.pages import charts, shown_rows
 from hubbub.pages.dictionary.entry import Entry
 from hubbub.pages.report.citation import Citation
 from hubbub.protos.identity.documents import fingerprint
+from hubbub.protos.records.results import QueryResult, SumResult
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.results.published_row import PublishedRow
@@ -46,12 +47,16 @@ class ShownPart:
 
 @dataclass(frozen=True)
 class ReportedQuery:
-    """A query's answers: its name and what it asks, its parts, and in which rounds it is withheld, with the reason."""
+    """A query's answers: its name and what it asks, its parts, and in which rounds it is withheld, with the reason.
+
+    `notes` are sentences that belong to its numbers, such as how many texts were looked up.
+    """
 
     name: str
     asks: str | None
     parts: tuple[ShownPart, ...]
     withheld: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ class Report:
         """The answers to each query."""
         asks = dict(self.task.about.questions)
         return tuple(
-            ReportedQuery(name, asks.get(name), tuple(self._parts(rows)), tuple(_reasons(rows)))
+            ReportedQuery(name, asks.get(name), tuple(self._parts(rows)), tuple(_reasons(rows)), self._notes(name))
             for name in self.table.queries
             for rows in (self.table.where(query=name).rows,)
         )
@@ -136,6 +141,18 @@ class Report:
             heading = " of ".join(filter(None, (_words(first), first.unit)))
             numbers = [row for row in part if not row.withheld]
             yield ShownPart(heading, self._pictures(part), shown_rows.table(numbers, f"{first.query}: {heading}"))
+
+    def _notes(self, query: str) -> tuple[str, ...]:
+        """Return the notes of a query's estimates; of several rounds, each with its round."""
+        found: dict[int, tuple[str, ...]] = {}
+        for each in self.table.results:
+            results: tuple[QueryResult | SumResult, ...] = (*each.queries, *each.sums)
+            for result in results:
+                if result.name == query and result.estimates is not None:
+                    found[each.id.round] = result.estimates.notes
+        return tuple(
+            f"round {number}: {note}" if self.several else note for number in sorted(found) for note in found[number]
+        )
 
     def _pictures(self, part: list[PublishedRow]) -> Markup:
         numbered = [row for row in part if not row.withheld]

@@ -48,9 +48,7 @@ def canonical(value: Any) -> bytes:
             contains an int beyond ±(2⁵³ - 1), which ECMAScript cannot distinguish from adjacent numbers.
     """
     try:
-        if _is_plain(value):
-            return _PLAIN.encode(value).encode()
-        return rfc8785.dumps(value)
+        return _unless_plain(value) or _plain(value)
     except (TypeError, ValueError, RecursionError) as error:
         # Cut, since the library's message quotes a number that is too large, with any number of digits.
         raise SignatureError(
@@ -63,22 +61,43 @@ _PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 """
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether `value` has only printable ASCII text and whole numbers, which every writer writes the same way."""
+def _plain(value: Any) -> bytes:
+    return _PLAIN.encode(value).encode()
+
+
+def _unless_plain(value: Any) -> bytes | None:
+    """Return a value's canonical form; None if it is plain, so that whoever contains it writes both at once.
+
+    Plain is what has only printable ASCII text and whole numbers, which every writer writes the same way. A certificate
+    of a year is plain but for a few numbers.
+    """
     kind = type(value)
-    if kind is str:
-        return bool(value.isascii() and value.isprintable())
+    if kind is dict and all(map(_is_text, value)):
+        members = {name: _unless_plain(each) for name, each in value.items()}
+        if not any(members.values()):
+            return None
+        lines = (_plain(name) + b":" + (members[name] or _plain(value[name])) for name in sorted(value))
+        return b"{" + b",".join(lines) + b"}"
+    if kind is list:
+        items = list(map(_unless_plain, value))
+        if not any(items):
+            return None
+        return b"[" + b",".join(item or _plain(each) for item, each in zip(items, value, strict=True)) + b"]"
+    return None if _is_plain_alone(value) else rfc8785.dumps(value)
+
+
+def _is_plain_alone(value: Any) -> bool:
+    """Whether a value that contains no other is plain."""
+    kind = type(value)
     if kind is int:
         return bool(-_LARGEST_WHOLE <= value <= _LARGEST_WHOLE)
-    if kind is dict:
-        return all(map(_is_text, value)) and all(map(_is_plain, value.values()))
-    if kind is list:
-        return all(map(_is_plain, value))
+    if kind is str:
+        return bool(value.isascii() and value.isprintable())
     return value is None or kind is bool
 
 
 def _is_text(key: Any) -> bool:
-    return type(key) is str and _is_plain(key)
+    return type(key) is str and key.isascii() and key.isprintable()
 
 
 def parse_canonical(document: bytes) -> Any:
@@ -91,10 +110,14 @@ def parse_canonical(document: bytes) -> Any:
         SignatureError: if the bytes are not JSON, or are JSON in a form that is not canonical.
     """
     value = _read(document)
+    _check_canonical(value, document)
+    return value
+
+
+def _check_canonical(value: Any, document: bytes) -> None:
     # Writing it again detects every deviation that a parser accepts: white space, another order of keys, 1e2 for 100.
     if canonical(value) != document:
         raise SignatureError("not in canonical form; use the bytes as they were written, without reformatting")
-    return value
 
 
 def parse_named(document: bytes, kind: Kind, member: str) -> Any:
@@ -110,7 +133,8 @@ def parse_named(document: bytes, kind: Kind, member: str) -> Any:
     inside = value.get(member) if isinstance(value, dict) else None
     if isinstance(inside, dict):
         kind.check_named(inside)
-    return parse_canonical(document)
+    _check_canonical(value, document)
+    return value
 
 
 def with_floats(members: Any, names: Collection[str]) -> Any:
@@ -235,18 +259,16 @@ class SignedDocument:
             FormatError: if it is of another kind or version, by the name of its format.
             SignatureError: if the signature is wrong, or the body is not a mapping in canonical form.
         """
-        # The signature first: bytes of an unknown sender are not parsed. Its label is the version of the document.
+        # The signature first: bytes of an unknown sender are not parsed.
+        format_ = self._signed_as(kind, identity)
+        return _named_so(parse_canonical(self.body), kind, format_)
+
+    def _signed_as(self, kind: Kind, identity: bytes) -> str:
+        """Return the format that `identity` signed it under: the label of a signature is the document's version."""
         for format_ in reversed(kind.formats):
             if is_signed(format_, self.body, self.signature, identity):
-                break
-        else:
-            raise self._refused(kind, identity)
-        value = parse_canonical(self.body)
-        if not isinstance(value, dict):
-            raise SignatureError(f"a signed document must be a mapping, not a {type(value).__name__}")
-        if kind.check_named(value) != format_:
-            raise SignatureError(f"the {kind.called} is signed as {format_}, but names the format {value['format']}")
-        return value
+                return format_
+        raise self._refused(kind, identity)
 
     def _refused(self, kind: Kind, identity: bytes) -> SignatureError:
         """Return the reason of the refusal: another version is refused by its name, and nothing else is read."""
@@ -272,11 +294,45 @@ class SignedDocument:
         Raises:
             SignatureError: if the parts are missing or of another kind.
         """
-        if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
-            raise SignatureError("a signed document must have exactly the members body and signature")
+        _check_parts(value)
         signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
         # The signature is over the body's bytes. Canonical JSON has one form, so writing the body reproduces them.
         return cls(canonical(value["body"]), signature)
+
+
+def _named_so(value: Any, kind: Kind, format_: str) -> dict[str, Any]:
+    """Return the content of a document that was signed under that format."""
+    if not isinstance(value, dict):
+        raise SignatureError(f"a signed document must be a mapping, not a {type(value).__name__}")
+    if kind.check_named(value) != format_:
+        raise SignatureError(f"the {kind.called} is signed as {format_}, but names the format {value['format']}")
+    return value
+
+
+def check_signed_file(document: bytes, value: Any, kind: Kind, identity: bytes) -> dict[str, Any]:
+    """Return the body of a signed document, as `SignedDocument.content` does, without reading it a second time.
+
+    `value` is what `parse_named` returned for the bytes `document`.
+
+    Raises:
+        FormatError, SignatureError: as `SignedDocument.from_json` and `SignedDocument.content` do.
+    """
+    _check_parts(value)
+    signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
+    # The whole is in its one canonical form, so the body's bytes are those between the names of its two members.
+    end = len(document) - len(f',"signature":"{signature.hex()}"}}')
+    signed = SignedDocument(document[len('{"body":') : end], signature)
+    return _named_so(value["body"], kind, signed._signed_as(kind, identity))
+
+
+def _check_parts(value: Any) -> None:
+    """Check that a value has the parts of a signed document.
+
+    Raises:
+        SignatureError: if not.
+    """
+    if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
+        raise SignatureError("a signed document must have exactly the members body and signature")
 
 
 def from_hex(value: Any, length: int, what: str) -> bytes:

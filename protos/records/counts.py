@@ -7,15 +7,19 @@ certificate can recompute them.
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.identity.documents import SignedDocument, parse_named
+from hubbub.protos.identity.documents import canonical, check_signed_file, parse_canonical
 from hubbub.protos.identity.formats import CERTIFICATE, Label
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.results import QueryResult, QueryState
+from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import followed, signers
 from hubbub.protos.task.task import Task
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 
 DIGEST = "counts_digest"
 """The member of a certificate with the digest."""
+
+_CERTIFICATES = 512
+"""Certificates whose statements are remembered: a year of daily rounds fits."""
 
 _STATED = ("reports", "valid", "left_out", "state")
 
@@ -104,33 +111,72 @@ class Certified:
 def read_certified(certificate: bytes) -> Certified:
     """Return the statements of a certificate, checked to be signed by the analyzer that its task names.
 
-    `hubbub verify` checks the rest.
+    `hubbub verify` checks the rest. The same bytes are read once; they are not kept, only their hash is.
 
     Raises:
         CountsDiffer: if it cannot be read, or another key signed it.
     """
+    digest = _digest_of(certificate)
+    with _REMEMBERING:
+        if digest in _REMEMBERED:
+            _REMEMBERED.move_to_end(digest)
+            return _REMEMBERED[digest]
     try:
-        value = parse_named(certificate, CERTIFICATE, "body")
-        body = value["body"]
-        task = SignedTask.from_json(body["task"]).task
-        task = followed(task, [Succession.from_json(each) for each in body["successions"]])
-        document = SignedDocument.from_json(value)
-        content = document.content(CERTIFICATE, signers(task, body["round"]).analyzer)
-        # Only a query with noise needs the number of dummies from here; without noise it is the task's.
-        stated = [
-            {**{name: query[name] for name in _STATED}, "dummies": query["dummies"] if asked.noise else 0}
-            for asked, query in zip(task.queries, content["queries"], strict=True)
-        ]
-        known = {name: content[name] for name in ("round", DIGEST)}
-        history = [
-            (each["round"], [query["valid"] for query in each["queries"]]) for each in content["all_rounds"]["history"]
-        ]
-        before = {"history": history, "uncounted": list(content["uncounted"])}
-        return Certified(task, {**known, **before, "queries": stated})
+        found = _read_certified(certificate)
     except (HubbubError, SignatureError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CountsDiffer(
             f"the round's certificate is damaged, or its analyzer did not sign it: {error!s:.300}"
         ) from error
+    with _REMEMBERING:
+        _REMEMBERED[digest] = found
+        if len(_REMEMBERED) > _CERTIFICATES:
+            _REMEMBERED.popitem(last=False)
+    return found
+
+
+_REMEMBERED: OrderedDict[bytes, Certified] = OrderedDict()
+_REMEMBERING = Lock()
+
+
+@lru_cache(maxsize=4)
+def _digest_of(certificate: bytes) -> bytes:
+    """Return the SHA-256 of a certificate; the last are kept, as each of their rows may ask for the statements."""
+    return hashlib.sha256(certificate).digest()
+
+
+def _read_certified(certificate: bytes) -> Certified:
+    value = parse_certificate(certificate)
+    body = value["body"]
+    task = _task_in(canonical(body["task"]))
+    task = followed(task, [Succession.from_json(each) for each in body["successions"]])
+    content = check_signed_file(certificate, value, CERTIFICATE, signers(task, body["round"]).analyzer)
+    # Only a query with noise needs the number of dummies from here; without noise it is the task's.
+    stated = [
+        {**{name: query[name] for name in _STATED}, "dummies": query["dummies"] if asked.noise else 0}
+        for asked, query in zip(task.queries, content["queries"], strict=True)
+    ]
+    known = {name: content[name] for name in ("round", DIGEST)}
+    history = [
+        _shared((each["round"], tuple(query["valid"] for query in each["queries"])))
+        for each in content["all_rounds"]["history"]
+    ]
+    before = {"history": history, "uncounted": list(content["uncounted"])}
+    return Certified(task, {**known, **before, "queries": stated})
+
+
+@lru_cache(maxsize=16)
+def _task_in(written: bytes) -> Task:
+    """Return a task from the canonical form of a signed task; all certificates of one task share it."""
+    return SignedTask.from_json(parse_canonical(written)).task
+
+
+@lru_cache(maxsize=8192)
+def _shared(composed: tuple[Any, tuple[Any, ...]]) -> tuple[Any, tuple[Any, ...]]:
+    """Return what a round adds to the history of every later certificate, as one object for all of them.
+
+    Without it, the certificates of a year of daily rounds have 66,000 such objects.
+    """
+    return composed
 
 
 def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:

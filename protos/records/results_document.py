@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from hubbub.protos.errors import HubbubError
-from hubbub.protos.identity.formats import RESULTS, SERIES
+from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.identity.documents import parse_named
+from hubbub.protos.identity.formats import CERTIFICATE, RESULTS, SERIES
 from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.strict_json import read_json
@@ -81,6 +83,11 @@ SUMS = "sums"
 
 def results_document(results: RoundResults) -> dict[str, Any]:
     """Return a round's results as one JSON document, the certificate included."""
+    return {**numbers_document(results), "certificate": read_json(results.certificate)}
+
+
+def numbers_document(results: RoundResults) -> dict[str, Any]:
+    """Return the members of a round's results but for its certificate."""
     sums = {SUMS: [in_digits(sum_document(each)) for each in results.sums]} if results.sums else {}
     return {
         "format": RESULTS.format,
@@ -90,7 +97,6 @@ def results_document(results: RoundResults) -> dict[str, Any]:
             {**counts_document(query), **_tally_document(query), **_estimates_of(query)} for query in results.queries
         ],
         **sums,
-        "certificate": read_json(results.certificate),
     }
 
 
@@ -169,10 +175,33 @@ def series_document(rounds: Sequence[RoundResults]) -> dict[str, Any]:
 def round_times(results: RoundResults) -> dict[str, str]:
     """Return when a round began and ended, by the task in its certificate; nothing if that has no such task."""
     try:
-        schedule = SignedTask.from_json(read_json(results.certificate)["body"]["task"]).task.schedule
+        schedule = SignedTask.from_json(_body(results.certificate)["task"]).task.schedule
     except (HubbubError, KeyError, TypeError, ValueError):
         return {}
     return times_of(schedule, results.id.round)
+
+
+@lru_cache(maxsize=2)
+def parse_certificate(certificate: bytes) -> Any:
+    """Return the members of a certificate, to be read only; the last two are kept, as one may be long.
+
+    Nothing is checked but its form: `counts.read_certified` checks who signed it.
+
+    Raises:
+        FormatError: if it names another format.
+        SignatureError: if it is not in canonical form.
+    """
+    return parse_named(certificate, CERTIFICATE, "body")
+
+
+def _body(certificate: bytes) -> Mapping[str, Any]:
+    """Return what a certificate states, in whatever form it is: `hubbub verify` reports its faults."""
+    try:
+        value = parse_certificate(certificate)
+    except (HubbubError, SignatureError):
+        value = read_json(certificate)
+    body: Mapping[str, Any] = value["body"]
+    return body
 
 
 def times_of(schedule: Schedule, number: int) -> dict[str, str]:
@@ -187,7 +216,7 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     """Return a round's results as rows with the members `COLUMNS`; None if a column does not apply."""
     shared = {"task": results.id.task_name, "round": results.id.round, **round_times(results)}
     # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
-    body = read_json(results.certificate)["body"]
+    body = _body(results.certificate)
     privacy = {query["name"]: query for query in body.get("queries", ())}
     total = body.get("round_total", {})
     rows: list[dict[str, Any]] = []

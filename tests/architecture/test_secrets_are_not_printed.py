@@ -76,6 +76,8 @@ PUBLIC = {
     # Public keys.
     "public_key", "operator", "shuffler", "analyzer", "hops", "authority", "second_authority",
     "public", "identity", "old", "new", "witness",
+    # Published numbers, packed.
+    "_packed",
     # Names of tasks, digests, labels, and what is looked up by them.
     "task_id", "digest", "mixed_digest", "key_set_hash", "head", "person", "end",
     "tasks", "hash", "previous", "entries",

@@ -84,6 +84,12 @@ SUBMITTING = {
     "submit_batch": least(
         0.7, "`SubmitBatch`, 100 enrolled devices a call, proofs checked, opened, on disk before the answer", OPENS
     ),
+    "submit_polled": least(
+        0.9,
+        "the same calls, while a [dashboard](../howto/look-at-results-in-a-browser.md) on the same machine is looked "
+        "at each second",
+        "the same without it",
+    ),
     "submit_https": least(
         0.35,
         "`Submit` by HTTPS, one enrolled device a call, a [worker](../howto/scale.md) a core, on disk before the "

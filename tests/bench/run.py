@@ -43,6 +43,7 @@ MODULES = (
     "preparing",
     "sealing",
     "submitting",
+    "polling",
     "submitting_https",
     "replicating",
     "overloading",

@@ -126,6 +126,10 @@ class StubReader:
         shown = [self.held[number] for number in rounds or ()]
         return ResultsTable(shown, Trust(True, check_signed(shown, KEYS), check_counts(shown)))
 
+    def look(self, _task: str, number: int) -> ResultsTable:
+        self._check()
+        return ResultsTable([self.held[number]], Trust(verified=False))
+
     def _check(self) -> None:
         if self.down is not None:
             raise self.down

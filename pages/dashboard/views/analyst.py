@@ -9,22 +9,17 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hubbub.accountant.errors import AccountingError
 from hubbub.pages import charts
-from hubbub.pages.dashboard.desk import NotThere, ShownRound, ShownTask, TaskDesk, left_of
+from hubbub.pages.dashboard.desk import NotThere, ShownTask, TaskDesk
+from hubbub.pages.dashboard.shown_round import QueryFacts, ShownRound
 from hubbub.pages.dashboard.site import Site, asked, number_of, whole_number
 from hubbub.pages.shown_rows import parts, table
 from hubbub.protos.messages import ListedTask
-from hubbub.protos.records.results import QueryResult, SumResult
 from hubbub.queries.estimation.significant_digits import fineness, significant
 from hubbub.results import Difference, PublishedRow
 
 SHOWN_ROUNDS = 20
 """Rounds in the table below a series; the files to download have all."""
-
-
-LOOK_UP = "Texts are not shown here: hubbub results --candidates FILE looks up those that you list in a file."
-"""Said of a query that takes any text: its rows follow from what somebody looks up."""
 
 
 def tasks(site: Site, _request: Request) -> Response:
@@ -45,18 +40,21 @@ def task(site: Site, request: Request) -> Response:
     def looked() -> TaskDesk:
         listed = site.desk.listed(task_id).listed
         if listed and max(listed) not in desk.wrong:
-            site.desk.round(task_id, max(listed))
+            site.desk.look(task_id, max(listed))
         return site.desk.check_all(task_id)
 
     _, problem = asked(looked, lambda: desk)
+    # A check that ends meanwhile may change which is the newest.
+    newest = desk.newest
     return site.page(
         "analyst/task.html",
         shown=shown,
         task=shown.task,
         desk=desk,
-        budget=_budget(shown, desk.newest),
+        newest=newest,
+        budget=_budget(shown, newest),
         rounds=desk.part("rounds", lambda: _rounds(site, shown, desk)),
-        queries=desk.newest.table.queries if desk.newest else (),
+        queries=newest.queries if newest else (),
         problem=problem,
     )
 
@@ -68,38 +66,35 @@ def _rounds(site: Site, shown: ShownTask, desk: TaskDesk) -> Markup:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a task's rounds cost so far, and what is left; None where it is not known or has no limit."""
+    """What a task's rounds cost so far, and how many can still come.
+
+    `within` is how many rounds fit the budget: None where it is not known or has no limit, or is still `computed`.
+    """
 
     picture: Markup
-    left: float | None
     rounds_left: int
     within: int | None
+    computed: bool
 
 
 def _budget(shown: ShownTask, newest: ShownRound | None) -> Spent | None:
     if newest is None:
         return None
     whole = shown.task.privacy.epsilon_total
-    try:
-        within = None if whole is None else shown.budget.within
-    except AccountingError:
-        within = None
-    left = None if whole is None else left_of(newest.spent, whole)
+    found = shown.budget if whole is not None and shown.knows_budget else None
     after = shown.task.schedule.rounds - newest.number - 1
     # The newest round may be one that is not shown, and spent more.
     picture = charts.budget(newest.spent, whole, about=f"all rounds up to round {newest.number}")
-    return Spent(picture, left, after, within)
+    return Spent(picture, after, found.within if found else None, whole is not None and not shown.knows_budget)
 
 
 @dataclass(frozen=True)
 class ShownQuery:
     """One query of a round as a page shows it."""
 
-    name: str
-    result: QueryResult | None
+    facts: QueryFacts
     withheld: str | None
     pictures: Sequence[tuple[Markup, Markup]]
-    notes: Sequence[str]
 
 
 def round_(site: Site, request: Request) -> Response:
@@ -108,7 +103,7 @@ def round_(site: Site, request: Request) -> Response:
     number = number_of(text)
     if number is None:
         raise NotThere(f"{text!r:.40} is no round's number; the task's page lists the rounds")
-    found = site.desk.round(task_id, number)
+    found = site.desk.look(task_id, number)
     desk = site.desk.of(task_id)
     return site.page(
         "analyst/round.html",
@@ -120,31 +115,25 @@ def round_(site: Site, request: Request) -> Response:
 
 
 def _queries(site: Site, found: ShownRound) -> Markup:
-    made = [shown_query(found, name) for name in found.table.queries]
+    made = [shown_query(facts, found.rows(facts.name)) for facts in found.facts]
     return Markup(site.templates.get_template("analyst/queries.html").render(queries=made))  # noqa: S704 - escaped there
 
 
-def shown_query(found: ShownRound, name: str) -> ShownQuery:
+def shown_query(facts: QueryFacts, rows: Sequence[PublishedRow]) -> ShownQuery:
     """Return the pictures and tables of a query, or why it is withheld."""
-    rows = found.table.where(query=name).rows
-    results: dict[str, QueryResult | SumResult] = {each.name: each for each in found.results.sums}
-    results |= {each.name: each for each in found.results.queries}
-    result = results[name]
     why = next((row.reason for row in rows if row.withheld), None)
     several = [part for part in parts(rows) if not part[0].withheld]
-    pictures = [(charts.estimates(part), table(part, f"{name}: {part[0].statistic}")) for part in several]
-    notes = result.estimates.notes if result.estimates else ()
-    if result.estimates is not None and result.estimates.table:
-        notes = (*notes, LOOK_UP)
-    return ShownQuery(name, result if isinstance(result, QueryResult) else None, why, pictures, notes)
+    pictures = [(charts.estimates(part), table(part, f"{facts.name}: {part[0].statistic}")) for part in several]
+    return ShownQuery(facts, why, pictures)
 
 
 def series(site: Site, request: Request) -> Response:
-    """Show a query over all verified rounds."""
+    """Show a query over all rounds that were read."""
     task_id, query = request.path_params["task"], request.query_params.get("query", "")
     shown, desk = site.desk.task(task_id), site.desk.of(task_id)
     _, problem = asked(lambda: site.desk.check_all(task_id), lambda: desk)
-    names = desk.newest.table.queries if desk.newest else ()
+    newest = desk.newest
+    names = newest.queries if newest else ()
     name = query if query in names else next(iter(names), query)
     drawn = desk.part(("series", name), lambda: _series(desk.rows(name)))
     return site.page(
@@ -195,12 +184,13 @@ def compare(site: Site, request: Request) -> Response:
     trust = None
     query = request.query_params.get("query", "")
     if chosen:
-        joined = site.desk.joined(task_id, list(dict.fromkeys(chosen)))
+        joined = site.desk.joined_now(task_id, list(dict.fromkeys(chosen)))
         trust = joined.trust
         rows = [row for row in joined if query in ("", row.query)]
         earlier, later = ([row for row in rows if row.round == number] for number in chosen)
         found = [ShownDifference.of(each) for each in joined.compare_all(later, earlier)]
-    names = desk.newest.table.queries if desk.newest else ()
+    newest = desk.newest
+    names = newest.queries if newest else ()
     return site.page(
         "analyst/compare.html",
         shown=shown,

@@ -82,14 +82,14 @@ def file(site: Site, request: Request) -> Response:
         raise UsageError(f"there is no file {what!r:.40}; choose one of {', '.join(KINDS)}")
     kind, task = KINDS[what], site.desk.task(task_id).task
     if number is not None:
-        table, words = site.desk.round(task_id, number).table, f"round-{number}"
+        table, words = site.desk.table(task_id, number), f"round-{number}"
     else:
         desk = site.desk.check_all(task_id)
         if desk.unchecked:
             raise HubbubError(f"{len(desk.unchecked)} rounds are still being checked; reload this page a little later")
-        if not desk.rounds:
+        if not desk.verified:
             raise UsageError("no round is certified yet; there is nothing to save")
-        table = site.desk.joined(task_id, sorted(desk.rounds))
+        table = site.desk.joined(task_id, desk.verified)
         # A name that says so if rounds are not as their certificates state, and so not in the file.
-        words = f"{len(desk.rounds)}-of-{len(desk.listed)}-rounds" if desk.wrong else "all-rounds"
+        words = f"{len(desk.verified)}-of-{len(desk.listed)}-rounds" if desk.wrong else "all-rounds"
     return download(kind.write(table), kind.kind, f"{file_name(task.name, task_id[:8], words)}.{kind.ending}")

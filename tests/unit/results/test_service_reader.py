@@ -16,13 +16,14 @@ from unit.verification.test_results import PARTIES, results_of
 
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import ListedTask
+from hubbub.protos.records.counts import read_certified
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.roles import READERS
 from hubbub.results import NotVerified, ServiceReader, connect
-from hubbub.results.published_row import certified_in, rows_of
+from hubbub.results.published_row import rows_of
 from hubbub.service.rpc import serve_results
 from hubbub.service.transport.grpc_server import listen
 from hubbub.verification.pins import Pins
@@ -30,7 +31,7 @@ from support.ended import opened_server
 from support.samples import Parties, make_tls, signed
 
 ROUNDS = results_of(OVER_TIME)
-TASK = certified_in(ROUNDS[0].certificate).task
+TASK = read_certified(ROUNDS[0].certificate).task
 KEYS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public)
 
 

@@ -12,10 +12,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from markupsafe import Markup, escape
-from unit.verification.test_results import results_of
 
-from hubbub.pages.dashboard.desk import Desk, ShownRound, ShownTask
-from hubbub.pages.dashboard.views.analyst import shown_query
+from hubbub.pages.dashboard import desk as desk_module
+from hubbub.pages.dashboard.desk import Desk, ShownTask
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.signed_task import SignedTask
@@ -47,15 +46,6 @@ def test_the_first_page_lists_tasks_with_purpose_owner_and_signatures(browser: B
     assert seen.status == 200
     assert all(word in seen.page.words for word in (TASK.name, "What to buy & when", "the <b>kitchen</b>", "both hold"))
     assert HERE in seen.page.links
-
-
-def test_a_query_that_takes_any_text_says_where_its_texts_are() -> None:
-    def notes(kind: str) -> list[str]:
-        table = ResultsTable(results_of(kind)[-1:], Trust(True))
-        return [*shown_query(ShownRound.of(table), table.queries[0]).notes]
-
-    assert [note for note in notes("text") if "hubbub results --candidates FILE" in note]
-    assert notes("hashed") == []
 
 
 def test_a_task_shows_fingerprints_budget_and_rounds(browser: Browser, reader: StubReader) -> None:
@@ -196,15 +186,107 @@ def test_while_rounds_are_checked_pages_show_what_is_there(reader: StubReader) -
     waiting = []
     browser = Browser(site_of(reader, start=waiting.append))
     words = browser.get(HERE).page.words
-    assert "1 of 3 rounds are verified so far" in words
+    assert "0 of 3 rounds are verified so far. Not checked yet: rounds 2." in words
+    assert "2 rounds are not read yet" in words
+    assert "what round 2 states of ε is shown as it came" in words
+    assert words.count("not checked yet") == 3, "the list of rounds says so of each"
+    assert reader.asked == [], "the page waits for no check"
     assert browser.get(f"{HERE}/file/csv").status == 502
     browser.get(f"{HERE}/series")
     assert len(waiting) == 1, "one thread checks a task's rounds"
     waiting.pop()()
-    assert "rounds are verified so far" not in browser.get(HERE).page.words
+    words = browser.get(HERE).page.words
+    assert "rounds are verified so far" not in words
+    assert "checked yet" not in words
+    assert "states of ε is shown as it came" not in words
 
 
-def test_a_round_that_differs_from_its_certificate_is_not_shown(reader: StubReader) -> None:
+@pytest.mark.parametrize("path", ["/round/0", "/round/1", "/series", "/series?query=milk", "/compare?a=0&b=2"])
+def test_a_page_of_rounds_that_are_not_checked_says_so_until_they_are(reader: StubReader, path: str) -> None:
+    waiting: list[Callable[[], None]] = []
+    browser = Browser(site_of(reader, start=waiting.append))
+    browser.get(f"{HERE}/round/0")
+    browser.get(f"{HERE}/round/1")
+    before = browser.get(HERE + path)
+    assert "Not checked yet:" in before.page.words
+    assert "Verified" not in before.page.words
+    assert reader.asked == []
+    waiting.pop()()
+    after = browser.get(HERE + path)
+    assert "Not checked yet" not in after.page.words
+    assert set(before.page.numbers) <= set(after.page.numbers)
+    assert before.page.numbers or "milk" in path
+
+
+def test_a_page_waits_for_no_forecast_of_the_budget(reader: StubReader) -> None:
+    waiting: list[Callable[[], None]] = []
+    browser = Browser(site_of(reader, start=waiting.append))
+    assert "How many rounds fit the budget is being computed" in browser.get(HERE).page.words
+    waiting.pop()()
+    words = browser.get(HERE).page.words
+    assert "is being computed" not in words
+    assert "of 4 rounds fit the budget" in words
+
+
+def test_what_somebody_looks_at_is_checked_first(reader: StubReader) -> None:
+    waiting: list[Callable[[], None]] = []
+    browser = Browser(site_of(reader, start=waiting.append))
+    for number in (1, 2, 0):
+        browser.get(f"{HERE}/round/{number}")
+    assert len(waiting) == 1
+    waiting.pop()()
+    assert reader.asked == [0, 2, 1]
+
+
+def test_a_round_that_was_shown_and_turns_out_wrong_is_shown_no_more(reader: StubReader) -> None:
+    waiting: list[Callable[[], None]] = []
+    browser = Browser(site_of(reader, start=waiting.append))
+    tell_a_lie(reader)
+    seen = browser.get(f"{HERE}/round/0")
+    assert (seen.status, "Not checked yet" in seen.page.words, 77777.0 in seen.page.numbers) == (200, True, True)
+    waiting.pop()()
+    for path in ("", "/series", "/round/0"):
+        after = browser.get(HERE + path)
+        assert "its results differ from its certificate" in after.page.words, path
+        assert 77777.0 not in after.page.numbers
+    assert browser.get(f"{HERE}/compare?a=0&b=2").status == 502
+
+
+def test_a_saved_file_has_verified_rounds_alone(reader: StubReader) -> None:
+    browser = Browser(site_of(reader, start=lambda _work: None))
+    browser.get(f"{HERE}/round/1")
+    assert reader.asked == []
+    assert browser.get(f"{HERE}/file/certificate?round=1").content == made_rounds()[1].certificate
+    assert reader.asked == [1], "who saves a round waits for its check"
+
+
+def test_a_round_that_is_read_again_must_be_the_one_that_was_verified(
+    reader: StubReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "MOST_TABLES", 1)
+    browser = Browser(site_of(reader))
+    browser.get(HERE)
+    assert browser.get(f"{HERE}/file/certificate?round=2").content == made_rounds()[2].certificate
+    reader.held[2] = reader.held[1]
+    assert browser.get(f"{HERE}/file/certificate?round=2").status == 200, "it is the last that was kept"
+    browser.get(f"{HERE}/file/certificate?round=0")
+    seen = browser.get(f"{HERE}/file/certificate?round=2")
+    assert seen.status == 502
+    assert "has another certificate than before" in seen.page.words
+
+
+def test_few_parts_of_pages_and_few_whole_rounds_are_kept(reader: StubReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "MOST_PARTS", 2)
+    monkeypatch.setattr(desk_module, "MOST_TABLES", 2)
+    browser = Browser(site_of(reader))
+    for path in ("", "/round/0", "/round/1", "/round/2", "/series", "/compare?a=0&b=1", "/compare?a=0&b=2"):
+        assert browser.get(HERE + path).status == 200
+    assert len(browser.site.desk.of(TASK.id.hex())._parts) == 2
+    assert len(browser.site.desk._tables) == 2
+
+
+def tell_a_lie(reader: StubReader) -> None:
+    """Have the reader answer with a false estimate of round 0."""
     (first, *others) = reader.held[0].queries
     assert first.estimates is not None
     row = first.estimates.rows[0]
@@ -212,6 +294,10 @@ def test_a_round_that_differs_from_its_certificate_is_not_shown(reader: StubRead
     false = replace(row, estimate=replace(row.estimate, value=77777.0))
     lied = replace(first, estimates=replace(first.estimates, rows=(false, *first.estimates.rows[1:])))
     reader.held[0] = RoundResults(reader.held[0].id, (lied, *others), reader.held[0].certificate)
+
+
+def test_a_round_that_differs_from_its_certificate_is_not_shown(reader: StubReader) -> None:
+    tell_a_lie(reader)
     browser = Browser(site_of(reader))
     assert "its results differ from its certificate" in browser.get(HERE).page.words
     shown = browser.get(f"{HERE}/round/0")
@@ -226,7 +312,7 @@ def test_a_round_that_differs_from_its_certificate_is_not_shown(reader: StubRead
 def test_the_list_of_rounds_is_that_of_now(reader: StubReader) -> None:
     waiting, last = [], reader.held.pop(2)
     browser = Browser(site_of(reader, start=waiting.append))
-    assert browser.get(HERE).page.words.count("not checked yet") == 1
+    assert browser.get(HERE).page.words.count("not checked yet") == 2
     reader.held[2] = last
     browser.get(f"{HERE}/series")
     assert f"{HERE}/round/2" in browser.get(HERE).page.links
@@ -236,7 +322,7 @@ def test_the_list_of_rounds_is_that_of_now(reader: StubReader) -> None:
     words = browser.get(HERE).page.words
     assert "round 0: round 0 is gone" in words
     assert words.count("not checked yet") == 0
-    assert words.count("not shown") == 2
+    assert words.count("not shown") == 4, "in the list, and why"
 
 
 def test_while_the_services_are_down_what_is_known_is_shown(browser: Browser, reader: StubReader) -> None:
@@ -294,8 +380,10 @@ def test_a_task_by_other_keys_is_said_so_on_every_page_about_it(reader: StubRead
 def test_rounds_whose_signers_are_not_known_are_said_so_on_every_page_about_them(reader: StubReader) -> None:
     browser = Browser(site_of(reader, Pins()))
     browser.get(HERE)
-    for each in browser.site.desk.of(TASK.id.hex()).rounds.values():
-        object.__setattr__(each.table, "trust", Trust(True, ("operator",)))
+    unknown, desk = Trust(True, ("operator",)), browser.site.desk.of(TASK.id.hex())
+    desk.rounds = {number: replace(each, trust=unknown) for number, each in desk.rounds.items()}
+    for table in browser.site.desk._tables.values():
+        table.trust = unknown
     for path in (HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare"):
         assert "NOT PINNED: the keys of operator" in browser.get(path).page.words, path
     assert "by keys that are not known here" in browser.get("/").page.words
@@ -308,7 +396,7 @@ def test_rounds_that_could_not_be_asked_for_are_checked_later(reader: StubReader
     reader.down = Unreachable("the analyzer does not answer")
     waiting.pop()()
     reader.down = None
-    assert "1 of 3 rounds are verified so far" in browser.get(HERE).page.words
+    assert "0 of 3 rounds are verified so far" in browser.get(HERE).page.words
     waiting.pop()()
     assert "not shown" not in browser.get(HERE).page.words
     assert sorted(reader.asked) == [0, 1, 2]

@@ -19,6 +19,7 @@ from starlette.responses import PlainTextResponse
 from hubbub.pages.dashboard.server import is_private, listening, serve_beside
 from hubbub.protos.errors import HubbubError, UsageError
 from support.ended import started_program
+from support.patience import PATIENCE
 from support.source_tree import ROOT
 
 COMMUTE = ROOT / "docs" / "examples" / "commute"
@@ -121,3 +122,43 @@ def test_a_port_that_is_taken_ends_the_command(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "choose another with --port" in json.loads(done.stdout)["error"]
+
+
+BUSY = """
+import sys
+import numpy, scipy.fft
+from starlette.concurrency import run_in_threadpool
+from hubbub.pages.dashboard.desk import in_background
+from hubbub.pages.dashboard.server import leave, listening, serve
+
+def compute():
+    print("computes", flush=True)
+    while True:
+        scipy.fft.rfft(numpy.ones(4096))
+
+async def app(scope, receive, send):
+    in_background(compute) if sys.argv[1] == "check" else await run_in_threadpool(compute)
+
+with listening("127.0.0.1", 0) as listener:
+    serve(app, listener, lambda: print(listener.getsockname()[1], flush=True))
+leave()
+"""
+"""A dashboard with one page, which computes for ever: in its own thread, or as a check in the background.
+
+It computes as checks do, in compiled code, which aborts the process if the interpreter ends before it.
+"""
+
+
+@pytest.mark.parametrize("where", ["page", "check"])
+def test_it_ends_at_once_while_a_thread_computes(where: str) -> None:
+    pipe = subprocess.PIPE
+    with started_program([sys.executable, "-c", BUSY, where], stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port)) as looking:
+            looking.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert process.stdout.readline() == "computes\n"
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert "Traceback" not in err

@@ -19,6 +19,7 @@ from hubbub.pages.environment import style
 from hubbub.pages.report import report as report_module
 from hubbub.pages.report.report import Report
 from hubbub.pages.report.written import page_of
+from hubbub.protos.records.results import QueryResult
 from hubbub.protos.task.about import About
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.results import PublishedRow, ResultsTable, Trust, open_saved
@@ -146,3 +147,23 @@ def test_ε_spent_is_by_the_counts_if_a_batch_was_below_the_minimum(table: Resul
     assert report.spent == report.content["all_rounds"]["epsilon_upper_at_minimum"]
     report.content["all_rounds"]["epsilon_upper_at_minimum"] = None
     assert report.spent == report.content["all_rounds"]["epsilon_upper"]
+
+
+def test_notes_of_estimates_stand_below_their_numbers(table: ResultsTable, series: ResultsTable) -> None:
+    def noted(several: ResultsTable) -> ResultsTable:
+        rounds = [
+            replace(each, queries=(_noted(each.queries[0], f"of <b>{each.id.round}</b>"), *each.queries[1:]))
+            for each in several.results
+        ]
+        return ResultsTable(rounds, several.trust, several.rows)
+
+    page = read(noted(table))
+    assert "of <b>0</b>" in page.words
+    assert "round 0: of" not in page.words
+    words = read(noted(series)).words
+    assert [f"round {number}: of <b>{number}</b>" in words for number in range(4)] == [True] * 4
+
+
+def _noted(result: QueryResult, note: str) -> QueryResult:
+    assert result.estimates is not None
+    return replace(result, estimates=replace(result.estimates, notes=(note,)))
