@@ -210,10 +210,7 @@ def command(
         from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519
         from hubbub.protos.task.admission import Mode
 
-        if plot is not None:
-            from hubbub.cli.plots.draw import check_drawable
-
-            check_drawable(plot, "--plot")
+        _check_written(plot, report)
         shown = _scenario(
             task, data, histogram or [], total or [], notation(decimal, thousands, missing, data is not None)
         )
@@ -329,6 +326,18 @@ def _run(
     return document
 
 
+def _check_written(plot: Path | None, report: Path | None) -> None:
+    """Refuse a picture that could not be drawn, and a report over another file, before anything is run."""
+    if plot is not None:
+        from hubbub.cli.plots.draw import check_drawable
+
+        check_drawable(plot, "--plot")
+    if report is not None:
+        from hubbub.deploy.files import check_page
+
+        check_page(report)
+
+
 def _report_place(out: Path | None, as_json: bool) -> Path | None:
     """Return where the report goes that nobody asked for; None for a program, which asks for its files by name."""
     if out is not None:
@@ -344,12 +353,14 @@ def _reported(
     Raises:
         HubbubError: if it was asked for, and cannot be written; otherwise a warning is printed.
     """
+    from hubbub.deploy.files import check_page
     from hubbub.protos.errors import HubbubError
 
     path = wanted or place
     if path is None:
         return None
     try:
+        check_page(path)
         _write_report(published, path)
     except HubbubError as error:
         if wanted is not None:

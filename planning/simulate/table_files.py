@@ -95,6 +95,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
             raise
         raise _unreadable(path, error) from error
     except (pa.ArrowException, UnicodeError, csv.Error) as error:
+        if isinstance(error, MemoryError) or "launch worker thread" in str(error):
+            raise  # not the file's fault
         raise _unreadable(path, error) from error
 
 
