@@ -27,6 +27,10 @@ TRACEBACK = "HUBBUB_TRACEBACK"
 """Environment variable: if it is set, an unexpected error shows its traceback."""
 
 
+_NO_THREAD = ("can't start new thread", "launch worker thread")
+"""What Python and Arrow say if the system starts no thread."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure, 130 after Ctrl-C.
 
@@ -64,8 +68,19 @@ def _status(words: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        return _unforeseen(error, words)
+        return _refuse(lacking, words) if (lacking := _lacking(error)) else _unforeseen(error, words)
     return status
+
+
+def _lacking(error: BaseException | None) -> str:
+    """Return what the machine did not give, with a remedy, if that is the error or its cause; empty if it is not."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return "there is not enough memory; free some, raise its limit (ulimit -v), or give less at once"
+        if any(said in str(error) for said in _NO_THREAD):
+            return "the system starts no more threads; raise their limit (ulimit -u) or that of memory (ulimit -v)"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _lost(error: stdio.OutputLost) -> int:
@@ -104,7 +119,8 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
     *_, (frame, line) = (
         (frame, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_globals is globals() or frame.f_globals["__name__"].startswith("hubbub.")
+        # Code that a library writes at run time, such as a dataclass's, may have no module.
+        if frame.f_globals is globals() or str(frame.f_globals.get("__name__")).startswith("hubbub.")
     )
     file = frame.f_code.co_filename.rpartition(os.sep)[2]
     what = f"{type(error).__name__} in {file}:{line}: {error}"

@@ -77,6 +77,9 @@ class _Messages(io.TextIOWrapper):
 def prepare() -> Output:
     """Make the process's streams safe to use, before anything is printed; return stdout, for `finish`."""
     _open_closed()
+    if sys.stdin is None:
+        # Python has no stream object for a descriptor that was closed. Commands read it as an empty file.
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open as long as the process
     codecs.register_error(_ERRORS, _readable)
     sys.stdout, sys.stderr = output, _ = _output(sys.stdout), _messages(sys.stderr)
     return output

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
-from hubbub.client.session.host_process import checked_host
 from hubbub.protos.errors import UsageError
+from hubbub.protos.transport.host_process import checked_host
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,7 +14,6 @@ from hubbub.client.limits import PrivacyLimits
 from hubbub.client.preview import Preview, preview
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
-from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.sealed_submission import Outcome, SealedSubmission
 from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
@@ -27,6 +26,7 @@ from hubbub.client.validation import checked_choice, checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.task.task import Task
+from hubbub.protos.transport.host_process import checked_host
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random

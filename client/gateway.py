@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
-from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import checked_shuffler, named_proxy, trusted_authority
 from hubbub.client.settings import GatewayArguments, arguments_from
@@ -23,6 +22,7 @@ from hubbub.protos.messages import Answer, Receipt
 from hubbub.protos.refusals import TRANSIENT, Refusal
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.host_process import checked_host
 
 MOST_SUBMISSIONS = 100_000
 """Most sealed submissions in one `carry`: all of them, and their outcomes, are in memory at once."""

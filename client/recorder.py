@@ -27,7 +27,6 @@ from hubbub.client.device import Device
 from hubbub.client.encode import not_a_mapping
 from hubbub.client.errors import Expired, NoRound, OptedOut, OverLimit
 from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
-from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
 from hubbub.client.state.fork_safety import restarted_in_children
@@ -36,6 +35,7 @@ from hubbub.client.validation import checked_choice, checked_count, checked_func
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
+from hubbub.protos.transport.host_process import checked_host
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 

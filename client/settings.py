@@ -64,13 +64,21 @@ def _file(value: object) -> Path:
     if not isinstance(value, str):
         raise _WrongValue(f" is {_shown(value)}; it must be the name of a file, in quotes")
     # Somebody may have put a key or a ticket itself there, so such a value is never shown.
-    if any(ord(mark) < 32 for mark in value):
+    if any(ord(mark) < 32 for mark in value) and not _is_there(value):
         raise _WrongValue(" has line ends or control characters, as the content of a file has; name the file itself")
     if _is_content(value) or any(len(part) > _LONGEST_NAME for part in Path(value).parts):
         raise _WrongValue(" is not the name of a file, but seems to be its content; name the file itself")
     if not value:
         raise _WrongValue(" is empty; name a file")
     return Path(value)
+
+
+def _is_there(name: str) -> bool:
+    """Return whether a file has this name: then it is no content, whatever characters it has."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _text(value: object) -> str:

@@ -9,13 +9,14 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.protos.errors import HubbubError, SignatureError, TaskError
+from hubbub.protos.errors import HubbubError, SignatureError, TaskError, UsageError
 from hubbub.protos.identity.formats import FEED_ENTRY, SUCCESSION
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
@@ -142,9 +143,11 @@ def save(path: Path, content: bytes) -> None:
     device is written directly.
 
     Raises:
-        NotWritten: naming the file, the reason and the remedy.
+        NotWritten: naming the file, the reason and the remedy; also if an earlier file cannot be made again: a private
+            key, a store, or what is written by hand.
         OutputLost: if it is a pipe whose reader has left.
     """
+    _check_lost(path)
     with writing(path):
         try:
             # Also before a replacement: a file without write permission must not be replaced either.
@@ -160,6 +163,58 @@ def save(path: Path, content: bytes) -> None:
             else:
                 with os.fdopen(stream or descriptor, "wb", closefd=False) as file:
                     file.write(content)
+
+
+_KEPT = {
+    b"-----BEGIN PRIVATE KEY": "a private key",
+    b"-----BEGIN ENCRYPTED PRIVATE KEY": "a private key",
+    b"SQLite format 3\0": "a store",
+}
+"""What files begin with that nobody can make again."""
+
+
+def _check_lost(path: Path) -> None:
+    """Refuse to write over what nobody can make again; a wrong name is soon given."""
+    begins = _beginning(path)
+    kept = next((what for start, what in _KEPT.items() if begins.startswith(start)), None)
+    if kept is None and begins and path.suffix == ".toml":
+        kept = "written by hand"
+    if kept is not None:
+        raise NotWritten(f"{path} is {kept}, and nothing is written over it; name another file")
+
+
+def check_own(path: Path, kind: str, is_own: Callable[[bytes], bool]) -> None:
+    """Check that an earlier file, if there is one, is of a command's own kind, so that nothing else is lost.
+
+    Raises:
+        UsageError: if it is another one.
+    """
+    try:
+        other = bool(_beginning(path)) and not is_own(path.read_bytes())
+    except OSError:
+        return  # what cannot be read is reported when it is written
+    if other:
+        raise UsageError(f"{path} is there already and is no {kind}, so it is not written over; name another file")
+
+
+def check_page(path: Path) -> None:
+    """Check that an earlier file in the place of a report is one too.
+
+    Raises:
+        UsageError: if it is another one.
+    """
+    check_own(path, "page or PDF", lambda content: content.startswith((b"<!doctype html", b"%PDF")))
+
+
+def _beginning(path: Path) -> bytes:
+    """Return the first bytes of a regular file; nothing of any other, or of one that cannot be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(64)
+    except OSError:
+        return b""
 
 
 def _stream(status: os.stat_result) -> int | None:
@@ -189,6 +244,20 @@ def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None
         with noted_on(error):
             partial.unlink(missing_ok=True)
         raise
+
+
+def copy_files(folder: Path, out: Path) -> None:
+    """Copy a folder's files, such as logs, into a new folder; nothing if there is no such folder.
+
+    Raises:
+        NotWritten: naming the first file that cannot be written, the reason and the remedy.
+    """
+    for file in sorted(folder.glob("*")) if folder.exists() else ():
+        copied = out / file.name
+        # Not with shutil.copytree: its error is a list of all files, without a sentence.
+        with writing(copied):
+            out.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copied)
 
 
 @contextlib.contextmanager

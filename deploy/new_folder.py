@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
+from hubbub.service.runtime.tidying import noted_on
 
 
 def check_new(root: Path) -> None:
@@ -29,20 +32,45 @@ def new_folder(root: Path, keep: str = "") -> Iterator[None]:
     `keep` names an entry that stays nevertheless, unless it is empty.
 
     Raises:
-        HubbubError: if it has content, or is a file.
+        HubbubError: if it has content, or is a file, or if another process fills it meanwhile.
     """
     check_new(root)
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]
     root.mkdir(parents=True, exist_ok=True)
+    with _alone_in(root):
+        # Another process may have filled it since it was looked at.
+        check_new(root)
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(root)  # a full disk names no file
+            with noted_on(error):
+                _empty(root, keep)
+            # The nearest first: each is empty once those inside it are gone.
+            for folder in missing:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
+
+
+@contextlib.contextmanager
+def _alone_in(root: Path) -> Iterator[None]:
+    """Keep other processes from filling the folder: one that fails would remove what this one made."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise HubbubError(f"another command fills the folder {root} now; name another one") from error
+        except OSError:
+            # Some network file systems lock no folders. There the second look alone tells of another process.
+            pass
+        if not root.exists() or not os.path.samestat(os.fstat(descriptor), root.stat()):
+            raise HubbubError(f"another command removed the folder {root} meanwhile; run this one again")
         yield
-    except BaseException:
-        _empty(root, keep)
-        # The nearest first: each is empty once those inside it are gone.
-        for folder in missing:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
+    finally:
+        os.close(descriptor)
 
 
 def _empty(root: Path, keep: str) -> None:

@@ -17,6 +17,7 @@ from hubbub.protos.rpc import ResultsCaller
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.addresses import checked_address
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
+from hubbub.protos.transport.host_process import checked_host
 from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, pins_of
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
@@ -108,6 +109,8 @@ class ServiceReader:
         return ResultsTable(shown, Trust(True, unpinned, check_counts(shown, behind)))
 
     def _ask(self, call: Any) -> Any:
+        checked_host("hubbub results")
+
         async def asked() -> Any:
             async with _caller(self._address, self._tls) as caller:
                 return await call(caller)

@@ -239,7 +239,7 @@ def command(
         from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519
         from hubbub.protos.task.admission import Mode
 
-        _check_outputs(plot, dashboard, port)
+        _check_outputs(plot, report, dashboard, port)
         shown = _scenario(
             task, data, histogram or [], total or [], notation(decimal, thousands, missing, data is not None)
         )
@@ -273,8 +273,8 @@ def command(
             show(run(None), None)
 
 
-def _check_outputs(plot: Path | None, dashboard: bool, port: int | None) -> None:
-    """Check that what is wanted can be drawn and shown here, before anything runs."""
+def _check_outputs(plot: Path | None, report: Path | None, dashboard: bool, port: int | None) -> None:
+    """Check that what is wanted can be drawn, written and shown here, before anything runs."""
     from hubbub.accountant.errors import needs_extra
     from hubbub.cli.registry import DASHBOARD
     from hubbub.protos.errors import HubbubError, UsageError
@@ -283,6 +283,10 @@ def _check_outputs(plot: Path | None, dashboard: bool, port: int | None) -> None
         from hubbub.cli.plots.draw import check_drawable
 
         check_drawable(plot, "--plot")
+    if report is not None:
+        from hubbub.deploy.files import check_page
+
+        check_page(report)
     if port is not None and not dashboard:
         raise UsageError("--port is where the dashboard listens; add --dashboard, or leave --port out")
     if dashboard and not DASHBOARD.installed:
@@ -359,7 +363,7 @@ def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> D
 def _run_and_stay(run: Callable[[Looked], object], show: Show, port: int) -> None:
     """Run the demo, show it, and serve a dashboard of its services until Ctrl-C, as a reader of its deployment."""
     from hubbub.pages.dashboard.app import application, site_at
-    from hubbub.pages.dashboard.server import address_of, leave, listening, serve_beside
+    from hubbub.pages.dashboard.server import address_of, listening, serve_beside
     from hubbub.pages.dashboard.sources import opened
 
     # Before anything runs, so that a port that is taken is said now.
@@ -371,7 +375,6 @@ def _run_and_stay(run: Callable[[Looked], object], show: Show, port: int) -> Non
             await serve_beside(application(site), listener, lambda: show(document, address))
 
         run(looked)
-    leave()
 
 
 def _run(
@@ -431,12 +434,14 @@ def _reported(
     Raises:
         HubbubError: if it was asked for, and cannot be written; otherwise a warning is printed.
     """
+    from hubbub.deploy.files import check_page
     from hubbub.protos.errors import HubbubError
 
     path = wanted or place
     if path is None:
         return None
     try:
+        check_page(path)
         _write_report(published, path)
     except HubbubError as error:
         if wanted is not None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hubbub.cli.tables.plan import Compared
     from hubbub.planning.capacity import CapacityRequest
     from hubbub.planning.planned import Plan
+    from hubbub.protos.task.signed_task import SignedTask
     from hubbub.protos.task.task import Draft
 
 
@@ -97,7 +98,8 @@ def command(
 ) -> None:
     """Check a task, choose its randomizers and predict its errors.
 
-    Nobody is asked anything: the errors are computed from the task alone. --out does not write over a signed task.
+    Nobody is asked anything: the errors are computed from the task alone. --out writes over an earlier task that nobody
+    has signed, and over no other file.
 
     With --error, or `error` in the draft, ε is solved for: it is the least one, up to the draft's epsilon, with which
     each stated error is reached at the minimum of reports. δ, the minimum, the cap on ε_local, weights, dummies and
@@ -317,9 +319,14 @@ def _check_trust(folder: Path) -> None:
 
 
 def _check_out(out: Path) -> None:
-    """Refuse to write over a signed task, before the plan is made: the services may run it, and its keys be offline."""
+    """Refuse to write over what is no planned task, or is signed, before the plan is made.
+
+    Services may run a signed task, and its keys be offline.
+    """
+    from hubbub.deploy.files import check_own
     from hubbub.protos.errors import UsageError
 
+    check_own(out, "planned task", lambda content: _decoded(content) is not None)
     if _is_signed(out):
         raise UsageError(
             f"{out} is a signed task, and nothing is written over its signatures; name a new file with --out, such as "
@@ -329,16 +336,22 @@ def _check_out(out: Path) -> None:
 
 def _is_signed(path: Path) -> bool:
     """Return whether a file is a task that somebody has signed."""
+    try:
+        found = _decoded(path.read_bytes()) if path.is_file() else None
+    except OSError:
+        return False  # what cannot be read or replaced is reported when it is written
+    return found is not None and (found.operator_signature is not None or found.shuffler_signature is not None)
+
+
+def _decoded(content: bytes) -> SignedTask | None:
+    """Return the planned task that a file has; None if it has something else."""
     from hubbub.protos.errors import HubbubError
     from hubbub.protos.task.signed_task import SignedTask
 
-    if not path.is_file():
-        return False
     try:
-        found = SignedTask.decode(path.read_bytes())
-    except (HubbubError, OSError):
-        return False  # what cannot be read or replaced is reported when it is written
-    return found.operator_signature is not None or found.shuffler_signature is not None
+        return SignedTask.decode(content)
+    except HubbubError:
+        return None
 
 
 def _beside(out: Path) -> Path:

@@ -55,7 +55,7 @@ def command(
 
     It is one HTML file that loads nothing: what was asked and of whom, estimates with 95 % intervals, what is withheld
     and why, series over rounds, ε spent and left, who must be honest for which ε, what was verified, how to verify it
-    and how to cite it. The certificate is in it. An earlier file of that name is written over.
+    and how to cite it. The certificate is in it. An earlier page of that name is written over.
 
     Results are read from the analyzer, or from files of hubbub results --json, and verified. Give the keys that you
     know with --keys: a folder with operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem, and hop-2.pub.pem on. Without
@@ -89,6 +89,7 @@ def command(
 
 def _check_kept(sources: list[Path], written: list[Path]) -> None:
     """Return only if no file is written over that the report is read from."""
+    from hubbub.deploy.files import check_page
     from hubbub.protos.errors import UsageError
 
     read = [each for path in sources for each in (path.glob("*.json") if path.is_dir() else [path])]
@@ -96,6 +97,7 @@ def _check_kept(sources: list[Path], written: list[Path]) -> None:
     for path in written:
         if path.resolve() in kept:
             raise UsageError(f"{path} would be written over, and the report is read from it; give --out another name")
+        check_page(path)
 
 
 def _opened(sources: list[Path], keys: Path | None) -> SavedResults | ServiceReader:

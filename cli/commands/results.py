@@ -107,6 +107,7 @@ def command(
         from hubbub.service.settings import load
 
         _check_lookups(candidates, prefixes, alphabet)
+        _check_different({"--csv": csv, "--parquet": parquet, "--certificate": certificate, "--candidates": candidates})
         texts = None if candidates is None else read_candidates(candidates)
         operator = load(settings, OperatorSettings, "operator")
         if every:
@@ -148,6 +149,15 @@ def _print_ladder(results: RoundResults) -> None:
     for line in ladder_lines(content):
         console().print(line, markup=False, soft_wrap=True)
     console().print("as the certificate states; hubbub verify computes it again", markup=False)
+
+
+def _check_different(files: Mapping[str, Path | None]) -> None:
+    """Refuse one file for two options: what is written last would be all that is left."""
+    named: dict[Path, str] = {}
+    for option, path in files.items():
+        is_device = path is not None and path.exists() and not path.is_file()
+        if path is not None and not is_device and (first := named.setdefault(path.resolve(), option)) != option:
+            raise UsageError(f"{first} and {option} both name {path}; give each a file of its own")
 
 
 def _check_alone(given: Mapping[str, bool]) -> None:

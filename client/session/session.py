@@ -14,7 +14,6 @@ from hubbub.client.limits import NO_LIMITS, PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss, read_certificate
 from hubbub.client.privacy.ledger import AnswerCost, day_of
 from hubbub.client.privacy.report import Budget, budget_of
-from hubbub.client.session.host_process import checked_host
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.client.session.trust import (
     certificate_shown,
@@ -38,6 +37,7 @@ from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.signers import connected, followed
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.host_process import checked_host
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.longitudinal.over_rounds import Encoded
 from hubbub.queries.questions.question import Value

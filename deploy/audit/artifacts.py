@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from hubbub.deploy.audit.audit import Audit, AuditOptions, run
-from hubbub.deploy.files import save
+from hubbub.deploy.files import copy_files, save
 from hubbub.deploy.new_folder import new_folder
 from hubbub.protos.task.task import Task
+from hubbub.service.runtime.tidying import tidied
 
 
 async def run_and_keep(task: Task, options: AuditOptions, out: Path | None, progress: Callable[[], None]) -> Audit:
@@ -27,7 +27,7 @@ async def run_and_keep(task: Task, options: AuditOptions, out: Path | None, prog
             stack.enter_context(new_folder(out, keep="logs"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-audit-")))
         if out is not None:
-            stack.callback(_keep_logs, folder, out)
+            stack.enter_context(tidied(lambda: _keep_logs(folder, out)))
         audit = await run(task, options, folder, progress)
         if out is not None:
             save(out / "task.json", audit.task.encode())
@@ -37,4 +37,4 @@ async def run_and_keep(task: Task, options: AuditOptions, out: Path | None, prog
 
 def _keep_logs(folder: Path, out: Path) -> None:
     for logs in folder.glob("*/pipeline/logs"):
-        shutil.copytree(logs, out / "logs" / logs.parent.parent.name)
+        copy_files(logs, out / "logs" / logs.parent.parent.name)

@@ -11,7 +11,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from hubbub.accountant.errors import needs_extra
 from hubbub.accountant.numbers import round_down_significant
 from hubbub.deploy.demo.coordinator import DemoWorkers, SubmissionCounts, close_round, naming_folder
-from hubbub.deploy.files import save
+from hubbub.deploy.files import copy_files, save
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.operator.export import write_csv, write_parquet
@@ -45,6 +44,7 @@ from hubbub.queries.errors import FieldError
 from hubbub.queries.estimation.estimates import Truth
 from hubbub.queries.questions.question import Question
 from hubbub.queries.texts.lookup import Decodable
+from hubbub.service.runtime.tidying import tidied, tidied_async
 from hubbub.verification.certificate import Pins, Verified, verify
 
 MINIMUM_SHARE = 0.9
@@ -269,19 +269,20 @@ async def run(
                     compared = asyncio.gather(
                         asyncio.to_thread(noise_of, planned), asyncio.to_thread(looser_cap_of, planned)
                     )
+                    await stack.enter_async_context(tidied_async(lambda: _ended(compared)))
                     pipeline = _pipeline(planned, dataset.devices, options, Path(scratch) / "pipeline", stack)
                     # Registered before the pipeline is entered, so that it runs after the services have stopped.
-                    stack.callback(_keep_logs, pipeline, out)
+                    stack.enter_context(tidied(lambda: copy_files(pipeline.logs, out / "logs")))
                     await stack.enter_async_context(pipeline)
                     noise, looser_cap = await compared
                     workers = DemoWorkers(pipeline, dataset.devices, options.clients)
-                    stack.push_async_callback(workers.stop)
+                    await stack.enter_async_context(tidied_async(workers.stop))
                 rounds = [
                     await _round(pipeline, workers, dataset.in_round(number), options, number, stages, out, published)
                     for number in range(options.rounds)
                 ]
                 save(out / "task.json", pipeline.task.encode())
-                shutil.copytree(pipeline.folder.trust_of("reader"), out / KEYS_IN_FOLDER)
+                copy_files(pipeline.folder.trust_of("reader"), out / KEYS_IN_FOLDER)
             document = _document(pipeline, dataset, rounds, stages.seconds, out)
             document |= {
                 "noise": noise,
@@ -299,6 +300,12 @@ async def run(
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in seconds.items()}
+
+
+async def _ended(work: asyncio.Future[Any]) -> None:
+    """Wait for what runs beside the start: if that failed, nobody else does, and its end would be logged as lost."""
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
 
 
 def _starting(options: DemoOptions) -> str:
@@ -352,11 +359,6 @@ async def _fail_over(pipeline: LocalPipeline, number: int, options: DemoOptions,
     if isinstance(pipeline, LocalCluster):
         with stages.stage("fail_over", "kill the leader, have the standby take over"):
             await pipeline.fail_over()
-
-
-def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
-    if pipeline.logs.exists() and any(pipeline.logs.iterdir()):
-        shutil.copytree(pipeline.logs, out / "logs")
 
 
 async def _round(

@@ -18,6 +18,7 @@ from hubbub.deploy.load.latency import COLUMNS, LoadCounts, StepResult
 from hubbub.deploy.load.schedule import LoadSchedule, devices_for
 from hubbub.deploy.load.worker import LoadAssignment
 from hubbub.deploy.local.client_process import ClientProcess
+from hubbub.service.runtime.tidying import tidied_async
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ async def run_schedule(
     async with contextlib.AsyncExitStack() as stack:
         for worker in workers:
             await worker.start()
-            stack.push_async_callback(worker.stop)
+            await stack.enter_async_context(tidied_async(worker.stop))
         await _all(worker.until_ready(progress) for worker in workers)
         for number, (step, whole) in enumerate(zip(share.steps, schedule.steps, strict=True)):
             begins = time.monotonic() + LEAD_SECONDS

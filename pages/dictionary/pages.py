@@ -6,18 +6,25 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubbub.deploy.files import save
+from hubbub.deploy.files import check_own, save
 from hubbub.pages.dictionary.entry import Entry
 from hubbub.pages.environment import environment
 
 INDEX = "index.html"
+
+TITLE = "<title>What devices are asked</title>"
+"""By this an index of an earlier run is known."""
 
 
 def written(entries: Sequence[Entry], folder: Path) -> list[Path]:
     """Write the files of a dictionary into a folder, made if it is not there; return them, the index first.
 
     Files of an earlier run are written over; others in the folder stay as they are.
+
+    Raises:
+        UsageError: if the folder has the index of something else.
     """
+    check_own(folder / INDEX, "index of tasks", lambda content: TITLE.encode() in content)
     pages = environment("hubbub.pages.dictionary")
     folder.mkdir(parents=True, exist_ok=True)
     ordered = sorted(entries, key=lambda entry: (entry.task.schedule.start, entry.file_name))

@@ -95,7 +95,8 @@ class Notation:
             texts = pc.utf8_normalize(values.cast(pa.string()), "NFC")
         except pa.ArrowException as error:
             raise HubbubError(
-                f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts, or write it as one"
+                f"column {column!r} does not contain texts: {_refusal(error, values)}; name a column of texts, or "
+                "write it as one"
             ) from error
         words = pa.array(["", *self.missing], pa.string())
         missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=words)
@@ -209,7 +210,7 @@ class Notation:
             try:
                 return values.cast(pa.float64())
             except pa.ArrowException as error:
-                what = f"column {column!r} does not contain numbers: {error!s:.200}"
+                what = f"column {column!r} does not contain numbers: {_refusal(error, values)}"
                 raise HubbubError(f"{what}; name another column, or write it as numbers below 2^53") from error
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
         if pc.all(_are_booleans(texts)).as_py():
@@ -217,9 +218,23 @@ class Notation:
         wrong = pc.invert(self._are_numbers(texts))
         if pc.any(wrong).as_py():
             row = pc.index(wrong, True).as_py()
-            place = f"row {row + 1}" if where is None else row_place(where, row)
-            raise HubbubError(self._problem(texts, row, column, place))
-        return self._plain(texts).cast(pa.float64())
+            if texts[row].as_py().strip("\ufeff") == column:
+                what = f"{_place(where, row)} is the column's name again"
+                raise HubbubError(f"column {column!r} does not contain numbers: {what}; remove the second header")
+            raise HubbubError(self._problem(texts, row, column, _place(where, row)))
+        plain = self._plain(texts)
+        found = plain.cast(pa.float64())
+        # As of columns of whole numbers: others would be added up.
+        digits = pc.match_substring_regex(plain, f"^[-+]?[0-9]{{{_MOST_DIGITS + 1},}}$")
+        rounded = pc.and_(digits, pc.greater_equal(pc.abs(found), 2.0**53))
+        if pc.any(rounded).as_py():
+            row = pc.index(rounded, True).as_py()
+            what = f"{_place(where, row)} is {shown(texts[row].as_py())}, which would be rounded"
+            raise HubbubError(
+                f"column {column!r} does not contain numbers: {what}; name another column, or write it as "
+                "numbers below 2^53"
+            )
+        return found
 
     def _are_numbers(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return for each text whether it is a number in this notation, with three digits in each group."""
@@ -281,6 +296,10 @@ class Notation:
         return found
 
 
+def _place(where: Path | None, row: int) -> str:
+    return f"row {row + 1}" if where is None else row_place(where, row)
+
+
 _MARKS = ((",", ""), (".", ""), *((mark, group) for mark in ".," for group in GROUPS if group != mark))
 """All marks that numbers are written with: before the decimals, and between thousands."""
 
@@ -291,6 +310,12 @@ def _of_marks(marks: tuple[str, str]) -> Notation:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in map(str.strip, text.split(",")) if word)
+
+
+def _refusal(error: pa.ArrowException, values: pa.ChunkedArray) -> str:
+    """Return why a column cannot be read, without the names of Arrow's functions."""
+    said = str(error)
+    return f"it has type {values.type}" if "Unsupported cast" in said else f"{said:.200}"
 
 
 def _plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -116,6 +116,11 @@ def part_notes(part: Question, column: str, read: pa.ChunkedArray, notation: Not
     return []
 
 
+def _bare(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts without spaces at their ends, and without the mark of UTF-8, which files that were joined have."""
+    return pc.utf8_trim(pc.utf8_trim_whitespace(values), characters="\ufeff")
+
+
 def header_notes(path: Path, table: pa.Table) -> list[str]:
     """Return a sentence if the first line of a text file is a row like the others, so that the file has no header.
 
@@ -126,7 +131,7 @@ def header_notes(path: Path, table: pa.Table) -> list[str]:
     for column, values in zip(table.column_names, table.columns, strict=True):
         if not pa.types.is_string(values.type):
             continue
-        if _FRACTION.fullmatch(column) or (column and pc.index(pc.utf8_trim_whitespace(values), column).as_py() >= 0):
+        if _FRACTION.fullmatch(column) or (column and pc.index(_bare(values), column).as_py() >= 0):
             row = "if that is a row, write a line with the columns' names before it"
             return [f"the first line of {path} is its header, so {column!r} is a column's name and no answer; {row}"]
     return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,6 +59,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 _EXCEL = re.compile(r'"?sep=(.)"?(?:\r\n?|\n)', re.IGNORECASE)
 _EXPECTED = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
 _SPACED = re.compile(r'"[^"\r\n]*"(?: +"[^"\r\n]*")+ *[\r\n]')
+_SPACE_AND_QUOTE = re.compile(r'[,;\t|] +"')
 _BY_SPACES = "spaces separate its columns"
 _TOO_LONG = "straddling object"
 _NO_END = "the last field begins with a quote and does not end with one"
@@ -77,6 +79,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
     endings = f"give a .csv, .tsv, .jsonl or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
     if path.is_dir():
         raise HubbubError(f"{path} is a folder; {endings}")
+    if path.is_fifo():
+        raise HubbubError(f"{path} is a pipe, and files are read more than once; write it into a file, and give that")
     path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
     inner = _inner(path)
     if inner not in READ_ENDINGS:
@@ -95,6 +99,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
             raise
         raise _unreadable(path, error) from error
     except (pa.ArrowException, UnicodeError, csv.Error) as error:
+        if isinstance(error, MemoryError) or "launch worker thread" in str(error):
+            raise  # not the file's fault
         raise _unreadable(path, error) from error
 
 
@@ -166,6 +172,8 @@ def _remedy(path: Path, error: Exception, said: str) -> str:
     if isinstance(error, UnicodeError) or "UTF8" in said or "UTF-8" in said:
         return f"save it as UTF-8{_from_windows(path) if 'UTF-16' not in said else ''}"
     if (counts := _EXPECTED.search(said)) is not None:
+        if _SPACE_AND_QUOTE.search(said):
+            return "remove spaces before quotes, as a quote is one only where its field begins"
         # Taken for a column, R's names of rows could as well be halves of numbers with a comma.
         more = _one_more(said) if int(counts[2]) == int(counts[1]) + 1 else ""
         if counts[1] == "1":
@@ -194,9 +202,9 @@ def _one_more(said: str) -> str:
 def _parquet(path: Path) -> pa.Table:
     from pyarrow import parquet
 
-    if path.suffix.lower() not in COMPRESSED:
-        return parquet.read_table(path)
     with _opened(path) as file:
+        if path.suffix.lower() not in COMPRESSED:
+            return parquet.read_table(file)
         # Parquet is read from its end, so a compressed file must be in memory as a whole.
         return parquet.read_table(pa.BufferReader(file.read()))
 
@@ -210,10 +218,32 @@ def _json(path: Path, columns: Sequence[str]) -> pa.Table:
         with _opened(path) as file:
             return json.read_json(file, json.ReadOptions(block_size=size), options)
 
+    with _opened(path) as file:
+        _check_start(path, file.read(8))
     table = _in_blocks(lambda size: read((), size))
+    for name in columns if len(set(table.column_names)) == table.num_columns else ():
+        if name in table.column_names:
+            _check_rounded(name, table[name])
     # Texts that look like dates are read as dates, unless they are asked for as texts.
     dates = [field.name for field in table.schema if field.name in columns and pa.types.is_temporal(field.type)]
     return _in_blocks(lambda size: read(dates, size)) if dates else table
+
+
+def _check_rounded(name: str, values: pa.ChunkedArray) -> None:
+    """Refuse whole numbers of JSON that its reader has rounded, so that two identifiers may have become one."""
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(values.type) and pc.any(pc.and_(pc.is_finite(values), _large(values))).as_py():
+        raise HubbubError(
+            f"column {name!r} has numbers of 2^53 or more beside others, which are rounded as they are read; write the "
+            'column as texts, such as "9007199254740993"'
+        )
+
+
+def _large(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.greater_equal(pc.abs(values), 2.0**53)
 
 
 def _in_blocks(read: Callable[[int], pa.Table]) -> pa.Table:
@@ -270,8 +300,10 @@ def _text(path: Path, separators: str, columns: Sequence[str]) -> pa.Table:
         with _opened(path) as file:
             return arrow.read_csv(file, lines, parse, convert)
 
+    _check_quotes(path, begin)
     table = _in_blocks(read)
     _check_end(path, table)
+    _check_spaced(path, table.select(asked))
     if begin.empty_lines_are_rows:
         table = table.slice(0, max(0, table.num_rows - _empty_lines_at_end(path)))
     return _with_all_names(table.select(asked), begin) if asked else table
@@ -289,6 +321,51 @@ def _check_names(path: Path, names: Sequence[str], asked: Sequence[str]) -> None
             f"the header of {path} names {names.count(twice)} columns {twice!r}, so it is not known which is meant; "
             "rename all but one of them in the file"
         )
+
+
+def _check_quotes(path: Path, begin: _Beginning) -> None:
+    """Refuse a quote that ends a field before its text ends, and one that ends no field.
+
+    The rest would be read as if the quote were not there.
+
+    A quote within a field is written twice. Some programs put a backslash before it instead.
+    """
+    mark = re.escape(begin.separator.encode())
+    odd = re.compile(rb'[^\r\n"' + mark + rb']"[^\r\n"' + mark + rb']|""[^\r\n"' + mark + rb"]|" + rb'\\"')
+    with _opened(path) as file:
+        before, found, quotes = b"", False, 0
+        while not found and (more := file.read(HEADER_BYTES)):
+            found = b'"' in more and odd.search(before + more) is not None
+            before, quotes = more[-2:], quotes + more.count(b'"')
+    if not found and quotes % 2 == 0:
+        return  # most files: Python's reader, which takes seconds, is not needed
+    with _opened(path) as file, io.TextIOWrapper(cast(io.BytesIO, file), "utf-8-sig", "replace", newline="") as text:
+        rows = csv.reader(text, delimiter=begin.separator, strict=True)
+        try:
+            for _ in rows:
+                pass
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                raise pa.ArrowInvalid(_NO_END) from error
+            if "expected after" in str(error):
+                raise HubbubError(
+                    f"line {rows.line_num} of {path} has a quote before the end of its field; write a quote within a "
+                    'field twice, as in "a ""b""", and put none into another field'
+                ) from error
+
+
+def _check_spaced(path: Path, table: pa.Table) -> None:
+    """Refuse spaces before the quotes of a field: these would be part of its text."""
+    import pyarrow.compute as pc
+
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        found = pc.match_substring_regex(values, '^ +"[^"]*"$')
+        if pc.any(found).as_py():
+            place = row_place(path, pc.index(found, True).as_py())
+            raise HubbubError(
+                f"{place} of {path}, column {name!r}, has spaces before its quotes, so that these would be part of its "
+                "text; remove spaces before quotes"
+            )
 
 
 def _check_end(path: Path, table: pa.Table) -> None:
@@ -333,11 +410,7 @@ def _beginning(path: Path, separators: str) -> _Beginning:
     """
     with _opened(path) as file:
         start = file.read(HEADER_BYTES)
-    if start.startswith(UTF_16):
-        raise UnicodeError("it is a text in UTF-16")
-    for begins, (what, remedy) in NO_TEXTS.items():
-        if start.startswith(begins):
-            raise HubbubError(f"{path} is no text, but {what}; {remedy}")
+    _check_start(path, start)
     text = start.decode("utf-8-sig", errors="replace")
     excel = _EXCEL.match(text)
     body = text[excel.end() :] if excel else text
@@ -347,7 +420,7 @@ def _beginning(path: Path, separators: str) -> _Beginning:
     if not header:
         raise pa.ArrowInvalid("Empty CSV file")
     before = lines.line_num + bool(excel)
-    names = [name.strip() for name in header]
+    names = [name.strip().strip("\ufeff") for name in header]
     if any("\ufffd" in name for name in names):
         raise UnicodeError("a column's name is not UTF-8")
     if len(header) == 1 and _SPACED.match(body.lstrip("\r\n")):
@@ -356,8 +429,19 @@ def _beginning(path: Path, separators: str) -> _Beginning:
     return _Beginning(separator, tuple(names), before, spaced)
 
 
+def _check_start(path: Path, start: bytes) -> None:
+    """Refuse a file that begins as no text in UTF-8 does."""
+    if start.startswith(UTF_16):
+        raise UnicodeError("it is a text in UTF-16")
+    for begins, (what, remedy) in NO_TEXTS.items():
+        if start.startswith(begins):
+            raise HubbubError(f"{path} is no text, but {what}; {remedy}")
+
+
 def _opened(path: Path) -> pa.NativeFile:
-    return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
+    # As bytes, since a folder's name may be no UTF-8.
+    file, packed = pa.OSFile(os.fsencode(path)), COMPRESSED.get(path.suffix.lower())
+    return file if packed is None else pa.CompressedInputStream(file, packed)
 
 
 def _separator(text: str, separators: str) -> str:

@@ -8,6 +8,7 @@ a record that contains the record of the next party, so that the second shuffler
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -125,16 +126,27 @@ def save_public(path: Path, identity: bytes) -> None:
 def write_private(path: Path, content: bytes) -> None:
     """Create `path` with mode 0600 and write `content`; an existing file is never overwritten.
 
+    If it cannot be written as a whole, there is no file.
+
     Raises:
         FileExistsError: if there is a file already.
+        OSError: if it cannot be written; it names the file.
     """
     # The mode is set when the file is made: before a later chmod, others could read the key for a moment.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        # Signatures of others for a key must not survive a power cut without the key.
-        os.fsync(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            # Signatures of others for a key must not survive a power cut without the key.
+            os.fsync(descriptor)
+    except BaseException as error:
+        # Half a key would be in the way of the next attempt.
+        with contextlib.suppress(OSError):
+            path.unlink()
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
+        raise
 
 
 def load_public(path: Path) -> bytes:

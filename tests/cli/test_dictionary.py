@@ -97,3 +97,15 @@ def test_what_is_no_task_is_named(tmp_path: Path) -> None:
     assert ran.status != 0
     assert "x.json: not a signed task" in ran.err
     assert not (tmp_path / "pages").exists()
+
+
+def test_an_index_of_something_else_is_not_written_over(tmp_path: Path, task: Task, parties: Parties) -> None:
+    content = save(tmp_path / "task.json", signed(task, parties))
+    (pages := tmp_path / "pages").mkdir()
+    (pages / "index.html").write_text("<!doctype html><title>Another site</title>")
+    ran = run(content, "--out", pages)
+    assert (ran.status, [each.name for each in pages.iterdir()]) == (2, ["index.html"])
+    assert "index.html is there already and is no index of tasks" in " ".join(ran.err.split())
+    (pages / "index.html").unlink()
+    for _ in range(2):
+        assert run(content, "--out", pages).status == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
 from pathlib import Path
 
@@ -244,3 +246,28 @@ def test_grace_has_a_default() -> None:
     without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("grace"))
     assert without != text
     assert read_draft(without) == read_draft(text)
+
+
+def test_who_fills_a_folder_second_is_refused_and_removes_nothing(tmp_path: Path) -> None:
+    """Two at once saw the same empty folder; the one that failed then removed the keys of the other."""
+    with new_folder(tmp_path / "new"):
+        # The folder is still empty, as the second one sees it.
+        ran = hubbub("init", tmp_path / "new")
+        assert (ran.status, ran.err) == (
+            1,
+            f"error: another command fills the folder {tmp_path}/new now; name another one\n",
+        )
+        (tmp_path / "new" / "kept").touch()
+    assert [each.name for each in (tmp_path / "new").iterdir()] == ["kept"]
+
+
+def test_a_full_disk_is_named_by_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for words, named in ((("init", "new"), "new/operator/identity.pem"), (("identity", "k.pem"), "k.pem")):
+        ran = hubbub_here(*words, folder=tmp_path)
+        assert ran.err == f"error: {named}: No space left on device; make room on its disk\n"
+    # No half of a key is in the way of the next attempt.
+    assert list(tmp_path.iterdir()) == []

@@ -16,11 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hubbub.cli import stdio
 from hubbub.cli.main import COMMANDS, main
 from hubbub.deploy.init.folders import initialise
+from hubbub.planning.simulate import table_files
 from support.commands import LEAVES, Leaf, given, is_flag
 from support.patience import PATIENCE
 from support.thoroughness import EXHAUSTIVE
@@ -227,6 +229,13 @@ def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: P
         assert json.loads(done.stdout)["error"].startswith("\udcff: ")
 
 
+def test_a_closed_stdin_is_an_empty_one(here: Path) -> None:
+    """As a job of cron or of another program may have it: answers are then missing, which is said."""
+    script = "from hubbub.cli import stdio; stdio.prepare(); import sys; print(sys.stdin.isatty(), [*sys.stdin])"
+    done = run(f"{sys.executable} -c '{script}' <&-", here)
+    assert (done.stdout, done.stderr) == (b"False []\n", b"")
+
+
 INTERRUPT = """
 import os, signal, sys
 class Interrupting:
@@ -254,6 +263,47 @@ def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) ->
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_package_itself_loads_nothing_in_which_an_interrupt_would_show() -> None:
+    script = "import sys; before = set(sys.modules); import hubbub; print(set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout == "{'hubbub'}\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (MemoryError(), "there is not enough memory; free some, "),
+        (RuntimeError("can't start new thread"), "the system starts no more threads; raise their limit (ulimit -u)"),
+        (pa.ArrowMemoryError("malloc of size 9 failed"), "there is not enough memory"),
+        (
+            pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
+            "the system starts no more threads",
+        ),
+    ],
+)
+def test_what_the_machine_does_not_give_is_no_fault(
+    raised: Exception, says: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(table_files, "_read", lacking)
+    assert here
+    status, said = status_of(["draft", "data.csv"], monkeypatch)
+    assert (status, said.startswith(f"error: {says}")) == (1, True), said
+
+
+def test_a_fault_in_code_without_a_module_is_reported_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(*_: object) -> None:
+        exec("raise KeyError('gone')", {})  # noqa: S102 - as a library's own code is made
+
+    monkeypatch.setattr(table_files, "_read", faulty)
+    assert here
+    status, said = status_of(["draft", "data.csv"], monkeypatch)
+    assert status == 1
+    assert "a fault in hubbub, please report it: KeyError in table_files.py:" in said
 
 
 def test_a_fault_is_one_line_and_shows_its_traceback_where_that_is_asked_for(here: Path) -> None:

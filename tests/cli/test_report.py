@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from unit.results.test_saved import COMMUTE, OVER_TIME, saved
 
+from hubbub.deploy.init.folders import initialise
 from support.cli import hubbub_here
 from support.html_page import Page
 from support.patience import PATIENCE
@@ -43,7 +44,7 @@ def test_the_rounds_that_are_asked_for_are_reported(
 
 def test_known_keys_pin_and_the_page_is_named_and_written_over(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    page.write_text("an earlier one")
+    page.write_text("<!doctype html>an earlier one")
     ran = hubbub_here("report", COMMUTE / "results.json", "--keys", COMMUTE, folder=tmp_path)
     assert (ran.status, ran.out, ran.err) == (0, "wrote the report of round 0: report.html\n", "")
     assert "Who signed is not known" not in Page(page.read_text()).words
@@ -113,3 +114,24 @@ def test_results_are_never_written_over_by_their_report(tmp_path: Path, folder: 
     assert ran.status == 2
     assert "the report is read from it" in " ".join(ran.err.split())
     assert results.read_bytes() == content
+
+
+def test_a_file_that_is_no_page_is_not_written_over(tmp_path: Path) -> None:
+    data = tmp_path / "answers.csv"
+    data.write_text("theme\nlight\n")
+    ran = hubbub_here("report", COMMUTE / "results.json", "--out", data)
+    assert (ran.status, data.read_text()) == (2, "theme\nlight\n")
+    assert "is there already and is no page or PDF, so it is not written over; name another file" in ran.err
+    again = hubbub_here("demo", "--data", data, "--histogram", "theme", "--report", data)
+    assert (again.status, again.err, data.read_text()) == (2, ran.err, "theme\nlight\n")
+
+
+def test_one_file_for_two_options_is_refused(tmp_path: Path) -> None:
+    initialise(tmp_path / "d")
+    settings, both = tmp_path / "d/operator/operator.toml", tmp_path / "both"
+    for first, second in (("--csv", "--parquet"), ("--csv", "--certificate"), ("--parquet", "--certificate")):
+        ran = hubbub_here("results", settings, first, both, second, both)
+        assert (ran.status, ran.err) == (
+            2,
+            f"error: {first} and {second} both name {both}; give each a file of its own\n",
+        )

@@ -188,6 +188,15 @@ def test_plan_does_not_write_over_a_signed_task(deployment: Path, tmp_path: Path
     assert f"--out {new} writes the task" in last
 
 
+@pytest.mark.parametrize("name", ["operator/task.toml", "operator/identity.pem", "shuffler/shuffler.toml"])
+def test_plan_does_not_write_over_what_is_no_task(deployment: Path, name: str) -> None:
+    """A wrong name is soon given: the draft's own, with --out."""
+    before = (out := deployment / name).read_bytes()
+    ran = hubbub_here("plan", deployment / "operator/task.toml", "--out", out)
+    assert (ran.status, ran.out, out.read_bytes()) == (2, "", before)
+    assert f"{out} is there already and is no planned task, so it is not written over" in ran.err
+
+
 def test_the_lines_for_a_second_task_leave_the_client_its_first(tmp_path: Path) -> None:
     folder = tmp_path / "deployment"
     assert hubbub_here("init", folder).status == 0

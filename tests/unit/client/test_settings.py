@@ -41,7 +41,7 @@ from hubbub.client.settings import (
     GatewayArguments,
     placed,
 )
-from hubbub.deploy.init.folders import sample
+from hubbub.deploy.init.folders import initialise, sample
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import TLS
@@ -447,3 +447,8 @@ def test_a_secret_in_place_of_its_files_name_is_refused_and_not_shown(key: str, 
     with pytest.raises(SettingsError, match="seems to be its content; name the file itself") as refused:
         read_settings(environment={f"HUBBUB_{key.upper()}": content})
     assert content[:8].strip() not in str(refused.value)
+
+
+def test_a_name_of_a_file_that_is_there_is_no_content(tmp_path: Path) -> None:
+    folder = initialise(tmp_path / "line\nbreak").of("client")
+    assert read_settings(folder / "client.toml", {}).authority == folder / "tls" / "authority.pem"

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.deploy.files import draft_in, save, signed_task_in
+from hubbub.deploy.files import copy_files, draft_in, save, signed_task_in
 from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.protos.errors import TaskError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
@@ -185,3 +185,32 @@ def test_a_draft_in_the_place_of_a_task_is_named(tmp_path: Path) -> None:
     path.write_text("usage")
     with pytest.raises(TaskError, match="not a signed task"):
         signed_task_in(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("identity.pem", b"-----BEGIN PRIVATE KEY-----\nMC4C", "a private key"),
+        ("store.db", b"SQLite format 3\0rest", "a store"),
+        ("task.toml", b"[task]\n", "written by hand"),
+    ],
+)
+def test_what_nobody_can_make_again_is_not_written_over(name: str, content: bytes, what: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(NotWritten, match=f"is {what}, and nothing is written over it; name another file"):
+        save(path, b"new")
+    assert path.read_bytes() == content
+
+
+def test_logs_that_cannot_be_kept_are_a_sentence_on_the_first(tmp_path: Path) -> None:
+    (logs := tmp_path / "logs").mkdir()
+    for name in ("analyzer.log", "shuffler.log"):
+        (logs / name).write_text(name)
+    copy_files(logs, tmp_path / "kept")
+    assert (tmp_path / "kept" / "shuffler.log").read_text() == "shuffler.log"
+    (taken := tmp_path / "taken").touch()
+    with pytest.raises(NotWritten) as refused:
+        copy_files(logs, taken)
+    assert str(refused.value).startswith(f"{taken}/analyzer.log cannot be written: File exists; name ")
+    copy_files(tmp_path / "none", taken)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -246,3 +248,12 @@ def test_a_reader_without_a_certificate_is_told_how_to_get_one(tmp_path: Path) -
 def test_an_address_is_checked_before_anything_is_called(address: Any, says: str, tls: dict[str, TLS]) -> None:
     with pytest.raises(HubbubError, match=says):
         connect(address, tls=tls["reader"])
+
+
+def test_where_a_call_would_never_return_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    patched = SimpleNamespace(is_module_patched=lambda name: name == "threading")
+    monkeypatch.setitem(sys.modules, "gevent.monkey", patched)  # type: ignore[arg-type] # as a module
+    reader = ServiceReader("localhost:1", TLS(None, None, None))
+    for call in (reader.tasks, reader.rounds, reader.status, reader.read, lambda: reader.task("a")):
+        with pytest.raises(UsageError, match=r"gevent has replaced threading.*one that runs `hubbub results`"):
+            call()

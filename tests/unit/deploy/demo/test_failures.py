@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import gc
+import io
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -10,10 +15,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
+from hubbub.deploy.demo import demo as playing
 from hubbub.deploy.demo.coordinator import SubmissionCounts, close_round, naming_folder
 from hubbub.deploy.demo.worker import DemoAssignment
 from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.planning.simulate.dataset import from_file
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
@@ -56,6 +65,31 @@ async def test_a_round_that_cannot_be_closed_says_first_why_devices_were_refused
 async def test_a_round_that_nobody_was_refused_in_is_refused_as_it_is() -> None:
     with pytest.raises(Refusal, match=r"^round 3 has fewer"):
         await close_round(cast(LocalPipeline, Under()), 3, SubmissionCounts())
+
+
+def test_logs_that_cannot_be_kept_never_take_the_place_of_the_first_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(LocalPipeline):
+        async def __aenter__(self) -> LocalPipeline:
+            self.directory = tmp_path / "pipeline"
+            self.logs.mkdir(parents=True)
+            (self.logs / "shuffler.log").write_text("it started")
+            raise HubbubError("the first error")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(playing, "LocalPipeline", Failing)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    console = Console(file=io.StringIO())
+    (tmp_path / "data.csv").write_text("theme\n" + "light\ndark\n" * 20)
+    dataset = from_file(tmp_path / "data.csv", ["theme"], [])
+    with pytest.raises(HubbubError, match=r"^the first error\ntidying up failed too: .*: No space left"):
+        asyncio.run(playing.run(dataset, playing.DemoOptions(), tmp_path / "out", console, Progress))
+    # What ran beside the start has ended too, instead of a traceback of its own.
+    gc.collect()
+    assert caplog.text == ""
 
 
 def test_a_worker_says_why_it_fails_though_its_log_cannot_be_written(tmp_path: Path) -> None:

@@ -173,3 +173,16 @@ def test_a_column_is_measured_if_all_are_numbers_and_none_an_identifier(
 
 def test_integers_beyond_a_float_are_identifiers() -> None:
     assert PLAIN.measured(pa.chunked_array([[2**60 + 1, 1]], pa.int64()), "n") is None
+
+
+@pytest.mark.parametrize("text", ["9007199254740993", "-12345678901234567890", "12.345.678.901.234.567"])
+def test_whole_numbers_that_would_be_rounded_are_refused(text: str) -> None:
+    notation = Notation(",", ".")
+    with pytest.raises(HubbubError, match=f"row 2 is '{text}', which would be rounded; .* numbers below 2.53"):
+        notation.numbers(pa.chunked_array([["1", text]]), "n")
+    assert notation.numbers(pa.chunked_array([["9007199254740991", "1e300"]]), "n")[0].to_pylist() == [2**53 - 1, 1e300]
+
+
+def test_a_second_header_is_named_as_one() -> None:
+    with pytest.raises(HubbubError, match="row 2 is the column's name again; remove the second header"):
+        PLAIN.numbers(pa.chunked_array([["1", "\ufeffn"]]), "n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         ("data.pdf", b"", "give a .csv, .tsv, .jsonl or .parquet file"),
         ("data.jsonl", b'{"a": 1}\n{"a": "x"}\n', "one JSON object a line, and in each column values of one kind"),
         ("data.csv", b'"a","b"\n"1",1,2\n"2",3,4\n', "write with row.names = FALSE"),
-        ("data.csv", b'a,b\n"1,2\n3,4\n', "Expected 2 columns, got 1: (?s:.*); give every row as many fields"),
+        ("data.csv", b'a,b\n"1,2\n3,4\n', "the last field begins with a quote .*; end every field that begins"),
         ("data.csv", b'a,b\n1,"2\n3,4\n5,6\n', "begins with a quote and does not end with one; end every field"),
         ("data", b"", "has no ending; give a .csv"),
         ("data.csv.gz", b"a,b\n1,2\n", "unpack it first"),
@@ -215,3 +216,87 @@ def test_a_text_of_windows_says_how_it_becomes_utf_8(tmp_path: Path) -> None:
     run = r"run: iconv -f WINDOWS-1252 -t UTF-8 '/.*' > 'utf8-my data\.csv'$"
     with pytest.raises(HubbubError, match=rf"cannot be read: it is not UTF-8; save it as UTF-8; .* {run}"):
         read_table(path, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["a,b", '"say \\"hi\\"",1'], "line 2 of {} has a quote before the end of its field; write a quote within"),
+        (["a,b", "x,1", '"x"y,1'], "line 3 of {} has a quote before the end of its field"),
+        (["a,b", '"",1', '""y,1'], "line 3 of {} has a quote before the end of its field"),
+        (["a,b", '";,"1', '2",x'], "line 2 of {} has a quote before the end of its field"),
+        (["a,b", ';,"1,5', ""], "the last field begins with a quote and does not end with one"),
+        (["a,b", "x,1", 'y,"'], "the last field begins with a quote and does not end with one"),
+        (["a,b", 'x, "p"'], "line 2 of {}, column 'b', has spaces before its quotes"),
+        (["a, b", 'x, "p"'], "line 2 of {}, column 'b', has spaces before its quotes"),
+        (["a,b", 'x, "p, q"'], "remove spaces before quotes, as a quote is one only where its field begins"),
+    ],
+)
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_quotes_that_would_be_read_as_something_else_are_refused(
+    lines: list[str], says: str, packed: str, tmp_path: Path
+) -> None:
+    path, text = tmp_path / f"data.csv{packed}", "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(HubbubError) as refused:
+        read_table(path, ["a", "b"])
+    assert says.format(path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "read"),
+    [
+        ('"a ""b"" c"', 'a "b" c'),
+        ('"""b"""', '"b"'),
+        ('5" pipe', '5" pipe'),
+        ('"{""k"": ""v""}"', '{"k": "v"}'),
+        ('C:\\"x', 'C:\\"x'),
+        ('""', ""),
+    ],
+)
+def test_quotes_within_a_field_are_read(field: str, read: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"a,b\n{field},1\n")
+    assert read_table(path, ["a", "b"]).to_pylist() == [{"a": read, "b": "1"}]
+
+
+def test_numbers_of_json_that_would_be_rounded_are_refused(tmp_path: Path) -> None:
+    """Two identifiers would be one category."""
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"a": 123456789012345678901, "b": 9007199254740993}\n{"a": 1, "b": 2}\n')
+    assert read_table(path, ["b"])["b"].to_pylist() == [2**53 + 1, 2]
+    with pytest.raises(HubbubError, match=r"column 'a' has numbers of 2\^53 or more .* write the column as texts"):
+        read_table(path, ["a"])
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.jsonl", "data.parquet"])
+def test_a_folder_s_name_may_be_no_text(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"l\xe4tin")
+    folder.mkdir()
+    content = {"data.csv": b"a\nx\n", "data.csv.gz": gzip.compress(b"a\nx\n"), "data.jsonl": b'{"a": "x"}'}
+    if name in content:
+        (folder / name).write_bytes(content[name])
+    else:
+        with (folder / name).open("wb") as file:
+            parquet.write_table(pa.table({"a": ["x"]}), file)
+    assert read_table(folder / name, ["a"]).to_pylist() == [{"a": "x"}]
+
+
+def test_what_is_no_file_to_read_twice_or_no_text_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(HubbubError, match=r"pipe\.csv is a pipe, and files are read more than once; write it into a"):
+        read_table(tmp_path / "pipe.csv")
+    path = tmp_path / "data.jsonl"
+    for content, says in (
+        ('{"a": 1}'.encode("utf-16"), "it is a text in UTF-16; save it as UTF-8"),
+        (b"PK\3\4", "zip"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(HubbubError, match=says):
+            read_table(path)
+
+
+def test_the_mark_of_utf_8_is_no_part_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("\ufeff\ufeffa,b\n1,2\n")
+    assert read_table(path).column_names == ["a", "b"]
