@@ -69,8 +69,8 @@ def is_private(host: str) -> bool:
     return host in LOOPBACK
 
 
-def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM; call `tell` once whoever opens the address is answered."""
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """Return what answers requests for `app`."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -82,12 +82,17 @@ def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> No
         server_header=False,
         timeout_graceful_shutdown=ENDING_SECONDS,
     )
+    return uvicorn.Server(config)
+
+
+def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> None:
+    """Serve until Ctrl-C or SIGTERM; call `tell` once whoever opens the address is answered."""
     # Connections wait in the listener's backlog from here on.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # uvicorn ends its requests, then raises the signal again.
         with contextlib.suppress(KeyboardInterrupt):
             tell()
-            uvicorn.Server(config).run(sockets=[listener])
+            server_of(app).run(sockets=[listener])
     finally:
         signal.signal(signal.SIGTERM, before)
