@@ -14,7 +14,7 @@ SPREAD = -n $(WORKERS) --dist worksteal
 # Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures gaps docs notebooks hooks clean
+.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures screenshots browser gaps docs notebooks hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,7 +40,7 @@ costs: $(VENV)/.installed  ## Measure what tests cost (COSTS=tests/unit), and wr
 	-$(RUN) -m pytest $(SPREAD) --cost build/costs $(or $(COSTS),tests)
 	$(RUN) tests/loop/costs.py build/costs
 
-exhaustive: lint types  ## All of it whole, property tests with ten times the examples: before a release. Hours.
+exhaustive: lint types $(VENV)/.browser  ## All of it whole, property tests with ten times the examples: before a release. Hours.
 	TEST_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests
 	$(RUN) tests/loop/million.py --minutes 30
 	$(MAKE) demo demo-cluster bench withstand
@@ -91,6 +91,12 @@ reference: $(VENV)/.installed  ## Make the pages of docs/reference from the code
 pictures: $(VENV)/.installed  ## Redraw the pictures of the explanations in docs/pictures.
 	cd docs && ../$(RUN) -m pictures.draw
 
+browser: $(VENV)/.browser  ## Tests of pages in the machine's Chromium, with every page; `make test` has some of them.
+	TEST_EXAMPLES=10 $(RUN) -m pytest -q -n 0 tests/browser
+
+screenshots: $(VENV)/.browser  ## Take the pictures of pages in docs/pictures/screens anew, in the light and in the dark.
+	$(RUN) tests/browser/screenshots.py
+
 gaps: $(VENV)/.installed  ## Compute how far above attacks the certified ε are: the table in docs/explanation/bounds.md, its picture.
 	cd docs && ../$(RUN) -m pictures.gaps
 
@@ -114,6 +120,11 @@ $(VENV)/.installed: $(SETUP)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) $(PIP) --editable '.[dev,demo]'
 	$(RUN) src/links.py
+	touch $@
+
+$(VENV)/.browser: $(VENV)/.installed
+	@echo "installing what drives a browser into $(VENV), once; the browser is the machine's: apt-get install chromium"
+	$(RUN) $(PIP) --editable '.[browser]'
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed

@@ -23,6 +23,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "extensions.notebooks",
+    "extensions.screens",
     "extensions.tree",
     "extensions.docstrings",
     "extensions.finished_site",

@@ -35,6 +35,12 @@ SMALLEST_SPAN = 1e-290
 _COLUMNS = 60
 """Characters of usual width in a line of a picture."""
 
+_LETTER = 7.6
+"""Units that a digit has in a picture, in wide fonts."""
+
+_DATE = 150
+"""Units that a round's number and date have in a picture."""
+
 Scale = Callable[[float], float]
 
 
@@ -185,11 +191,12 @@ def _estimate(row: PublishedRow, top: int, scale: Scale) -> Markup:
     untold = " untold" if row.significant is False else ""
     low, high, middle = (scale(value or 0.0) for value in (row.lower, row.upper, row.estimate))
     said = f"{numbers.estimate} ({numbers.interval})"
-    # Both stand in one line, so that a long number leaves less room for the name.
-    name = short(row.label, max(_COLUMNS - len(said), 12))
-    texts = Markup('<text x="4" y="{}">{}</text><text x="{}" y="{}" text-anchor="end">{}</text>').format(
-        top + 15, name, WIDTH - 4, top + 15, said
-    )
+    # Both stand in one line, so that a long number leaves less room for the name; wide letters need more of it.
+    name, room = short(row.label, max(_COLUMNS - len(said), 12)), WIDTH - 12 - _LETTER * len(said)
+    texts = Markup(
+        '<svg y="{}" width="{:.0f}" height="22"><text x="4" y="15">{}</text></svg>'
+        '<text x="{}" y="{}" text-anchor="end">{}</text>'
+    ).format(top, max(room, 0), name, WIDTH - 4, top + 15, said)
     at = top + 28
     bar = Markup('<path class="error{}" d="M{:.1f} {}H{:.1f}M{:.1f} {}v8M{:.1f} {}v8"/>').format(
         untold, low, at, high, low, at - 4, high, at - 4
@@ -314,8 +321,13 @@ def _dots(plot: _Scales, rows: Sequence[PublishedRow]) -> Markup:
 def _dates(plot: _Scales, rows: Sequence[PublishedRow]) -> Iterator[Markup]:
     begun = {row.round: row.round_begins for row in rows}
     text = Markup('<text class="quiet" x="{:.1f}" y="{}" text-anchor="{}">round {}, {:%Y-%m-%d}</text>')
-    for number, anchor in {min(begun): "start", max(begun): "end"}.items():
-        yield text.format(plot.x(number), _TOP + _PLOT + 18, anchor, number, begun[number])
+    ends = (min(begun), max(begun))
+    first, last = map(plot.x, ends)
+    # Two dates that would stand on each other are one: the newest.
+    for number in ends if last - first > 2 * _DATE else ends[1:]:
+        x = plot.x(number)
+        anchor = "start" if x < _DATE else "end" if x > WIDTH - _DATE else "middle"
+        yield text.format(x, _TOP + _PLOT + 18, anchor, number, begun[number])
 
 
 def _series_about(lost: Sequence[int], left: int, drawn: int) -> Iterator[Markup]:

@@ -22,6 +22,12 @@ def style() -> str:
     return (files(SHARED) / "templates" / "style.css").read_text(encoding="utf-8")
 
 
+@cache
+def icon() -> str:
+    """Return the picture of a served page's tab, as SVG: without one, browsers ask for a file that is not there."""
+    return (files(SHARED) / "templates" / "icon.svg").read_text(encoding="utf-8")
+
+
 def policy_of(text: str) -> str:
     """Return the Content-Security-Policy of a page in one file: its own style alone, no script, and no other host."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

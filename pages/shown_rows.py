@@ -15,6 +15,9 @@ from hubbub.results.published_row import PublishedRow
 LONGEST = 40
 """Columns of a name that is shown short; a wide character, such as a Chinese one, has two."""
 
+JOINERS = "\u200c\u200d"
+"""Zero width non-joiner and joiner."""
+
 MAY_BE_ZERO = "may be 0"
 """Said of a count that noise alone could make, if nobody has the category."""
 
@@ -29,8 +32,18 @@ class ShownNumbers:
 
 
 def plain(text: str) -> str:
-    """Return a text that cannot change how others look: control characters and marks of direction become "�"."""
-    return "".join("\ufffd" if unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp", "Cs") else each for each in text)
+    """Return a text that cannot change how others look: control characters and marks of direction become "�".
+
+    A joiner between two characters beyond ASCII stays: Persian words and pictures of families are written with it.
+    """
+    return "".join(each if _stays(text, place) else "\ufffd" for place, each in enumerate(text))
+
+
+def _stays(text: str, place: int) -> bool:
+    beside = text[max(place - 1, 0) : place] + text[place + 1 : place + 2]
+    if text[place] in JOINERS and len(beside) == 2 and not any(map(str.isascii, beside)):
+        return unicodedata.category(beside[0]) != "Cf" != unicodedata.category(beside[1])
+    return unicodedata.category(text[place]) not in ("Cc", "Cf", "Zl", "Zp", "Cs")
 
 
 def short(text: str, longest: int = LONGEST) -> str:

@@ -17,7 +17,7 @@ from hubbub.pages.dashboard.desk import Desk
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import OpenedSource
 from hubbub.pages.dashboard.views import analyst, certificates, downloads, planner, services, texts
-from hubbub.pages.environment import style
+from hubbub.pages.environment import icon, style
 from hubbub.protos.errors import HubbubError
 
 Page = Callable[[Site, Request], Response]
@@ -59,6 +59,7 @@ def application(site: Site) -> ASGIApp:
         page("/plan", planner.page),
         page("/plan/draft.toml", planner.draft),
         page("/style.css", _style),
+        page("/icon.svg", _icon),
     ]
 
     def missing(request: Request, error: Exception) -> Response:
@@ -73,3 +74,7 @@ def application(site: Site) -> ASGIApp:
 
 def _style(_site: Site, _request: Request) -> Response:
     return Response(style(), media_type="text/css")
+
+
+def _icon(_site: Site, _request: Request) -> Response:
+    return Response(icon(), media_type="image/svg+xml")

@@ -102,7 +102,7 @@ def serve(app: ASGIApp, listener: socket.socket, tell: Callable[[], None]) -> No
 
     Pages that still compute after `ENDING_SECONDS` are not waited for: `leave` ends their threads.
     """
-    server = uvicorn.Server(_config(app))
+    server = server_of(app)
     # In a thread of its own: a loop waits for every page that computes, and this thread must not.
     pages = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages", daemon=True)
     # Connections wait in the listener's backlog from here on.
@@ -133,6 +133,11 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=ENDING_SECONDS,
     )
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """Return what answers requests for `app`."""
+    return uvicorn.Server(_config(app))
 
 
 def leave() -> None:

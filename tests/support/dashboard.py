@@ -57,46 +57,63 @@ VALID = ((120, 120), (120, 60), (110, 120))
 """The valid reports of each query in each round: in round 1 the second query is withheld."""
 
 
-def _batch(number: int, index: int, valid: int) -> ReceivedBatch:
-    query, random = TASK.queries[index], Seeded(f"{number} {index}").randbytes
-    answers = query.question.categories  # type: ignore[attr-defined] # histograms all
-    sent = b"".join(
-        query.randomize(query.encode(answers[min(device % 5, len(answers) - 1)], random), random)
-        for device in range(valid)
-    )
-    record = BatchRecord(
-        *(BatchId(TASK.id, number, index), DEVICES, bytes(32), bytes(32), "schedule"),
-        admission=TASK.admission.mode.value,
-        position=position_after(TASK.id, ()),
-    )
-    left_out = {"unopenable": DEVICES - valid} if valid < DEVICES else {}
-    counts = query.randomizer.tally(sent).counts.astype("<i8").tobytes()
-    document, committed = record.signed_by(PARTIES.shuffler), Committed(valid, left_out)
-    return ReceivedBatch(record.batch, document, DEVICES, 0, bytes(32), DEVICES, committed, counts)
+@dataclass(frozen=True)
+class MadeUp:
+    """Rounds of a task, of which the devices answer as `answer` says, given the round, the device, and how many choose.
 
+    `valid` has the valid reports of each query in each round.
+    """
 
-def _counts(number: int) -> RoundCounts:
-    pairs = zip(TASK.queries, VALID[number], strict=True)
-    queries = [
-        QueryCount(query.name, query.mechanism, DEVICES, valid, {"unopenable": DEVICES - valid} if valid < 120 else {})
-        for query, valid in pairs
-    ]
-    return RoundCounts(number, tuple(queries))
+    task: Task = TASK
+    valid: tuple[tuple[int, ...], ...] = VALID
+    devices: int = DEVICES
+    answer: Callable[[int, int, int], int] = lambda _round, device, many: min(device % 5, many - 1)
+
+    def rounds(self) -> tuple[RoundResults, ...]:
+        """What the analyzer publishes of each round, with certificates that verify."""
+        history: list[tuple[int, list[ReceivedBatch]]] = []
+        found = []
+        for number, valid in enumerate(self.valid):
+            history.append((number, [self._batch(number, index, each) for index, each in enumerate(valid)]))
+            content = content_of(self.task, PARTIES, [self._counts(each) for each in range(number + 1)])
+            counted = [counted_of(self.task, batch) for batch in history[-1][1]]
+            content[DIGEST] = counts_digest(self.task, number, counted).hex()
+            which = RoundId(self.task.id, self.task.name, number)
+            found.append(RoundResults(which, results_of(self.task, history), encode(content, PARTIES)))
+        return tuple(found)
+
+    def _batch(self, number: int, index: int, valid: int) -> ReceivedBatch:
+        query, random = self.task.queries[index], Seeded(f"{number} {index}").randbytes
+        answers = query.question.categories  # type: ignore[attr-defined] # histograms all
+        sent = b"".join(
+            query.randomize(query.encode(answers[self.answer(number, device, len(answers))], random), random)
+            for device in range(valid)
+        )
+        record = BatchRecord(
+            *(BatchId(self.task.id, number, index), self.devices, bytes(32), bytes(32), "schedule"),
+            admission=self.task.admission.mode.value,
+            position=position_after(self.task.id, ()),
+        )
+        counts = query.randomizer.tally(sent).counts.astype("<i8").tobytes()
+        document, committed = record.signed_by(PARTIES.shuffler), Committed(valid, self._left_out(valid))
+        return ReceivedBatch(record.batch, document, self.devices, 0, bytes(32), self.devices, committed, counts)
+
+    def _counts(self, number: int) -> RoundCounts:
+        pairs = zip(self.task.queries, self.valid[number], strict=True)
+        queries = [
+            QueryCount(query.name, query.mechanism, self.devices, valid, self._left_out(valid))
+            for query, valid in pairs
+        ]
+        return RoundCounts(number, tuple(queries))
+
+    def _left_out(self, valid: int) -> dict[str, int]:
+        return {"unopenable": self.devices - valid} if valid < self.devices else {}
 
 
 @cache
 def made_rounds() -> tuple[RoundResults, ...]:
-    """What the analyzer publishes of each round, with certificates that verify."""
-    history: list[tuple[int, list[ReceivedBatch]]] = []
-    found = []
-    for number, valid in enumerate(VALID):
-        history.append((number, [_batch(number, index, each) for index, each in enumerate(valid)]))
-        content = content_of(TASK, PARTIES, [_counts(each) for each in range(number + 1)])
-        counted = [counted_of(TASK, batch) for batch in history[-1][1]]
-        content[DIGEST] = counts_digest(TASK, number, counted).hex()
-        which = RoundId(TASK.id, TASK.name, number)
-        found.append(RoundResults(which, results_of(TASK, history), encode(content, PARTIES)))
-    return tuple(found)
+    """The rounds of `TASK`."""
+    return MadeUp().rounds()
 
 
 class StubReader:

@@ -15,6 +15,9 @@ Point = tuple[float, float]
 
 MOST_TICKS = 8
 
+WIDE = 7
+"""Characters of a number from which half as many have room."""
+
 
 def curve(points: Sequence[Point], *, own: float, across: str, up: str) -> Markup:
     """Draw points as a line, the one at `own` filled; "" if there are fewer than two.
@@ -63,7 +66,9 @@ def _grid(x: _Scale, y: _Scale, points: Sequence[Point]) -> list[Markup]:
             '<text class="quiet" x="{}" y="{:.1f}" text-anchor="end">{:.3g}</text>'
         )
         found.append(line.format(_LEFT, y.at(value), WIDTH - _RIGHT, _LEFT - 6, y.at(value) + 4, value))
-    for value, _ in points[:: -(-len(points) // MOST_TICKS)]:
-        mark = Markup('<text class="quiet" x="{:.1f}" y="{}" text-anchor="middle">{:,.4g}</text>')
-        found.append(mark.format(x.at(value), _HEIGHT - 8, value))
+    said = {value: f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value, _ in points}
+    most = MOST_TICKS if max(map(len, said.values())) < WIDE else MOST_TICKS // 2
+    for value in list(said)[:: -(-len(points) // most)]:
+        mark = Markup('<text class="quiet" x="{:.1f}" y="{}" text-anchor="middle">{}</text>')
+        found.append(mark.format(x.at(value), _HEIGHT - 8, said[value]))
     return found

@@ -155,8 +155,32 @@ def test_numbers_of_any_size_are_drawn(value: float, half: float) -> None:
     row = replace(COUNT, estimate=value, lower=value - half, upper=value + half, standard_error=half / 2, unit="m")
     for picture in (estimates([row]), series([row])):
         assert "nan" not in picture
-        (title,) = Page(picture).of("svg")
+        (title,) = Page(picture).of("svg", "chart")
         assert title["viewbox"].startswith("0 0 480 ")
+
+
+@pytest.mark.parametrize(
+    ("numbered", "lost", "dates"),
+    [
+        ((0, 9), (), ["start round 0", "end round 9"]),
+        ((0,), (9,), ["start round 0"]),
+        ((9,), (0,), ["end round 9"]),
+        ((4,), (0, 9), ["middle round 4"]),
+        ((0, 1), (9,), ["start round 1"]),
+        ((5,), (), ["middle round 5"]),
+    ],
+)
+def test_dates_below_a_series_are_whole_and_on_nothing(
+    numbered: tuple[int, ...], lost: tuple[int, ...], dates: list[str]
+) -> None:
+    drawn = series([*(count("a", 50, number) for number in numbered), *map(withheld, lost)])
+    assert [" ".join(each) for each in re.findall(r'text-anchor="(\w+)">(round \d+),', drawn)] == dates
+
+
+def test_a_wide_name_ends_before_its_numbers() -> None:
+    page = Page(estimates([count("W" * 200, 50)]))
+    frame = next(each for each in page.of("svg") if not each.get("class"))
+    assert 100 < float(frame["width"]) < 400
 
 
 @pytest.mark.parametrize(("spent", "whole", "share"), [(1.25, 5.0, 0.25), (5.0, 5.0, 1.0), (6.0, 5.0, 1.0)])

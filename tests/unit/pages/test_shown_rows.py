@@ -43,6 +43,19 @@ def test_a_hostile_name_stays_whole_and_is_text(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        *(("👩\u200d👩\u200d👧", True), ("می\u200cخواهم", True), ("❤\ufe0f\u200d🔥", True)),
+        *(("a\u200db", False), ("水\u200da", False), ("\u200d水", False), ("水\u200d", False)),
+        *(("水\u200d\u200d水", False), ("水\u200d\u202e水", False), ("a\u00adb", False)),
+    ],
+)
+def test_a_joiner_stays_where_words_and_pictures_need_it(text: str, stays: bool) -> None:
+    assert (plain(text) == text) == stays
+    assert len(plain(text)) == len(text)
+
+
+@pytest.mark.parametrize(
     ("text", "longest", "cut"),
     [
         *(("abcdef", 6, "abcdef"), ("abcdefg", 6, "abcde…"), ("汉汉汉", 6, "汉汉汉"), ("汉汉汉汉", 6, "汉汉…")),

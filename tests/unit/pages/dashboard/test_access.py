@@ -34,7 +34,7 @@ def test_the_token_gives_a_cookie_and_leaves_the_address(stranger: Browser) -> N
     assert stranger.get("/").status == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/certificate", "/plan", "/style.css", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/certificate", "/plan", "/style.css", "/icon.svg", "/nothing"])
 def test_without_the_cookie_nothing_is_shown(stranger: Browser, path: str) -> None:
     seen = stranger.get(path)
     assert seen.status == 403
@@ -78,7 +78,7 @@ def test_a_host_that_is_not_loopback_has_its_own_name_alone() -> None:
 
 
 def test_every_answer_has_the_headers_that_keep_other_sites_out(browser: Browser) -> None:
-    for path in ("/", "/certificate", "/plan", "/style.css", "/nothing", "/task/00/round/0"):
+    for path in ("/", "/certificate", "/plan", "/style.css", "/icon.svg", "/nothing", "/task/00/round/0"):
         assert_guarded(browser.get(path))
     policy = HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'none';")

@@ -108,8 +108,10 @@ def test_no_page_has_a_script_or_leads_elsewhere(browser: Browser) -> None:
     for path in ("/", HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare", "/certificate", "/plan", "/x"):
         page = browser.get(path).page
         assert not page.elements & {"script", "img", "iframe", "object", "embed"}
-        assert all(link.startswith("/") for link in page.links), path
+        assert all(link.startswith(("/", "#")) for link in page.links), path
         assert {"http-equiv"}.isdisjoint(name for _, found in page.tags for name in found)
+        assert [each["href"] for each in page.of("a", "skip")] == ["#content"]
+        assert [each["id"] for each in page.of("main")] == ["content"]
 
 
 def test_a_series_has_every_round_and_its_gap(browser: Browser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -105,3 +106,16 @@ def test_a_curve_falls_and_marks_the_own_point() -> None:
     assert "1: 10; 2: 5; 4: 2" in page.described
     assert curve([(1.0, 1.0)], own=1.0, across="a", up="b") == ""
     assert len(SIZES) > 2
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (1e4, ["100", "250", "500", "1,000", "2,000", "4,000", "10,000"]),
+        (1e7, ["100,000", "500,000", "2,000,000", "10,000,000"]),
+    ],
+)
+def test_people_below_a_curve_are_whole_numbers_and_have_room(most: float, said: list[str]) -> None:
+    points = [(most / 10 * size, 1 + size) for size in SIZES]
+    drawn = curve(points, own=most, across="people", up="Error")
+    assert re.findall(r'text-anchor="middle">([^<]*)<', drawn) == said
