@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.accountant.composition import compose_delta
 from hubbub.accountant.divergence.attacks import rappor_attack_points
-from hubbub.accountant.divergence.sums import SumPoints
+from hubbub.accountant.divergence.sums import SumPoints, binary_points
 from hubbub.accountant.losses.attack_curves import DataSetCurve, attack_curves_grid
 from hubbub.accountant.losses.curves import blanket_curve
 from hubbub.accountant.losses.grid import LossGrid
@@ -70,6 +70,18 @@ def test_both_curves_of_the_grid_are_below_the_data_sets_own(mechanism: AnyMecha
     grid = attack_curves_grid(points, local_pairs(mechanism).local_epsilon, people, 40.0)
     found = on_the_grid(grid)
     # Either law may be the first, but the same one for every factor.
+    ways = [hockey_sticks(*each) for each in ((p, q), (q, p))]
+    assert any(np.all(found <= exact * (1 + 1e-12) + 1e-15) for exact in ways)
+    assert np.all(found >= 0.95 * np.minimum(*ways) - 1e-3)
+
+
+@pytest.mark.parametrize("people", [2, 5, 12])
+@pytest.mark.parametrize("local", [0.1, 0.69])
+def test_both_curves_of_binary_response_are_below_its_own(local: float, people: int) -> None:
+    """An unknown randomizer is attacked so among many; here among few, where its curves are known exactly."""
+    points = binary_points(Generic(local))
+    p, q = views(points, people)
+    found = on_the_grid(attack_curves_grid(points, local, people, 40.0))
     ways = [hockey_sticks(*each) for each in ((p, q), (q, p))]
     assert any(np.all(found <= exact * (1 + 1e-12) + 1e-15) for exact in ways)
     assert np.all(found >= 0.95 * np.minimum(*ways) - 1e-3)

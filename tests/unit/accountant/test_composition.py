@@ -13,8 +13,10 @@ import pytest
 from hubbub.accountant import composition
 from hubbub.accountant.bounds import delta_bracket, delta_lower, epsilon_bracket
 from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.divergence.sums import binary_points, four_outputs_points
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.losses import convolution, envelope, grid, tangents
+from hubbub.accountant.losses.attack_curves import attack_curves_grid
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism
 from hubbub.accountant.pairs import Part, renyi
 from support.remembered import remember, remembering_in
@@ -255,6 +257,20 @@ def test_what_other_tests_remember_is_what_is_computed_and_of_these_arguments_al
         assert compose(*asked[0]) == computed[0]
     assert len(set(computed)) == len(asked)
     assert [compose(parts, delta) for parts, delta in asked] == computed
+
+
+@pytest.mark.parametrize("reports", [3, 10, 300])
+@pytest.mark.parametrize("local", [0.25, 0.69])
+def test_over_rounds_an_unknown_randomizer_is_attacked_by_what_reveals_more(local: float, reports: int) -> None:
+    """Among few it is one of four outputs, among many binary response: the other one is up to a sixth below."""
+    mechanism = Generic(local)
+    stated = compose([Part(mechanism, reports, 2)], 1e-6)
+    assert stated.epsilon_lower is not None
+    grids = [
+        attack_curves_grid(points(mechanism), local, reports, 50.0) for points in (binary_points, four_outputs_points)
+    ]
+    reached = [composition._reached([(each, 2)], 1e-6, stated.epsilon_upper) for each in grids]
+    assert stated.epsilon_lower == pytest.approx(max(reached), rel=1e-3)
 
 
 @pytest.mark.parametrize(
