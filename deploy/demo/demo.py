@@ -283,12 +283,9 @@ async def run(
                 ]
                 save(out / "task.json", pipeline.task.encode())
                 copy_files(pipeline.folder.trust_of("reader"), out / KEYS_IN_FOLDER)
-            document = _document(pipeline, dataset, rounds, stages.seconds, out)
-            document |= {
-                "noise": noise,
-                "looser_cap": looser_cap,
-                "cluster": _cluster_document(options, dataset.devices),
-            }
+            planned_for = {"noise": noise, "looser_cap": looser_cap}
+            planned_for["cluster"] = _cluster_document(options, dataset.devices)
+            document = _document(pipeline, dataset, rounds, stages.seconds, out) | planned_for
             if looked is not None:
                 await workers.stop()
                 with stages.paused():
