@@ -105,9 +105,11 @@ TaskFiles = Annotated[
 ]
 """`tasks` of a shuffler and of an analyzer."""
 
+OptionalFile = Annotated[File | None, BeforeValidator(lambda path: path or None)]
+"""A file or a folder, or none if the text is empty."""
+
 FeedFolder = Annotated[
-    File | None,
-    BeforeValidator(lambda folder: folder or None),
+    OptionalFile,
     Field(
         description="folder of the feed of tasks (`hubbub tasks`); its new entries are taken while the service runs; "
         "empty for none"

@@ -19,6 +19,7 @@ from hubbub.service.settings import (
     Listen,
     LogSettings,
     MetricsListen,
+    OptionalFile,
     OptionalListen,
     Processes,
     RevokedReaders,
@@ -65,12 +66,12 @@ class DevicePortSettings(SettingsTable):
         default=(),
         description='origins of web pages that may submit there, such as https://app.example.org; "*" is any',
     )
-    https_certificate: File | None = Field(
+    https_certificate: OptionalFile = Field(
         default=None,
         description="PEM certificate of the HTTPS port that callers trust already, with those that lead to its "
-        "authority; without one the port shows `tls.certificate`",
+        "authority; empty for none, then the port shows `tls.certificate`",
     )
-    https_key: File | None = Field(default=None, description="PEM private key of `https_certificate`")
+    https_key: OptionalFile = Field(default=None, description="PEM private key of `https_certificate`; empty for none")
     metrics_listen: MetricsListen = ""
     tasks: TaskFiles
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the tasks")

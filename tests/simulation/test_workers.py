@@ -69,9 +69,8 @@ class WithPublicCertificate(LocalPipeline):
         super()._set(party, key, value)
         if key == "https_listen" and not (self.directory / "public").exists():
             make_tls(self.directory / "public", "app")
-            settings = self.folder.of(Role.SHUFFLER) / "shuffler.toml"
-            lines = f'https_certificate = "{self.public.certificate}"\nhttps_key = "{self.public.key}"\n'
-            settings.write_text(lines + settings.read_text())
+            super()._set(Role.SHUFFLER, "https_key", str(self.public.key))
+            super()._set(Role.SHUFFLER, "https_certificate", str(self.public.certificate))
 
 
 class Harm:
