@@ -10,7 +10,7 @@ from pathlib import Path
 from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import check_task
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed import FeedEntry, FeedParties
+from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities
 from hubbub.service.observability.incidents import Incidents
@@ -40,7 +40,7 @@ class AnalyzerLiveTasks:
         trusted = FeedParties(self._parties.operator, self._parties.shuffler, self._successions)
         return FeedFollower(folder, data / KEPT, trusted, incidents, check=self._check, take=self._take)
 
-    def _check(self, entry: FeedEntry) -> None:
+    def _check(self, _feed: Feed, entry: FeedEntry) -> None:
         """Check that a published task names this analyzer.
 
         Raises:

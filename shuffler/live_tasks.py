@@ -9,7 +9,7 @@ from dataclasses import replace
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.feed import FeedEntry, FeedPage, FeedParties
+from hubbub.protos.task.feed import Feed, FeedEntry, FeedPage, FeedParties
 from hubbub.protos.task.feed_files import feed_in
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
@@ -23,8 +23,8 @@ from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.tasks import Tasks, check_promise, warn_of
 
-PAGE_BYTES = 1024 * 1024
-"""Bytes of the entries in one answer, if there are more than `FEWEST`: far below the largest message."""
+PAGE_BYTES = 128 * 1024
+"""Bytes of the entries in one answer, if there are more than `FEWEST`: anybody may ask for them, with a few bytes."""
 
 FEWEST = 2
 """Entries in an answer at least, if there are as many; two of the longest fit into a message."""
@@ -68,8 +68,8 @@ class ShufflerLiveTasks:
         async with feed.watched():
             yield feed
 
-    def _check(self, entry: FeedEntry) -> None:
-        """Check that this shuffler can run the task that an entry publishes.
+    def _check(self, feed: Feed, entry: FeedEntry) -> None:
+        """Check that this shuffler can run the task that an entry publishes, beside those of the feed until then.
 
         Raises:
             HubbubError: if it cannot, naming the reason.
@@ -81,8 +81,8 @@ class ShufflerLiveTasks:
             check_promise(task)
         except AccountingError as error:
             raise TaskError(f"task {task.name}: {error}") from error
-        ways = {each.name: each.identities.hops for each in self._tasks.values()}
-        check_one_way({**ways, task.name: task.identities.hops}, "analyzer")
+        others = [*self._tasks.values(), *(each.task for each in feed.published.values())]
+        check_one_way([(each.name, each.identities.hops) for each in (*others, task)], "analyzer")
         check_devices(self._settings, {task.id: task})
         if self._longest is not None and task.outer_bytes > self._longest:
             raise TaskError(

@@ -62,7 +62,7 @@ def load_signed(
 
     found = read_tasks(paths, check, any_number=any_number)
     tasks = {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}
-    check_one_way({task.name: task.identities.hops for task in tasks.values()}, "analyzer")
+    check_one_way([(task.name, task.identities.hops) for task in tasks.values()], "analyzer")
     for task in tasks.values():
         warn_of(task)
     return {task_id: replace(found[task_id], task=task) for task_id, task in tasks.items()}

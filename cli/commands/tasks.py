@@ -26,6 +26,9 @@ app = typer.Typer(
     """,
 )
 
+FEWEST_DIGITS = 8
+"""Digits of a task's id that name it, at least; `--give-up` of the shuffler asks for as many."""
+
 FeedFolder = Annotated[Path, typer.Argument(metavar="FEED", help="The feed's folder; the first entry makes it.")]
 Keys = Annotated[
     list[Path],
@@ -64,7 +67,9 @@ def publish(
 @app.command("end")
 def end(
     feed: FeedFolder,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's name, or the first digits of its id.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="The task's name, or at least the first 8 digits of its id.")
+    ],
     key: Keys,
     after: Annotated[
         int | None,
@@ -143,7 +148,9 @@ def _named(feed: Feed, name: str) -> SignedTask:
     from hubbub.protos.errors import UsageError
 
     running = [each for each in feed.published.values() if each.task.id not in feed.ends]
-    found = [each for each in running if each.task.name == name or each.task.id.hex().startswith(name)]
+    # An end is final: an empty text or a slip of a digit must not name a task by chance.
+    digits = name if len(name) >= FEWEST_DIGITS else None
+    found = [each for each in running if each.task.name == name or (digits and each.task.id.hex().startswith(digits))]
     if len(found) == 1:
         return found[0]
     names = ", ".join(f"{each.task.name} ({each.task.id.hex()[:16]})" for each in running) or "none"

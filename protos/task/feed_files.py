@@ -100,27 +100,39 @@ def with_checked(folder: Path, feed: Feed, entry: FeedEntry, parties: FeedPartie
 def add_entry(folder: Path, entry: FeedEntry) -> Path:
     """Write an entry into a new file of a folder, completely on the disk or not at all; return the file.
 
+    It may be repeated: a file that has the same bytes already is left as it is.
+
     Raises:
-        FeedError: if there is an entry with this number, or the folder cannot be written.
+        FeedError: if there is another entry with this number, or the folder cannot be written.
     """
     path = file_of(folder, entry.number)
     partial = folder / f".hubbub-{secrets.token_hex(8)}.partial"
+    content = entry.encode()
     try:
-        with partial.open("xb") as file:
-            file.write(entry.encode())
-            file.flush()
-            os.fsync(file.fileno())
         try:
-            # Not a replacement: of two who add an entry at once, the second must not undo the first.
-            path.hardlink_to(partial)
+            with partial.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            _link(path, partial, content)
         finally:
-            partial.unlink()
+            # Also on a full disk, where whoever tries again would leave one each time.
+            partial.unlink(missing_ok=True)
         _sync(folder)
     except FileExistsError as error:
         raise FeedError(f"{path} is there already: somebody else added an entry just now; try again") from error
     except OSError as error:
         raise FeedError(f"cannot write {path}: {error.strerror}; let this account write into the folder") from error
     return path
+
+
+def _link(path: Path, partial: Path, content: bytes) -> None:
+    try:
+        # Not a replacement: of two who add an entry at once, the second must not undo the first.
+        path.hardlink_to(partial)
+    except FileExistsError:
+        if path.read_bytes() != content:
+            raise
 
 
 def _sync(folder: Path) -> None:

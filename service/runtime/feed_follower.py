@@ -40,12 +40,13 @@ class FeedFollower:
         parties: FeedParties,
         incidents: Incidents,
         *,
-        check: Callable[[FeedEntry], None],
+        check: Callable[[Feed, FeedEntry], None],
         take: Callable[[FeedEntry], Awaitable[None]],
     ) -> None:
         """`check` raises a HubbubError if the service cannot do what a signed entry says; `take` does it.
 
-        `check` runs in a thread. `take` is called again if it fails, and may be called for what is done already.
+        `check` gets the feed that is kept, too, which may be ahead of what was taken. It runs in a thread. `take` is
+        called again if it fails, and may be called for what is done already.
         """
         self.feed = Feed()
         self._folder, self._kept, self._parties, self._incidents = folder, kept, parties, incidents
@@ -58,8 +59,11 @@ class FeedFollower:
         """Take the kept entries, then the new ones.
 
         Raises:
-            TaskError: if the kept entries cannot be used.
+            TaskError: if the kept entries cannot be used, or their folder is that of the settings.
         """
+        # An older copy of the feed would otherwise be one of what was taken, too, and nobody would notice.
+        if self._folder.resolve() == self._kept.resolve():
+            raise TaskError(f"`feed` names {self._kept}, where the service keeps its own copy; name another folder")
         self.feed = await asyncio.to_thread(self._read_kept)
         for entry in self.feed.entries:
             await self._take(entry)
@@ -70,7 +74,7 @@ class FeedFollower:
             self._kept.mkdir(mode=0o700, exist_ok=True)
             feed = feed_in(self._kept, self._parties)
             for entry in feed.entries:
-                self._check(entry)
+                self._check(feed, entry)
         except HubbubError as error:
             raise TaskError(f"what was taken of the feed cannot be used: {error}") from error
         except OSError as error:
@@ -99,6 +103,7 @@ class FeedFollower:
 
     def _read_new(self) -> None:
         """Check and keep the entries that are new; remember why one cannot be taken until the folder changes."""
+        stamp = None
         try:
             stamp = stamp_of(self._folder)
             if stamp == self._seen:
@@ -106,7 +111,7 @@ class FeedFollower:
             self._failure = None
             for entry in read_entries(self._folder, self.feed):
                 feed = with_checked(self._folder, self.feed, entry, self._parties)
-                self._check(entry)
+                self._check(self.feed, entry)
                 # Kept before it is taken: after a kill in between, the next start takes it.
                 add_entry(self._kept, entry)
                 self.feed = feed
@@ -115,8 +120,9 @@ class FeedFollower:
         except Exception as error:
             # Any error, as in `look`.
             self._failure = error
-            with contextlib.suppress(HubbubError):
-                self._seen = stamp_of(self._folder)
+            # The stamp of before the reading: a file that has become whole meanwhile is read again. What failed for the
+            # machine's sake, such as a full disk, may succeed although the folder is unchanged.
+            self._seen = None if isinstance(error.__cause__, OSError) else stamp
 
     def _name(self, entry: FeedEntry) -> str:
         return self.feed.published[entry.task_id].task.name

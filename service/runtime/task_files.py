@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, TaskError
@@ -41,16 +41,17 @@ def read_tasks(
     return tasks
 
 
-def check_one_way(ways: Mapping[str, Sequence[bytes]], setting: str) -> None:
+def check_one_way(ways: Iterable[tuple[str, Sequence[bytes]]], setting: str) -> None:
     """Return only if all tasks go on to the same parties: a service delivers to one address, that of `setting`.
 
-    `ways` has the identities of the hops behind the caller (32 bytes each, in their order) by the task's name.
+    `ways` has each task's name, which others may have too, and the identities of the hops behind the caller (32 bytes
+    each, in their order).
 
     Raises:
         TaskError: naming a task of each way, and its hops.
     """
     examples: dict[tuple[bytes, ...], str] = {}
-    for name, hops in ways.items():
+    for name, hops in ways:
         examples.setdefault(tuple(hops), name)
     if len(examples) < 2:
         return

@@ -136,7 +136,7 @@ def load_tasks(
         return task
 
     tasks = {task_id: checked(signed) for task_id, signed in read_tasks(paths, checked).items()}
-    check_one_way({task.name: _behind(task, hop) for task in tasks.values()}, "next")
+    check_one_way([(task.name, _behind(task, hop)) for task in tasks.values()], "next")
     return tasks
 
 

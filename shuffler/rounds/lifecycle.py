@@ -270,6 +270,8 @@ class RoundLifecycle:
                 self.incidents.resolve(task.id)
                 backoff.succeeded()
                 number += 1
+        # The task may have ended before a round that could not begin.
+        self.incidents.resolve(task_id)
 
     async def _has_ended(self, task_id: bytes, number: int) -> bool:
         """Return whether the feed has ended the task before this round."""
@@ -395,7 +397,7 @@ class RoundLifecycle:
         return await self._store.erase(round_, RoundState.EXPIRED, reason)
 
     async def _collect(self, task: Task, round_: Round) -> Round:
-        """Take submissions until the cut, by schedule or operator, or until the budget has no room for the round."""
+        """Take submissions until the cut, by schedule or operator, or until it is known that none can be counted."""
         fetching = asyncio.create_task(self._fetch_keys(task, round_))
         try:
             reason = await self._until_cut(task, round_)
@@ -409,19 +411,29 @@ class RoundLifecycle:
         return await self._give_up_round(task, cut, reason) if reason else cut
 
     async def _until_cut(self, task: Task, round_: Round) -> str:
-        """Wait for the round's end; return why it exceeds the budget, as soon as it does."""
+        """Wait for the round's end; return why it cannot be counted, as soon as this is known."""
         cut = task.schedule.cut(round_.number)
         while True:
             # Read before the check, so that a charge during the check ends the wait below at once.
             charged = len(await self._store.charges(task.id))
-            reason = await self._too_much(task, round_)
+            reason = await self._too_much(task, round_) or await self._void(round_)
             if reason or not await self._is_open(round_) or self._clock() >= cut:
                 return reason
-            await self.timer.wait_until(cut, functools.partial(self._is_closed_or_charged, round_, charged))
+            await self.timer.wait_until(cut, functools.partial(self._changes, round_, charged))
 
-    async def _is_closed_or_charged(self, round_: Round, charged: int) -> bool:
-        """Return whether the round was cut, or its task has more than `charged` charges."""
-        return not await self._is_open(round_) or len(await self._store.charges(round_.task_id)) > charged
+    async def _changes(self, round_: Round, charged: int) -> bool:
+        """Return whether the round was cut or became void, or its task has more than `charged` charges."""
+        more = len(await self._store.charges(round_.task_id)) > charged
+        return more or not await self._is_open(round_) or bool(await self._void(round_))
+
+    async def _void(self, round_: Round) -> str:
+        """Return why the round can have no submissions; empty if it can, or has some.
+
+        If the analyzer learnt of a task's end first, it makes no key for a round that began meanwhile here.
+        """
+        if round_.number <= self._tasks[round_.task_id].last_round or (await self._current(round_)).keys is not None:
+            return ""
+        return "its task ended before the round had keys"
 
     async def _is_open(self, round_: Round) -> bool:
         return (await self._current(round_)).state is RoundState.OPEN

@@ -21,13 +21,16 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.feed_files import add_entry
+from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import SettingsError
 from hubbub.shuffler import live_tasks
 from hubbub.shuffler.live_tasks import ShufflerLiveTasks
+from hubbub.shuffler.records import Round, StoreError
 from hubbub.shuffler.server import own_tasks
 from hubbub.shuffler.settings import ShufflerSettings, load
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.patience import CALL_SECONDS, pause, when_ready
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
@@ -134,14 +137,66 @@ def test_a_task_that_cannot_run_here_is_refused(live: tuple[World, ShufflerLiveT
     def refused(parties: Parties = world.parties, **changes: Any) -> str:
         task = replace(sample_task(world.parties, name="second"), **changes)
         with pytest.raises(HubbubError) as caught:
-            tasks._check(Feed().publishing(signed(task, parties)))
+            tasks._check(Feed(), Feed().publishing(signed(task, parties)))
         return str(caught.value)
 
     hops = replace(world.parties.public, hops=(Parties.generate().shuffler.public,))
     assert "the tasks take different ways" in refused(identities=hops)
+    # Also if it has the name of the one that runs.
+    assert "the tasks take different ways" in refused(identities=hops, name=world.task.name)
     assert "task second: " in refused(privacy=Privacy(epsilon=0.001, delta=1e-9, epsilon_local=20.0))
     tasks._longest = 10
     assert "bytes, and the open ports take at most 10; restart the shuffler" in refused()
+
+
+def test_tasks_of_different_ways_are_refused_if_both_come_at_once(live: tuple[World, ShufflerLiveTasks]) -> None:
+    world, tasks = live
+    tasks._tasks = {}
+    one = sample_task(world.parties, name="one")
+    feed = Feed((both(Feed().publishing(signed(one, world.parties)), world.parties),))
+    hops = replace(world.parties.public, hops=(Parties.generate().shuffler.public,))
+    other = replace(sample_task(world.parties, name="other"), identities=hops)
+    with pytest.raises(HubbubError, match="the tasks take different ways"):
+        tasks._check(feed, feed.publishing(signed(other, world.parties)))
+
+
+async def test_a_round_that_got_no_keys_before_its_task_s_end_is_given_up_at_once(
+    live: tuple[World, ShufflerLiveTasks],
+) -> None:
+    world, tasks = live
+    feed = Feed((both(Feed().publishing(signed(world.task, world.parties)), world.parties),))
+
+    def ended(_call: str) -> None:
+        raise Refusal(Reason.TASK_ENDED, "the task has ended after round 1")
+
+    # The analyzer has learnt of the end first.
+    world.analyzer.incident = ended
+    world.clock.now = prepared_from(world.task.schedule, 2)
+    world.rounds.timer.recheck()
+    await world.until(lambda: world.found(2) is not None and bool(world.rounds.incidents.now()))
+    await tasks._take(both(feed.ending(world.task.id, 1), world.parties))
+    await world.until(lambda: getattr(world.found(2), "state", None) is RoundState.EXPIRED)
+    assert getattr(world.found(2), "reason", "") == "its task ended before the round had keys"
+    await world.until(lambda: not world.rounds.incidents.now())
+    # The round before had keys, and goes on.
+    assert getattr(world.found(1), "state", None) is RoundState.OPEN
+
+
+async def test_an_end_is_an_end_of_the_incident_that_the_next_round_cannot_begin(
+    live: tuple[World, ShufflerLiveTasks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, tasks = live
+    feed = Feed((both(Feed().publishing(signed(world.task, world.parties)), world.parties),))
+
+    async def fail(_store: ShufflerSqliteStore, _task_id: bytes, _number: int) -> Round:
+        raise StoreError("no room")
+
+    monkeypatch.setattr(ShufflerSqliteStore, "add_round", fail)
+    world.clock.now = prepared_from(world.task.schedule, 2)
+    world.rounds.timer.recheck()
+    await world.until(lambda: world.rounds.cannot_begin(world.task))
+    await tasks._take(both(feed.ending(world.task.id, 1), world.parties))
+    await world.until(lambda: not world.rounds.cannot_begin(world.task))
 
 
 # Over real sockets

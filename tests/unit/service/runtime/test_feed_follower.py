@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.task import feed_files
 from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.feed_files import add_entry, file_of
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -64,7 +67,7 @@ class Service:
             *(self.feed, self.kept, TRUSTED, self.incidents), check=self._check, take=self._take
         )
 
-    def _check(self, entry: FeedEntry) -> None:
+    def _check(self, _feed: Feed, entry: FeedEntry) -> None:
         self.refuses(entry.number)
 
     async def _take(self, entry: FeedEntry) -> None:
@@ -210,6 +213,66 @@ async def test_what_fails_is_tried_again_until_it_is_done(service: Service) -> N
         await service.follower.look()
         assert says in service.trouble
     assert (service.taken, service.trouble) == ([1, 2, 3], "")
+
+
+@pytest.mark.parametrize("step", ["fsync", "_sync"])
+async def test_what_the_disk_refused_is_kept_once_there_is_room(
+    service: Service, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    service.put(feed_of(0, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(feed_files.os if step == "fsync" else feed_files, step, full)
+        for _ in range(3):
+            await service.follower.look()
+            assert "No space left on device" in service.trouble
+    assert not list(service.kept.glob(".*"))
+    # The folder of the settings is unchanged.
+    await service.follower.look()
+    assert (service.taken, service.trouble) == ([1, 2], "")
+
+
+async def test_a_file_that_becomes_whole_while_it_is_read_is_read_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.put(feed_of(0, 1))
+    path = file_of(service.feed, 2)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    with monkeypatch.context() as patched:
+        real = FeedEntry.decode
+
+        def completed(document: bytes) -> FeedEntry:
+            try:
+                return real(document)
+            finally:
+                if document == whole[:100]:
+                    path.write_bytes(whole)
+
+        patched.setattr(FeedEntry, "decode", completed)
+        await service.follower.look()
+    assert "000002.json: not a feed entry" in service.trouble
+    await service.follower.look()
+    assert (service.taken, service.trouble) == ([1, 2], "")
+
+
+async def test_a_folder_that_comes_back_unchanged_ends_the_incident(service: Service) -> None:
+    away = service.feed.rename(service.folder / "away")
+    await service.follower.look()
+    assert "cannot read" in service.trouble
+    away.rename(service.feed)
+    await service.follower.look()
+    assert service.trouble == ""
+
+
+async def test_a_service_does_not_follow_its_own_copy(service: Service) -> None:
+    shutil.rmtree(service.feed)
+    service.feed.symlink_to(service.kept)
+    service.begin()
+    with pytest.raises(TaskError, match=r"`feed` names .*, where the service keeps its own copy; name another folder"):
+        await service.follower.start()
 
 
 async def test_an_entry_that_was_kept_before_a_kill_is_taken_at_the_next_start(service: Service) -> None:
