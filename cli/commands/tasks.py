@@ -80,6 +80,18 @@ def end(
             help="The task's last round; -1 for none. [default: the round that is open now]",
         ),
     ] = None,
+    operator_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--operator-key",
+            metavar="PUB.pem",
+            help="The operator's public key, if it was rotated since the last entry. [default: as in that entry]",
+        ),
+    ] = None,
+    shuffler_key: Annotated[
+        Path | None,
+        typer.Option("--shuffler-key", metavar="PUB.pem", help="The shuffler's public key, likewise."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Add an entry that ends a task after a round.
@@ -90,10 +102,13 @@ def end(
     Example: hubbub tasks end deployment/operator/feed colors --after 6 --key deployment/operator/identity.pem
     """
     with failures(as_json):
+        from hubbub.protos.identity.keys import load_public
+
         found = _feed(feed)
         signed = _named(found, task)
         last = _open_now(signed) if after is None else after
-        _add(feed, found, found.ending(signed.task.id, last), key, as_json)
+        who = [None if each is None else load_public(each) for each in (operator_key, shuffler_key)]
+        _add(feed, found, found.ending(signed.task.id, last, *who), key, as_json)
 
 
 @app.command("list")

@@ -277,14 +277,19 @@ class Feed:
         self.check_next(entry)
         return entry
 
-    def ending(self, task_id: bytes, after: int) -> FeedEntry:
+    def ending(
+        self, task_id: bytes, after: int, operator: bytes | None = None, shuffler: bytes | None = None
+    ) -> FeedEntry:
         """Return the next entry, which ends that task after a round; nobody has signed it yet.
+
+        `operator` and `shuffler` sign it (32 bytes each), by default those of the last entry: since then, another
+        identity may have succeeded one of them.
 
         Raises:
             FeedError: if no such task was published, it has no such round, or it has ended before.
         """
         who = self.entries[-1] if self.entries else FeedEntry(1, NOTHING_BEFORE, b"", b"", task_id)
-        entry = FeedEntry(*self._next(), who.operator, who.shuffler, task_id, after)
+        entry = FeedEntry(*self._next(), operator or who.operator, shuffler or who.shuffler, task_id, after)
         self.check_next(entry)
         return entry
 

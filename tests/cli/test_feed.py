@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hubbub.analyzer.settings import load as analyzer_settings
-from hubbub.protos.identity.keys import CORE_ROLES, load_public
+from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.feed import FeedParties
 from hubbub.protos.task.feed_files import feed_in, file_of
 from hubbub.protos.task.signed_task import SignedTask
@@ -116,6 +118,20 @@ def test_a_task_is_named_by_its_name_or_its_id(keys: Path) -> None:
     assert tasks(keys, "end", task_id[:8], "--after", "-1").status == 0
     again = tasks(keys, "end", "colors", "--after", "1")
     assert (again.status, "name one of these by its id: none" in again.err) == (2, True)
+
+
+def test_a_task_is_ended_with_the_keys_that_succeeded_those_of_its_entry(keys: Path) -> None:
+    tasks(keys, "publish", "colors.json")
+    new = Identity.generate()
+    new.save(keys / "new.pem")
+    new.save_public(keys / "new.pub.pem")
+    refused = tasks(keys, "end", "colors", "--after", "1", by=("new", "shuffler"))
+    assert (refused.status, "neither the operator nor the shuffler of entry 2" in refused.err) == (1, True)
+    ended = ("end", "colors", "--after", "1", "--operator-key", "new.pub.pem")
+    assert tasks(keys, *ended, "--json", by=("new", "shuffler")).json["missing"] == []
+    made = Succession(Role.OPERATOR, PARTIES.operator.public, new.public, PARTIES.shuffler.public, START)
+    succession = made.signed_by(PARTIES.operator).signed_by(new).signed_by(PARTIES.shuffler)
+    assert feed_in(keys / "feed", replace(TRUSTED, successions=[succession])).position.number == 2
 
 
 def test_a_damaged_feed_gets_no_more_entries(keys: Path) -> None:
