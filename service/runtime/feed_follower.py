@@ -17,6 +17,9 @@ from hubbub.service.observability.incidents import IncidentKind, Incidents
 LOOK_SECONDS = 1.0
 """How often the folder is looked at for new entries."""
 
+LOOKS = 15
+"""Looks after which an unchanged folder is read again, if the machine refused to read or to keep an entry."""
+
 KEPT = "feed"
 """The name of the folder, in that of the store, which has the entries that were taken."""
 
@@ -52,6 +55,7 @@ class FeedFollower:
         self._folder, self._kept, self._parties, self._incidents = folder, kept, parties, incidents
         self._check, self._take = check, take
         self._seen: Stamp | None = None
+        self._looks, self._by_machine = 0, False
         self._failure: Exception | None = None
         self._waiting: list[FeedEntry] = []
 
@@ -106,9 +110,10 @@ class FeedFollower:
         stamp = None
         try:
             stamp = stamp_of(self._folder)
-            if stamp == self._seen:
+            self._looks += 1
+            if stamp == self._seen and not (self._by_machine and self._looks >= LOOKS):
                 return
-            self._failure = None
+            self._looks, self._by_machine, self._failure = 0, False, None
             for entry in read_entries(self._folder, self.feed):
                 feed = with_checked(self._folder, self.feed, entry, self._parties)
                 self._check(self.feed, entry)
@@ -120,9 +125,10 @@ class FeedFollower:
         except Exception as error:
             # Any error, as in `look`.
             self._failure = error
-            # The stamp of before the reading: a file that has become whole meanwhile is read again. What failed for the
-            # machine's sake, such as a full disk, may succeed although the folder is unchanged.
-            self._seen = None if isinstance(error.__cause__, OSError) else stamp
+            # The stamp of before the reading: a file that has become whole meanwhile is read again.
+            self._seen = stamp
+            # Such as a full disk: it may succeed although the folder is unchanged.
+            self._by_machine = isinstance(error.__cause__, OSError)
 
     def _name(self, entry: FeedEntry) -> str:
         return self.feed.published[entry.task_id].task.name

@@ -219,19 +219,30 @@ async def test_what_fails_is_tried_again_until_it_is_done(service: Service) -> N
 async def test_what_the_disk_refused_is_kept_once_there_is_room(
     service: Service, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def full(_: object) -> None:
+    tries = []
+
+    def full(what: object) -> None:
+        tries.append(what)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     service.put(feed_of(0, 1))
     with monkeypatch.context() as patched:
         patched.setattr(feed_files.os if step == "fsync" else feed_files, step, full)
-        for _ in range(3):
+        for _ in range(3 * feed_follower.LOOKS):
             await service.follower.look()
             assert "No space left on device" in service.trouble
+        # A large feed is not read every second meanwhile.
+        assert len(tries) == 3
     assert not list(service.kept.glob(".*"))
     # The folder of the settings is unchanged.
-    await service.follower.look()
+    for _ in range(feed_follower.LOOKS):
+        await service.follower.look()
     assert (service.taken, service.trouble) == ([1, 2], "")
+    # From then on, an unchanged folder is not read at all.
+    monkeypatch.delattr(feed_follower, "read_entries")
+    for _ in range(2 * feed_follower.LOOKS):
+        await service.follower.look()
+    assert service.trouble == ""
 
 
 async def test_a_file_that_becomes_whole_while_it_is_read_is_read_again(
