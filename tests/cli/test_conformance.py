@@ -13,7 +13,7 @@ from support.ended import started_program
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
-PAGE = ROOT / "docs" / "howto" / "write-a-client.md"
+PAGE = ROOT / "docs" / "howto" / "check-a-client.md"
 
 
 def test_the_client_of_the_page_conforms_as_the_page_says(tmp_path: Path) -> None:
