@@ -60,6 +60,8 @@ def command(
         from hubbub.deploy.new_folder import check_new
 
         chosen = default_draft() if draft is None else beginning_now(draft_in(draft))
+        if draft is not None:
+            progress_console().print("planning the task: many questions take a minute or two")
         with tempfile.TemporaryDirectory(prefix="hubbub-conformance-") as made:
             folder = Path(made) / "client" if out is None else out
             check_new(folder)
@@ -106,11 +108,20 @@ def _sayer() -> Callable[[Observation], None]:
     return say
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _print(verdict: Verdict, status: int | None) -> None:
     from hubbub.deploy.conformance.judge import CHECKS
 
-    lines = [f"wrong, {verdict.wrong[check]} times: {check}: {text}" for check, text in verdict.problems.items()]
+    lines = [f"wrong, {_times(verdict.wrong[check])}: {check}: {text}" for check, text in verdict.problems.items()]
     lines += [f"not seen: that it {CHECKS[check]}" for check in verdict.unseen]
+    if verdict.without_tls:
+        lines.append(
+            f"{verdict.without_tls} connections ended before TLS was agreed on: trust the certificate that "
+            "conformance.json names as authority"
+        )
     if status:
         lines.append(f"the client ended with status {status}")
     counted = f"{len(verdict.expected)} checks, {verdict.accepted} submissions accepted"

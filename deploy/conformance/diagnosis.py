@@ -38,14 +38,14 @@ class TriedContext:
 def why_outer(suite: Suite, keys: RoundKeys, to: Destination, submission_id: bytes, envelope: bytes) -> str:
     """Return why the envelope for the shuffler does not open, as far as that can be found."""
     right = TriedContext(keys.shuffler, OUTER + _written(to) + submission_id, "")
-    remedy = "info is the label, the destination and the submission id, in this order"
+    remedy = f"info is the label {OUTER.decode()!r}, the destination and the submission id, in this order"
     return _why(suite, envelope, right, _outer_contexts(keys, to, submission_id), remedy)
 
 
 def why_inner(suite: Suite, keys: RoundKeys, to: Destination, query: int, envelope: bytes) -> str:
     """Return why the envelope of a query's report does not open, as far as that can be found."""
     right = TriedContext(keys.analyzer, INNER + _written(to) + query.to_bytes(4, "big"), "")
-    remedy = "info is the label, the destination and the query's index, in this order"
+    remedy = f"info is the label {INNER.decode()!r}, the destination and the query's index, in this order"
     return _why(suite, envelope, right, _inner_contexts(keys, to, query), remedy)
 
 
@@ -56,7 +56,9 @@ def _why(suite: Suite, envelope: bytes, right: TriedContext, contexts: Iterator[
     size = suite.overhead_bytes - _TAG_BYTES
     if _opens(suite, envelope[-size:] + envelope[:-size], right):
         return "its encapsulated key is at the end; it comes first"
-    return f"it opens with no key and context of this round; {remedy}, and the suite is {suite.name}"
+    return (
+        f"it opens with no key and context of this round; {remedy}, without associated data; the suite is {suite.name}"
+    )
 
 
 def _opens(suite: Suite, envelope: bytes, context: TriedContext) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.deploy.conformance.diagnosis import RoundKeys, why_inner, why_outer
+from hubbub.deploy.conformance.proofs import why_proof
+from hubbub.deploy.conformance.told_calls import JUDGED
 from hubbub.protos.enrollment.credentials import (
     NO_AUTHORITY,
     Credential,
@@ -29,8 +31,10 @@ from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.task.task import Task
+from hubbub.queries.randomizers.unary import UnaryEncoding
 
 CHECKS: Mapping[str, str] = {
+    "call": "makes calls that the interface has, in their form",
     "keys": "asks for the round's keys",
     "ticket": "redeems its ticket, always with the same key of its own",
     "destination": "names the task, the round and the hash of the round's keys",
@@ -108,6 +112,10 @@ class Judge:
         self.accepted = 0
         """Submissions that got a receipt, each counted once."""
 
+    def refused_call(self, told: str) -> None:
+        """Note a request that was refused for its form."""
+        self._note("call", told)
+
     def _note(self, check: str, problem: str = "") -> bool:
         self._say(Observation(check, problem))
         return not problem
@@ -116,6 +124,7 @@ class Judge:
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return the round's keys, which are those of round 0."""
+        self._note("call")
         if task_id != self._task.id:
             self._note("keys", f"the task id is {task_id.hex()[:16]}…, not {self._task.id.hex()[:16]}…: SHA-256 of it")
             raise Refusal(Reason.UNKNOWN_TASK, "this task is not known here")
@@ -135,6 +144,7 @@ class Judge:
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket with a credential."""
+        self._note("call")
         return [self._redeemed(each) for each in redemptions]
 
     def _redeemed(self, redemption: Redemption) -> Enrolled:
@@ -169,6 +179,7 @@ class Judge:
 
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         """Answer each submission, after it was looked at."""
+        self._note("call")
         problem = self._wrong_destination(destination)
         self._note("destination", problem)
         if problem:
@@ -196,7 +207,7 @@ class Judge:
         before = self._taken.get(submission.id)
         good = self._is_same(before, submission) if before is not None else self._is_good(submission)
         if not good:
-            return Refusal(Reason.MALFORMED, "it is wrong; the findings say what")
+            return Refusal(Reason.MALFORMED, JUDGED)
         if self._is_enrolled:
             device = self._device_of(submission)
             if isinstance(device, Refusal):
@@ -225,7 +236,11 @@ class Judge:
         self._note("id")
         suite, envelope = self._task.hpke, submission.envelope
         if len(envelope) != self._task.outer_bytes:
-            wrong = f"the envelope has {len(envelope)} bytes, and this task's have {self._task.outer_bytes}"
+            reports = " + ".join(str(query.report_bytes) for query in self._task.queries)
+            wrong = (
+                f"the envelope has {len(envelope)} bytes, and this task's have {self._task.outer_bytes}: those of the "
+                f"reports ({reports}), and {suite.overhead_bytes} of each of {len(self._task.queries) + 1} layers"
+            )
             return self._note("outer", wrong)
         try:
             inners = self._outer.open(envelope, submission.id)
@@ -245,9 +260,10 @@ class Judge:
         self._note("inner")
         if query.randomizer.tally(report).valid != 1:
             kind = query.randomizer.kind
-            return self._note(
-                "report", f"{about}{report.hex()} is no report of {kind} with {query.randomizer.symbols} symbols"
-            )
+            bits = "which is a bit for each symbol, the lowest first, and zeros behind them"
+            form = bits if kind == UnaryEncoding.kind else "which is a number of 4 bytes, big-endian"
+            wrong = f"{report.hex()} is no report of {kind} with {query.randomizer.symbols} symbols, {form}"
+            return self._note("report", about + wrong)
         return self._note("report")
 
     def _device_of(self, submission: Submission) -> TriedDevice | Refusal:
@@ -267,8 +283,9 @@ class Judge:
                 "enroll_again", "the old credential came again after not_enrolled: redeem the ticket again first"
             )
             return Refusal(Reason.NOT_ENROLLED, "the credential is no longer known")
-        if not is_proven(credential_key(master, submission.credential), bound_to(self._to), submission):
-            self._note("proof", "the proof is not that of this credential, destination, id and envelope")
+        key = credential_key(master, submission.credential)
+        if not is_proven(key, bound_to(self._to), submission):
+            self._note("proof", why_proof(key, self._to, submission))
             return Refusal(Reason.NOT_ENROLLED, "the proof is wrong")
         self._note("proof")
         return device

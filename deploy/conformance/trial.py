@@ -10,11 +10,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hubbub.deploy.conformance.diagnosis import RoundKeys
 from hubbub.deploy.conformance.judge import CHECKS, Judge, Observation
+from hubbub.deploy.conformance.told_calls import ToldRouter, ToldServer
 from hubbub.deploy.pki.authority import Authority
 from hubbub.planning.plan import plan
 from hubbub.protos.enrollment.tickets import written_tickets
@@ -55,6 +57,8 @@ class Verdict:
     wrong: Counter[str] = field(default_factory=Counter)
     problems: dict[str, str] = field(default_factory=dict)
     accepted: int = 0
+    without_tls: int = 0
+    """Connections by HTTPS that ended before TLS was agreed on."""
     expected: tuple[str, ...] = tuple(CHECKS)
     """The checks that a client comes to, by its task, and by whether first tries were refused."""
 
@@ -87,7 +91,8 @@ class Verdict:
             }
             for check in self.expected
         ]
-        return {"conforms": self.is_good, "accepted": self.accepted, "checks": checks}
+        counts = {"accepted": self.accepted, "without_tls": self.without_tls}
+        return {"conforms": self.is_good, **counts, "checks": checks}
 
 
 @dataclass(frozen=True)
@@ -147,12 +152,14 @@ async def trial(
 
     judge = Judge(task, key_set, secrets, [parties[Role.OPERATOR].public], take, faults=faults)
     tls = _tls(folder / "tls")
-    async with _served(judge, tls, address, task.outer_bytes) as addresses:
+    router = submission_router(judge, RequestPipeline(), task.outer_bytes, partial(ToldRouter, judge.refused_call))
+    https = ToldServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
+    async with _served(judge, https, tls, address, task.outer_bytes) as addresses:
         _write(folder, signed, parties, addresses)
         try:
             yield Trial(folder, addresses, verdict)
         finally:
-            verdict.accepted = judge.accepted
+            verdict.accepted, verdict.without_tls = judge.accepted, https.never_agreed
 
 
 def _round_keys(signed: SignedTask, parties: dict[Role, Identity]) -> tuple[RoundKeys, KeySet]:
@@ -177,14 +184,14 @@ def _tls(folder: Path) -> TLS:
 
 
 @contextlib.asynccontextmanager
-async def _served(judge: Judge, tls: TLS, address: str, envelope_bytes: int) -> AsyncIterator[dict[str, str]]:
+async def _served(
+    judge: Judge, https: HttpsServer, tls: TLS, address: str, envelope_bytes: int
+) -> AsyncIterator[dict[str, str]]:
     """Answer by HTTPS at that address, and by gRPC at a free port of the same host."""
     host = address.rpartition(":")[0]
     server = new_server(largest=largest_submissions(envelope_bytes))
     serve_submissions(server, judge, None, envelope_bytes)
     by_grpc = listen(server, f"{host}:0", tls.server(mutual=False))
-    router = submission_router(judge, RequestPipeline(), envelope_bytes)
-    https = HttpsServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
     by_https = https.listen(address)
     https.serving = True
     await server.start()

@@ -356,11 +356,14 @@ def serve_mtls(
 
 
 def submission_router(
-    handler: SubmissionHandler, pipeline: RequestPipeline, envelope_bytes: int | None = None
+    handler: SubmissionHandler,
+    pipeline: RequestPipeline,
+    envelope_bytes: int | None = None,
+    make: Callable[..., ConnectRouter] = ConnectRouter,
 ) -> ConnectRouter:
     """Return the calls of devices for the HTTPS port: the same methods, with the same limits."""
     methods = methods_of("SubmissionService", _SubmissionServicer(handler), envelope_bytes)
-    return ConnectRouter("hubbub.v1.SubmissionService", methods, pipeline, _counting(handler))
+    return make("hubbub.v1.SubmissionService", methods, pipeline, _counting(handler))
 
 
 def _serve_devices(

@@ -13,7 +13,24 @@ from support.ended import started_program
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
-PAGE = ROOT / "docs" / "howto" / "write-a-client.md"
+DRAFT = """
+[task]
+name = "usage"
+start = 2026-12-01T00:00:00Z
+length = "24h"
+minimum_reports = 1000
+
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["light", "dark"]
+"""
+
+PAGE = ROOT / "docs" / "howto" / "check-a-client.md"
 
 
 def test_the_client_of_the_page_conforms_as_the_page_says(tmp_path: Path) -> None:
@@ -35,12 +52,15 @@ def test_a_client_that_does_nothing_does_not_conform(tmp_path: Path) -> None:
 
 
 def test_without_a_command_it_waits_for_clients(tmp_path: Path) -> None:
+    (tmp_path / "draft.toml").write_text(DRAFT)
     command = [sys.executable, "-m", "hubbub.cli.main", "conformance", "--out", tmp_path / "client", "--no-faults"]
+    command += ["--task", tmp_path / "draft.toml"]
     pipe = subprocess.PIPE
     with started_program(command, stdout=pipe, stderr=pipe, text=True) as running:
         assert running.stderr is not None
+        assert "planning the task" in running.stderr.readline()
         assert "conformance.json has what a client needs" in running.stderr.readline()
         running.send_signal(signal.SIGINT)
         said, _ = running.communicate(timeout=PATIENCE)
     assert running.returncode == 1
-    assert said.splitlines()[-1] == "it does not conform: 9 checks, 0 submissions accepted"
+    assert said.splitlines()[-1] == "it does not conform: 10 checks, 0 submissions accepted"

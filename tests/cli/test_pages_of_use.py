@@ -46,7 +46,7 @@ def test_a_report_is_written_as_the_page_says(tmp_path: Path) -> None:
 def test_other_clients_compile_the_calls_and_open_the_vector_as_the_page_says(tmp_path: Path) -> None:
     for folder in ("protos", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    *script, client = pages.steps("howto/write-a-client")
+    *script, client = [*pages.steps("howto/write-a-client"), *pages.steps("howto/check-a-client")]
     assert "CONFORMANCE" in client.commands  # tests/cli/test_conformance.py runs it
     printed = pages.run(script, tmp_path, 'protoc() { python -m grpc_tools.protoc "$@"; }')
     assert printed == [step.shown for step in script]

@@ -42,6 +42,9 @@ FILE = Path(__file__).parent / "answers.json"
 EIGHTH = 2**29
 """γ = 1/8."""
 
+SAFE = 2**53
+"""Whole numbers from here on are written as texts: many readers of JSON take a number for a double, and round it."""
+
 SEEDS = 4
 """Runs of each answer with bytes that nobody chose."""
 
@@ -170,7 +173,7 @@ def vector_of(
         "answer": answer,
         "round": number,
         "random": {"symbol": rounding, "reports": randomizing},
-        "symbols": symbols,
+        "symbols": [str(each) if each >= SAFE else each for each in symbols],
         "reports": reports,
     }
 

@@ -23,6 +23,8 @@ sys.path.insert(0, str(TESTS))
 from hubbub.protos.identity.documents import SignedDocument, canonical, sign  # noqa: E402
 from hubbub.protos.identity.formats import BATCH_RECORD, KEY_RECORD, TASK  # noqa: E402
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role  # noqa: E402
+from hubbub.protos.identity.successions import Succession  # noqa: E402
+from hubbub.protos.task.schedule import prepared_from  # noqa: E402
 from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
 from vectors.make_signed import PARTIES, identity, vector_task  # noqa: E402
 
@@ -117,12 +119,93 @@ def _signature(body: Mapping[str, Any], by: Identity, label: str = TASK.format) 
     return sign(label, canonical(body), by.key).hex()
 
 
+def _round_record() -> KeyRecord:
+    """The shuffler's key record of the round."""
+    task = vector_task()
+    return KeyRecord(Role.SHUFFLER, task.id, ROUND, task.suite, bytes([8]) * 32, NOW - 1000, NOW + 10_000)
+
+
+def _analyzer_record() -> SignedDocument:
+    return replace(_round_record(), role=Role.ANALYZER, public_key=bytes([9]) * 32).signed_by(PARTIES.analyzer)
+
+
+def succession(role: Role, old: Identity, new: Identity, witness: Identity, begins: int) -> Succession:
+    """A succession that all three have signed."""
+    bare = Succession(role, old.public, new.public, witness.public, begins)
+    return bare.signed_by(old).signed_by(new).signed_by(witness)
+
+
+def without(signed: Succession, signer: Identity) -> Succession:
+    """The succession without that signature."""
+    return replace(signed, signatures=tuple(each for each in signed.signatures if each[0] != signer.public))
+
+
+def succession_cases() -> Iterator[tuple[str, str | None, SignedDocument, SignedDocument, list[Succession]]]:
+    """Keys whose signers follow from successions, as `key_cases`; those that come with the keys are last."""
+    made = prepared_from(vector_task().schedule, ROUND)
+    old, new, newer, operator = PARTIES.shuffler, identity(14), identity(15), identity(16)
+    first = succession(Role.SHUFFLER, old, new, PARTIES.operator, made)
+    late = succession(Role.SHUFFLER, old, new, PARTIES.operator, made + 1)
+    signed_by = {each: _round_record().signed_by(each) for each in (old, new, newer)}
+    for what, because, signer, successions in (
+        ("the shuffler's successor, since the second in which the keys may first be made", None, new, [first]),
+        ("the same without the succession", "signature", new, []),
+        ("the shuffler itself, although it has a successor", "signature", old, [first]),
+        ("the shuffler itself, whose successor begins a second later", None, old, [late]),
+        ("the successor, a second too early", "signature", new, [late]),
+        ("a succession that its witness has not signed", "signature", new, [without(first, PARTIES.operator)]),
+        ("a succession that the new identity has not signed", "signature", new, [without(first, new)]),
+        (
+            "a succession whose witness is nobody",
+            "signature",
+            new,
+            [succession(Role.SHUFFLER, old, new, OTHER, made)],
+        ),
+        (
+            "two successions of one identity",
+            "signature",
+            new,
+            [first, succession(Role.SHUFFLER, old, newer, PARTIES.operator, made - 1)],
+        ),
+        (
+            "the successor's successor, in any order",
+            None,
+            newer,
+            [
+                succession(Role.SHUFFLER, new, newer, PARTIES.operator, made),
+                succession(Role.SHUFFLER, old, new, PARTIES.operator, made - 5),
+            ],
+        ),
+        (
+            "a succession that begins when the one before it does",
+            "signature",
+            newer,
+            [first, succession(Role.SHUFFLER, new, newer, PARTIES.operator, made)],
+        ),
+        (
+            "a successor whose witness is the operator's successor",
+            None,
+            new,
+            [
+                succession(Role.SHUFFLER, old, new, operator, made),
+                succession(Role.OPERATOR, PARTIES.operator, operator, old, made - 5),
+            ],
+        ),
+        (
+            "a succession of another deployment beside it, which is left out",
+            None,
+            new,
+            [first, succession(Role.SHUFFLER, OTHER, identity(98), identity(97), made - 9)],
+        ),
+    ):
+        yield what, because, signed_by[signer], _analyzer_record(), successions
+
+
 def key_cases() -> Iterator[tuple[str, str | None, SignedDocument, SignedDocument]]:
     """What is different, the word for it, and the two records of the round, the shuffler's and the analyzer's."""
-    task = vector_task()
-    shuffler = KeyRecord(Role.SHUFFLER, task.id, ROUND, task.suite, bytes([8]) * 32, NOW - 1000, NOW + 10_000)
+    shuffler = _round_record()
     analyzer = replace(shuffler, role=Role.ANALYZER, public_key=bytes([9]) * 32)
-    first, second = shuffler.signed_by(PARTIES.shuffler), analyzer.signed_by(PARTIES.analyzer)
+    first, second = shuffler.signed_by(PARTIES.shuffler), _analyzer_record()
     yield "as they were signed", None, first, second
     yield "the analyzer's record signed by the shuffler", "signature", first, analyzer.signed_by(PARTIES.shuffler)
     yield "the shuffler's record signed by nobody known", "signature", shuffler.signed_by(OTHER), second
@@ -185,11 +268,23 @@ def content() -> dict[str, Any]:
             "round": ROUND,
             "now": NOW,
             "sets": [
-                {"what": what, "because": because, "shuffler": _record(first), "analyzer": _record(second)}
-                for what, because, first, second in key_cases()
+                {
+                    "what": what,
+                    "because": because,
+                    "shuffler": _record(first),
+                    "analyzer": _record(second),
+                    "successions": [_base64(each.encode()) for each in successions],
+                }
+                for what, because, first, second, successions in _all_key_cases()
             ],
         },
     }
+
+
+def _all_key_cases() -> Iterator[tuple[str, str | None, SignedDocument, SignedDocument, list[Succession]]]:
+    for case in key_cases():
+        yield *case, []
+    yield from succession_cases()
 
 
 def _record(document: SignedDocument) -> dict[str, str]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import contextlib
+import hashlib
+import http.client
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +21,9 @@ from hubbub.deploy.conformance import judge
 from hubbub.deploy.conformance.default import beginning_now, default_draft
 from hubbub.deploy.conformance.diagnosis import INNER, OUTER
 from hubbub.deploy.conformance.judge import CHECKS, Observation
+from hubbub.deploy.conformance.proofs import LABEL, RIGHT, why_proof
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
+from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import KeySet
@@ -147,8 +155,8 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "no context": ("outer", "without any info", {"outer": lambda _info: b""}),
     "the other's key": ("outer", "with the analyzer's key", {"swapped": True}),
-    "something else": ("outer", "no key and context of this round", {"outer": lambda info: info + b"x"}),
-    "another length": ("outer", "the envelope has", {"reports": (bytes(4),)}),
+    "something else": ("outer", "info is the label 'hubbub/v1 shuffler', the", {"outer": lambda info: info + b"x"}),
+    "another length": ("outer", "reports (4 + 4), and 48 of each of 3 layers", {"reports": (bytes(4),)}),
     "an index in little-endian": (
         "inner",
         "query 1 (session): it opens, but the query's index is little-endian",
@@ -163,7 +171,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "no hash of the keys": ("inner", "hash of the key set is missing", {"inner": lambda info: info[:-36] + info[-4:]}),
     "a report that is none": (
         "report",
-        "query 0 (theme): 000000ff is no report of krr with 3 symbols",
+        "query 0 (theme): 000000ff is no report of krr with 3 symbols, which is a number of 4 bytes, big-endian",
         {"reports": (b"\0\0\0\xff", bytes(4))},
     ),
 }
@@ -206,6 +214,105 @@ async def test_another_device_key_a_foreign_ticket_and_a_wrong_proof_are_named(
     assert "the proof is not that of this credential" in running.verdict.problems["proof"]
     (answer,) = await by_hand.caller.enroll([Redemption(ticket, bytes(32))], CALL_SECONDS)
     assert isinstance(answer, Refusal)
+
+
+PROOF = LABEL + b"\0"
+
+
+def digest(message: bytes, key: bytes, size: int = 16) -> bytes:
+    return hashlib.blake2b(message, key=key, digest_size=size).digest()[:16]
+
+
+PROOFS: dict[str, Callable[[bytes, bytes, Submission], bytes]] = {
+    "the beginning of a digest of 64 bytes": lambda key, to, one: digest(PROOF + to + one.id + one.envelope, key, 64),
+    "it has no key": lambda _key, to, one: digest(PROOF + to + one.id + one.envelope, b""),
+    "no zero byte behind the label": lambda key, to, one: digest(LABEL + to + one.id + one.envelope, key),
+    "the destination is missing": lambda key, _to, one: digest(PROOF + one.id + one.envelope, key),
+    "the round is reversed": lambda key, to, one: digest(
+        PROOF + to[:32] + to[35:31:-1] + to[36:] + one.id + one.envelope, key
+    ),
+    "the envelope is missing": lambda key, to, one: digest(PROOF + to + one.id, key),
+    "the envelope is before the submission id": lambda key, to, one: digest(PROOF + to + one.envelope + one.id, key),
+    "the proof has 8 bytes": lambda _key, _to, _one: bytes(8),
+    "the proof is not that of this credential": lambda _key, _to, _one: bytes(16),
+}
+
+
+@pytest.mark.parametrize("says", PROOFS)
+def test_each_mistake_in_a_proof_is_named(says: str) -> None:
+    to, key = Destination(bytes(32), 7, bytes([1]) * 32), bytes([2]) * 32
+    submission = Submission(ID, b"sealed", bytes(44))
+    written = to.task_id + to.round.to_bytes(4, "big") + to.key_set_hash
+    found = why_proof(key, to, replace(submission, proof=PROOFS[says](key, written, submission)))
+    assert says in found
+    assert found.endswith(RIGHT)
+
+
+async def posted(of: dict[str, str], path: str, body: bytes, kind: str = "application/proto") -> int:
+    """The status of a request that is made with nothing of hubbub; 0 if TLS is not agreed on."""
+    host, port = of["https"].removeprefix("https://").split(":")
+    trusted = ssl.create_default_context(cafile=of["authority"])
+
+    def ask() -> int:
+        calls = http.client.HTTPSConnection(host, int(port), timeout=CALL_SECONDS, context=trusted)
+        with contextlib.closing(calls):
+            calls.request("POST", path, body, {"Content-Type": kind})
+            return calls.getresponse().status
+
+    return await asyncio.to_thread(ask)
+
+
+GET_ROUND = "/hubbub.v1.SubmissionService/GetRound"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "status", "says"),
+    [
+        ("/GetRound", b"", "application/proto", 404, "POST /GetRound is answered 404: this service has no such call"),
+        (GET_ROUND, b"", "text/plain", 415, "content-type is neither application/proto nor application/json"),
+        (GET_ROUND, b"\x07", "application/proto", 400, "GetRound is answered 400: "),
+        (GET_ROUND, b'{"roundd": 1}', "application/json", 400, "GetRound is answered 400: the JSON is no"),
+        (GET_ROUND, bytes(10_000), "application/proto", 400, "GetRound is answered 400: 10000 bytes"),
+    ],
+)
+async def test_a_request_that_is_no_call_is_named(
+    running: Trial, path: str, body: bytes, kind: str, status: int, says: str
+) -> None:
+    assert await posted(about(running), path, body, kind) == status
+    assert says in running.verdict.problems["call"]
+    assert running.verdict.wrong["call"] == 1
+
+
+async def test_what_the_judge_refused_is_no_wrong_call(running: Trial, by_hand: HandMade) -> None:
+    submission = by_hand.credential.proven(by_hand.to, by_hand.sealed(ID, reports=(bytes([0, 0, 0, 9]), bytes(4))))
+
+    def text(content: bytes) -> str:
+        return base64.b64encode(content).decode()
+
+    message = {
+        "destination": {"taskId": text(by_hand.to.task_id), "keySetHash": text(by_hand.to.key_set_hash)},
+        "submission": {
+            "id": text(submission.id),
+            "envelope": text(submission.envelope),
+            "credential": text(submission.credential),
+            "proof": text(submission.proof),
+        },
+    }
+    path = GET_ROUND.replace("GetRound", "Submit")
+    assert await posted(about(running), path, json.dumps(message).encode(), "application/json") == 400
+    assert set(running.verdict.problems) == {"report"}
+
+
+async def test_connections_that_never_agree_on_tls_are_counted(tmp_path: Path) -> None:
+    async with trial(default_draft(), tmp_path / "client", "127.0.0.1:0", lambda _finding: None) as found:
+        of = about(found)
+        other = tmp_path / "other.pem"
+        Authority.generate().save_certificate(other)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await posted(of | {"authority": str(other)}, GET_ROUND, b"")
+        assert await posted(of, "/GetRound", b"") == 404
+    assert found.verdict.without_tls == 1
+    assert found.verdict.as_json()["without_tls"] == 1
 
 
 async def test_another_destination_and_another_round_s_keys_are_named(running: Trial, by_hand: HandMade) -> None:
