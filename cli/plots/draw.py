@@ -116,6 +116,7 @@ def drawn(drawing: Plot, form: str) -> bytes:
 
 def saved(figure: Figure, title: str, caption: str, form: str) -> bytes:
     """Return a figure as a file of the format `form`, to be called within `settings`."""
+    _settle(figure)
     target = io.BytesIO()
     about = {"Title": title, "Description": caption}
     if form == "svg":
@@ -123,6 +124,18 @@ def saved(figure: Figure, title: str, caption: str, form: str) -> bytes:
         return _without_trailing_blanks(target.getvalue())
     figure.savefig(target, format="png", metadata={**about, "Software": "hubbub"})
     return target.getvalue()
+
+
+def _settle(figure: Figure) -> None:
+    """Lay a figure out, and round the places of its axes.
+
+    The solver of the layout depends on addresses in memory, in the last digits. They are in the names of clip paths.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(each, 6) for each in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def _without_trailing_blanks(svg: bytes) -> bytes:
