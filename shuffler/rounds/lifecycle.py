@@ -27,6 +27,7 @@ from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.schedule import first_not_cut, prepared_from, taken_from
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task, hop_name
+from hubbub.service.errors import StoreFault
 from hubbub.service.ledger.charges import TaskLocks
 from hubbub.service.ledger.ledgers import charges_for
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -261,9 +262,8 @@ class RoundLifecycle:
             except Exception as error:
                 # Any error: without this loop the task would have no more rounds, and nobody would know.
                 text = f"round {number} of {task.name} cannot begin: {error}"
-                self.incidents.open(
-                    task.id, IncidentKind.ROUNDS, "a round cannot begin", text, error, task=task.name, round=number
-                )
+                names = {"task": task.name, "round": number}
+                self.incidents.open(task.id, _kind_of(error), "a round cannot begin", text, error, **names)
                 await backoff.wait()
             else:
                 # Counted only now: a round that the disk refused is tried again.
@@ -309,7 +309,7 @@ class RoundLifecycle:
                 return round_
             except Exception as error:
                 # Any error: a round whose loop ends here would keep its reports, unseen, until the next start.
-                self._notice(task, round_, IncidentKind.ROUNDS, "a step failed", f"another try: {error}", error)
+                self._notice(task, round_, _kind_of(error), "a step failed", f"another try: {error}", error)
                 await backoff.wait()
                 round_ = await self._read_anew(round_)
             else:
@@ -485,7 +485,13 @@ class RoundLifecycle:
             text = f"{self._taker(task, error)}: {in_words(error)}"
             self._notice(task, round_, IncidentKind.PEER, event, text, error)
         else:
-            self._notice(task, round_, IncidentKind.ROUNDS, event, f"another try: {error}", error)
+            self._notice(task, round_, _kind_of(error), event, f"another try: {error}", error)
+
+
+def _kind_of(error: Exception) -> IncidentKind:
+    """Return the part that an error is of: a step that waits for standbys to follow does not fail by itself."""
+    missing = isinstance(error, StoreError) and error.fault is StoreFault.STANDBYS
+    return IncidentKind.STANDBYS if missing else IncidentKind.ROUNDS
 
 
 def _refuser(task: Task) -> str:

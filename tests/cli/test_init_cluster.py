@@ -22,6 +22,7 @@ from hubbub.deploy.settings import OperatorSettings
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 from support.cli import hubbub
+from support.patience import PATIENCE
 from support.postgres import OwnServer
 
 STARTED = ["analyzer", "shuffler", "standby", "frontend-1", "frontend-2"]
@@ -214,7 +215,8 @@ async def test_the_cluster_runs_as_init_says(
         await ran("rehearse", "client/client.toml", "--devices", "40", "--tickets", "rehearsal.jsonl", *answers)
         await ran("status", "operator/operator.toml")
         for folder, kind in (("shuffler", "shuffler"), ("frontend-1", "frontend")):
-            await ran("health", "shuffler", f"{folder}/{kind}.toml")
+            # The standby that starts beside them may join late.
+            await ran("health", "shuffler", f"{folder}/{kind}.toml", "--wait", str(PATIENCE))
         stands_by = await asyncio.to_thread(hubbub, "health", "shuffler", "standby/shuffler.toml", folder=root)
         assert "or a standby" in stands_by.err
         await fail_over()

@@ -14,7 +14,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
-from support.patience import PATIENCE
+from support.patience import PATIENCE, pause
 from support.postgres import OwnServer, secrets_in
 from support.thoroughness import usually
 
@@ -42,7 +42,10 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
                 if name == names[3 * DEVICES // 4]:
                     # Both services run on: what was acknowledged before is there after, and so is what waits meanwhile.
                     await asyncio.to_thread(server.crash)
-                    waits = asyncio.create_task(device.submit({"theme": "dark"}))
+                    waits = asyncio.create_task(device.submit({"theme": "dark"}, timeout=PATIENCE))
+                    log = running.services[Role.SHUFFLER].log
+                    while "the database does not answer" not in log.read_text():
+                        await pause()
                     await asyncio.to_thread(server.start)
                     await waits
                 else:

@@ -12,8 +12,10 @@ from unit.shuffler.world import MINIMUM, World, unreachable
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import RoundState
 from hubbub.service.errors import StoreError
+from hubbub.service.observability.incidents import IncidentKind
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds.abandon import abandon_round
+from hubbub.shuffler.stores.postgres.replication.replication import StandbysAwayError
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.store_contents import store_in
 
@@ -89,9 +91,18 @@ async def test_a_store_that_cannot_even_be_read_after_a_failure_ends_no_round(
     await world.over(RoundState.ERASED)
 
 
-@pytest.mark.parametrize("error", [StoreError("no room"), RuntimeError("a bug")], ids=repr)
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (StoreError("no room"), IncidentKind.ROUNDS),
+        (RuntimeError("a bug"), IncidentKind.ROUNDS),
+        # The standby is what is missing: `hubbub health` waits for it, as for one that has yet to start.
+        (StandbysAwayError("no standby"), IncidentKind.STANDBYS),
+    ],
+    ids=repr,
+)
 async def test_rounds_begin_once_what_was_in_the_way_is_mended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: IncidentKind
 ) -> None:
     world = World(tmp_path)
     real, repaired = ShufflerSqliteStore.add_round, asyncio.Event()
@@ -105,7 +116,7 @@ async def test_rounds_begin_once_what_was_in_the_way_is_mended(
     await world.start(ready=False)
     await world.until(lambda: world.pauses > 3)
     (incident,) = world.rounds.incidents.now()
-    assert incident.text == f"round 0 of {world.task.name} cannot begin: {error}"
+    assert (incident.kind, incident.text) == (kind, f"round 0 of {world.task.name} cannot begin: {error}")
     assert world.rounds.cannot_begin(world.task)
     repaired.set()
     await world.until(lambda: world.has_keys)
