@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.ended import started_program
+from support.patience import CALL_SECONDS
 
 PROGRAM = """
 import asyncio, json, sys, time
@@ -41,7 +42,7 @@ def test_services_end_with_the_program_that_started_them(tmp_path: Path, number:
         pids = json.loads(program.stdout.readline())
         services = [os.pidfd_open(pid) for pid in pids]
         program.send_signal(number)
-        assert program.wait(30) == -number
+        assert program.wait(CALL_SECONDS) == -number
     for service, pid in zip(services, pids, strict=True):
         waiting = select.poll()
         waiting.register(service, select.POLLIN)

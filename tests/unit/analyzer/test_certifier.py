@@ -22,6 +22,7 @@ from hubbub.service.receiving.delivery_service import sweep
 from hubbub.verification.certificate import Pins, verify
 from support.estimate_rows import counts
 from support.estimate_rows import number as number_of
+from support.patience import CALL_SECONDS
 from support.queries import unary_query
 from support.samples import Parties, sample_task, signed
 
@@ -314,7 +315,7 @@ async def test_the_sweep_survives_whatever_is_raised(bench: Bench, monkeypatch: 
     monkeypatch.setattr(bench.store, "expire_keys", fail)
     monkeypatch.setattr("hubbub.service.receiving.delivery_service.SWEEP_SECONDS", 0.0)
     sweeping = asyncio.create_task(sweep(bench.store, lambda: 0.0, bench.incidents, bench.certifier.start))
-    await asyncio.wait_for(third.wait(), 20)
+    await asyncio.wait_for(third.wait(), CALL_SECONDS)
     assert not sweeping.done()
     sweeping.cancel()
     await asyncio.gather(sweeping, return_exceptions=True)

@@ -25,6 +25,7 @@ from hubbub.protos.task.signers import followed
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from support.chain import Chain
+from support.patience import CALL_SECONDS
 from support.samples import Parties, sample_task
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ async def test_an_analyzer_starts_with_a_late_one_and_certifies_after_it_was_tak
         async with deployment.delivery(addresses["delivery"]) as caller:
             assert await caller.commit(batch.batch, batch.digest, 30) == Committed(30, {})
         said = ""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(CALL_SECONDS):
             while "a batch record of round 0 of flights was signed by another identity" not in said:
                 with pytest.raises(Refusal) as refused:
                     await reader.get_results(task.id, 0, 0.05, 5)

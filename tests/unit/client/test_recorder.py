@@ -28,7 +28,7 @@ from hubbub.client import (
 )
 from hubbub.client import recorder as module
 from support.fake_shuffler import Clock, FakeShuffler
-from support.patience import PATIENCE, pause
+from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.samples import START, make_tls
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -53,7 +53,7 @@ class Gate:
 
     def __call__(self, count: int) -> bytes:
         self.reached.set()
-        assert self.opened.wait(30)
+        assert self.opened.wait(CALL_SECONDS)
         return os.urandom(count)
 
 

@@ -32,6 +32,7 @@ from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.patience import CALL_SECONDS
 from support.queries import report, symbol
 from support.samples import MOST, QUERIES, START, Parties, sample_task
 from support.store_contents import store_in
@@ -219,7 +220,7 @@ class World:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that other coroutines and the store's thread bring about."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(CALL_SECONDS):
             while not condition():  # noqa: ASYNC110 - the store's thread has no event of the loop to set
                 await asyncio.sleep(0)
 

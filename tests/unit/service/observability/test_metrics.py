@@ -25,7 +25,7 @@ from hubbub.service.transport import metrics_port
 from hubbub.service.transport.metrics_port import CONNECTIONS, MetricsPort
 from support.ipv6 import IPV6
 from support.metrics_scrape import Scraped, fetch
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import make_tls
 
 
@@ -117,7 +117,7 @@ def test_a_request_that_is_not_whole_in_time_is_closed_however_often_it_sends(
     monkeypatch.setattr(metrics_port, "READ_SECONDS", 0.3)
     with port("127.0.0.1:0") as opened, dripping(opened, 1) as (slow,):
         slow.settimeout(0.02)
-        until = time.monotonic() + 10
+        until = time.monotonic() + CALL_SECONDS
         with contextlib.suppress(ConnectionError):
             while time.monotonic() < until:
                 slow.sendall(b"y")
@@ -138,7 +138,7 @@ class Held(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         self.entered.release()
-        assert self.let.wait(10)
+        assert self.let.wait(CALL_SECONDS)
         yield from ()
 
 

@@ -14,6 +14,7 @@ import pytest
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
 from hubbub.service.sqlite.group_commit import GroupCommit
+from support.patience import CALL_SECONDS
 
 
 class Page:
@@ -73,7 +74,7 @@ def book(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Book]:
 def held(commits: GroupCommit[Page]) -> tuple[asyncio.Future[Any], threading.Event]:
     """Keep the thread that writes, so that what is submitted meanwhile shares the next transaction."""
     release = threading.Event()
-    return commits.submit_bare(lambda _: release.wait(10)), release
+    return commits.submit_bare(lambda _: release.wait(CALL_SECONDS)), release
 
 
 async def test_a_result_is_given_out_when_others_can_read_it(book: Book) -> None:

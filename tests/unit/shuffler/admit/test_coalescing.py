@@ -11,6 +11,7 @@ from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.shuffler.admit.coalescing import Coalescer
+from support.patience import CALL_SECONDS
 
 HERE, THERE = Destination(bytes(32), 0, bytes(32)), Destination(bytes(32), 1, bytes(32))
 
@@ -136,7 +137,7 @@ async def test_nobody_waits_where_the_work_is_cancelled() -> None:
 
     gathering = Coalescer(answer_all)
     calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(CALL_SECONDS):
         answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(answer) for answer in answers] == [asyncio.CancelledError] * 3
 
@@ -145,5 +146,5 @@ async def test_nobody_waits_where_the_work_is_cancelled() -> None:
 async def test_a_call_that_comes_alone_waits_for_nobody(seconds: float) -> None:
     held = Held()
     held.let.set()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(CALL_SECONDS):
         assert await Coalescer(held.answer_all, seconds).answer(HERE, submission(0)) == Receipt(submission(0).id, 0)

@@ -18,6 +18,7 @@ from hubbub.shuffler.rounds.abandon import REASON, abandon_round
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME
 from support.changed_stores import by_hand
+from support.patience import CALL_SECONDS
 
 FLIP = {"released": ("released", "envelopes"), "record": ("batch", "signature")}
 """Where a byte is changed: in the list of the last query, or in the signature of its record."""
@@ -57,7 +58,7 @@ async def test_a_list_that_is_not_what_was_signed_is_not_sent_again_and_again(wo
     await world.start()
     round_ = world.found()
     assert round_ is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(CALL_SECONDS):
         await world.rounds.settled(round_)
     calls = list(world.analyzer.calls)
     assert round_.state is RoundState.MIXED
@@ -119,7 +120,7 @@ async def test_a_list_that_is_damaged_while_the_analyzer_is_down_is_looked_at_ag
     paused.set()
     round_ = world.found()
     assert round_ is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(CALL_SECONDS):
         await world.rounds.settled(round_)
     assert "cannot be delivered" in world.rounds.waiting_for(round_)
 
