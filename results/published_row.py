@@ -111,14 +111,15 @@ def rows_of(results: RoundResults) -> Iterator[PublishedRow]:
         "round_ends": datetime.fromtimestamp(ends, UTC),
     }
     for row in table_rows(results):
-        named = {name: value for name, value in row.items() if name in _NAMES}
+        named = {name: value for name, value in row.items() if name not in _OTHERWISE}
         named |= {**shared, "group": _group(row), "unit": row["unit"] or ""}
         if row["state"] == QueryState.WITHHELD:
             named["reason"] = _reason(row, row["query"] in digits, task.minimum_reports)
         yield PublishedRow(**named)
 
 
-_NAMES = frozenset(PublishedRow.__dataclass_fields__) - {"group", "round_begins", "round_ends"}
+_OTHERWISE = frozenset({"attribute", "attribute_2", "group_2", "clip_lower", "clip_upper"})
+"""Columns of the table that are no attributes: those of a group are one, and an answer's range is in the task."""
 
 
 def _group(row: dict[str, Any]) -> Group:

@@ -11,7 +11,7 @@ import typer
 from hubbub.cli.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hubbub.protos.errors import HubbubError
     from hubbub.protos.transport.channels import TLS
@@ -67,13 +67,13 @@ def command(
         if silent and not as_json:
             raise HubbubError(f"the {service.value} does not serve {_silent(silent, reasons)}")
         parts = frozenset() if silent or live else asyncio.run(_parts(ports, tls, wait))
-        failing = sorted(parts & STOPPING)
+        failing = sorted(parts & STOPPING.keys())
         if as_json:
             said = {name: str(why) for name, why in reasons.items()}
             document = {"serving": not silent, "ports": serving, "reasons": said, "with_incidents": sorted(parts)}
             print_json({"service": service.value, **document})
             raise typer.Exit(1 if silent or failing else 0)
-        for part in sorted(parts - STOPPING):
+        for part in sorted(parts - STOPPING.keys()):
             console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
         if failing:
             raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
@@ -82,10 +82,6 @@ def command(
 
 WHY_SECONDS = 2.0
 """How long to ask a port that does not serve for the reason."""
-
-STOPPING = frozenset({"store", "rounds", "standbys", "tickets"})
-"""Parts whose incidents stop the service's work."""
-
 
 PASSING = frozenset({"standbys", "tickets"})
 """Parts that others have yet to join when a service has just started."""
@@ -101,7 +97,7 @@ async def _parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[s
     deadline = time.monotonic() + wait
     while True:
         parts = await ask_parts(ports, tls, wait)
-        if not parts & PASSING or parts & STOPPING - PASSING or time.monotonic() + PAUSE_SECONDS > deadline:
+        if not parts & PASSING or parts & (STOPPING.keys() - PASSING) or time.monotonic() + PAUSE_SECONDS > deadline:
             return parts
         await asyncio.sleep(PAUSE_SECONDS)
 
@@ -121,33 +117,44 @@ def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> st
 
 
 def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
+    said = (words if isinstance(words := STOPPING[part], str) else words(service, settings) for part in failing)
+    return f"{'; '.join(said)}; see its log and `hubbub status`"
+
+
+def _said(part: str) -> str:
+    # A service that is newer than this command may have parts that this one does not know.
+    return f"{WORKING.get(part, f'its {part} has an incident')}; see `hubbub status`"
+
+
+def _store(service: ServiceKind, settings: Path) -> str:
     from hubbub.deploy.operator.health import store_of
 
     store = store_of(service.value, settings)
     why = "its server may not answer" if store.startswith("postgres") else "its disk may be full"
-    said = {
-        "store": f"its store in {store} cannot be used ({why})",
-        "rounds": "a step of a round fails",
-        "standbys": _standbys(settings) if "standbys" in failing else "",
-        "tickets": "it redeems no tickets, because no leader answers or the leader redeems none",
-    }
-    return f"{'; '.join(said[part] for part in failing)}; see its log and `hubbub status`"
+    return f"its store in {store} cannot be used ({why})"
 
 
-def _said(part: str) -> str:
-    said = {
-        "feed": "the feed of tasks is not followed",
-        "log": "lines of its log are lost",
-        "peer": "another party does not answer, or one of the two refuses the other",
-        "ports": "calls are refused, because a port reached a limit",
-    }
-    return f"{said.get(part, f'its {part} has an incident')}; see `hubbub status`"
-
-
-def _standbys(settings: Path) -> str:
+def _standbys(_service: ServiceKind, settings: Path) -> str:
     from hubbub.shuffler.settings import load
 
     asked = load(settings).standbys
     one = "1 standby is asked for, and none follows"
     which = one if asked == 1 else f"{asked} standbys are asked for, and fewer follow"
     return f"{which}, so no round begins and no device enrolls"
+
+
+STOPPING: Mapping[str, str | Callable[[ServiceKind, Path], str]] = {
+    "store": _store,
+    "rounds": "a step of a round fails",
+    "standbys": _standbys,
+    "tickets": "it redeems no tickets, because no leader answers or the leader redeems none",
+}
+"""Parts whose incidents stop the service's work, with the words for them."""
+
+WORKING: Mapping[str, str] = {
+    "feed": "the feed of tasks is not followed",
+    "log": "lines of its log are lost",
+    "peer": "another party does not answer, or one of the two refuses the other",
+    "ports": "calls are refused, because a port reached a limit",
+}
+"""All other parts: the service works."""

@@ -13,12 +13,7 @@ from hubbub.deploy.files import save
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.records.results_document import COLUMNS, table_rows
 
-_COUNTS = frozenset({"round", "reports", "valid"})
-_TEXTS = frozenset(
-    {"task", "query", "kind", "category", "statistic", "unit", "state"}
-    | {"attribute", "group", "attribute_2", "group_2", "round_begins", "round_ends"}
-)
-_TRUTHS = frozenset({"significant"})
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 _FORMULA = r"^([=+\-@＝＋－＠'\t\r\n])"
 """Beginnings of texts that a spreadsheet may treat as a formula, or that look like guarded ones."""
@@ -26,16 +21,8 @@ _FORMULA = r"^([=+\-@＝＋－＠'\t\r\n])"
 
 def as_table(*rounds: RoundResults) -> pa.Table:
     """Return the results of rounds, one after the other, as an Arrow table with the columns `COLUMNS`."""
-    schema = pa.schema([(name, _type(name)) for name in COLUMNS])
+    schema = pa.schema([(name, _TYPES[kind]) for name, kind in COLUMNS.items()])
     return pa.Table.from_pylist([row for each in rounds for row in table_rows(each)], schema=schema)
-
-
-def _type(column: str) -> pa.DataType:
-    if column in _COUNTS:
-        return pa.int64()
-    if column in _TRUTHS:
-        return pa.bool_()
-    return pa.string() if column in _TEXTS else pa.float64()
 
 
 def csv_bytes(*rounds: RoundResults, guarded: bool = True) -> bytes:

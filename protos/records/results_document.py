@@ -19,15 +19,28 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Schedule
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
-COLUMNS = (
-    *("task", "round", "query", "kind", "category", "statistic", "estimate", "standard_error"),
-    *("lower", "upper", "consistent", "unit", "state"),
-    *("reports", "valid", "clip_lower", "clip_upper", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"),
-    *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
-    *("p_value", "significant", "round_begins", "round_ends"),
-)
-"""Columns of the table, as formats-results.md describes them: one row per published number. A withheld query has one
-row without an estimate."""
+COLUMNS: dict[str, type] = {
+    "task": str,
+    "round": int,
+    "query": str,
+    "kind": str,
+    "category": str,
+    "statistic": str,
+    **dict.fromkeys(("estimate", "standard_error", "lower", "upper", "consistent"), float),
+    "unit": str,
+    "state": str,
+    "reports": int,
+    "valid": int,
+    **dict.fromkeys(("clip_lower", "clip_upper"), float),
+    **dict.fromkeys(("epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"), float),
+    **dict.fromkeys(("attribute", "group", "attribute_2", "group_2"), str),
+    **dict.fromkeys(("at", "simultaneous_lower", "simultaneous_upper", "p_value"), float),
+    "significant": bool,
+    "round_begins": str,
+    "round_ends": str,
+}
+"""Columns of the table with the type of their values, as formats-results.md describes them: one row per published
+number. A withheld query has one row without an estimate. An attribute of `results.PublishedRow` has the same name."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import partial
 from time import process_time
 
 from elsewhere import clones_closed, renyi_composed, stronger_clones_closed, sum_by_theorem
-from rows import Comparison, Outcome, Row, timed, timed_once
+from row import Comparison, Outcome, Row, timed, timed_once
 
 from hubbub.accountant import pairs
 from hubbub.accountant.bounds import epsilon_bracket

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 RUNS = 9
 """Starts of each program, after one that may compile modules."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from cores import all_cores, open_bare, rate, sealed_inners, shares
 from parts import HALF, INNER_BYTES, THEME, Parts
-from rows import Outcome, Row
+from row import Outcome, Row
 
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.receiver import BatchReceiver

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 from parts import INNER_BYTES
-from rows import Outcome, Row
+from row import Outcome, Row
 
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Envelopes

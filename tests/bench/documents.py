@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rows import Outcome, Row
+from row import Outcome, Row
 
 KEPT = Path(__file__).parents[2] / "docs" / "reference" / "bench.json"
 """The figures in `docs/reference/speed.md`."""

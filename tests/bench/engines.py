@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from cores import all_cores, open_bare, rate, sealed_inners, shares
 from parts import INNER_BYTES
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 from hubbub.analyzer.opening import Counted, counted
 from hubbub.protos.sealing.envelope import Destination

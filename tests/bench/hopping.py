@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cores import all_cores, open_bare, rate, shares
 from parts import INNER_BYTES, THEME
-from rows import Outcome, Row
+from row import Outcome, Row
 
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role

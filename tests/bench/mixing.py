@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from parts import HALF, INNER_BYTES, Parts
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.protos.identity.documents import SignedDocument

@@ -15,7 +15,7 @@ from itertools import count
 from math import sqrt
 from time import process_time
 
-from rows import Comparison, Outcome, Result, Row, timed, timed_once
+from row import Comparison, Outcome, Result, Row, timed, timed_once
 
 from hubbub.accountant import pairs
 from hubbub.accountant.bounds import epsilon_bracket

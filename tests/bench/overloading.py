@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 from hubbub.deploy.load.coordinator import run_schedule
 from hubbub.deploy.load.latency import StepResult

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cores import all_cores
-from rows import Outcome, Row
+from row import Outcome, Row
 from submitting import SUBMIT_BATCH, TASK, _batches, _in_uvloop, _made, _master, _proven, now, sent
 
 from hubbub.client.submit import Retrying

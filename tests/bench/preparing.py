@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from cores import INFO, SUITE
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from parts import Parts
-from rows import Outcome, Row
+from row import Outcome, Row
 
 from hubbub.client.encode import encode_all, randomize_all, seal
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from parts import HALF
-from rows import Outcome, Row, timed
+from row import Outcome, Row, timed
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.queries.longitudinal.direct import SendingStates

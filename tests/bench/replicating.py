@@ -20,7 +20,7 @@ from typing import Any
 import grpc
 from cores import all_cores
 from machine import processes, with_children
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 from submitting import SUBMIT_BATCH, TASK, _batches, _made, _proven, now, sent
 
 from hubbub.client.submit import Retrying

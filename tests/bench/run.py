@@ -28,7 +28,7 @@ from pathlib import Path
 from documents import document, keep
 from machine import OtherPrograms, adopt
 from rich.console import Console
-from rows import Comparison, Outcome, Row, together
+from row import Comparison, Outcome, Row, together
 from smoke import shrink
 from tables import beside, goals
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from cores import INFO
-from rows import Outcome, Row
+from row import Outcome, Row
 
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, Suite
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 
 from parts import INNER_BYTES
-from rows import Outcome, Row
+from row import Outcome, Row
 from submitting import TASK, now
 
 from hubbub.deploy.local.pipeline import LocalPipeline

@@ -24,7 +24,7 @@ from typing import Any
 import grpc
 from cores import all_cores, open_bare, rate, sealed_outers, shares
 from parts import INNER_BYTES
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 from hubbub.client.submit import Retrying
 from hubbub.deploy.init.hops import change

@@ -28,7 +28,7 @@ from typing import Any
 import grpc
 from cores import CORES, all_cores, open_bare, rate
 from parts import INNER_BYTES
-from rows import Outcome, Row
+from row import Outcome, Row
 from submitting import (
     BATCHES_AT_A_TIME,
     SUBMIT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.table import Table
-from rows import Comparison, Row
+from row import Comparison, Row
 
 
 def goals(rows: Iterable[Row]) -> Table:

@@ -45,7 +45,7 @@ def goal(printer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 def run_with(
     printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, values: list[float], *more: str, limits: Any = 100.0
 ) -> tuple[int, Any]:
-    rows = sys.modules["rows"]
+    rows = sys.modules["row"]
 
     def speed() -> Iterator[Any]:
         yield rows.Row.of("speed", "calls/s", values, limits)
@@ -109,7 +109,7 @@ def test_a_noisy_machine_judges_nothing(printer: ModuleType, monkeypatch: pytest
 
 @pytest.mark.usefixtures("goal")
 def test_whole_runs_are_put_together(printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    rows, found = sys.modules["rows"], iter(([50.0, 55.0, 90.0], [61.0, 62.0, 63.0], [80.0, 81.0, 1.0]))
+    rows, found = sys.modules["row"], iter(([50.0, 55.0, 90.0], [61.0, 62.0, 63.0], [80.0, 81.0, 1.0]))
 
     def speed() -> Iterator[Any]:
         yield rows.Row.of("speed", "calls/s", next(found), 100.0)
@@ -127,7 +127,7 @@ def test_whole_runs_are_put_together(printer: ModuleType, monkeypatch: pytest.Mo
 def test_what_is_kept_replaces_the_rows_that_were_measured(
     printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    rows, documents, path = sys.modules["rows"], sys.modules["documents"], tmp_path / "kept.json"
+    rows, documents, path = sys.modules["row"], sys.modules["documents"], tmp_path / "kept.json"
     path.write_text(json.dumps({"rows": {"speed": {"ratio": 9.0}, "other": {"ratio": 1.0}}}))
     documents.keep([rows.Row.of("speed", "calls/s", [61.23456], 100.0)], 5, path)
     kept = json.loads(path.read_text())["rows"]
@@ -206,7 +206,7 @@ def test_a_size_of_another_type_is_refused(printer: Any, monkeypatch: pytest.Mon
 def test_a_figure_that_is_none_fails_the_smoke_run(
     printer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: float, wrong: list[str]
 ) -> None:
-    rows, large = sys.modules["rows"], []
+    rows, large = sys.modules["row"], []
 
     def speed() -> Iterator[Any]:
         yield rows.Row.of("speed", "calls/s", value, 100.0)

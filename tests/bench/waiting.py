@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mixing import with_keys
 from parts import INNER_BYTES, Parts
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 from hubbub.protos.messages import RoundState
 from hubbub.shuffler.mix.mix import mix

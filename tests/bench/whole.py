@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from cores import all_cores, open_bare, rate, seal_bare
 from parts import INNER_BYTES
-from rows import Comparison, Outcome, Row
+from row import Comparison, Outcome, Row
 
 from hubbub.queries.randomizers.krr import SYMBOL_BYTES
 

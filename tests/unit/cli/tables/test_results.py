@@ -63,7 +63,7 @@ def test_the_document_holds_every_number(results: RoundResults) -> None:
 
 def test_there_is_one_row_per_number(results: RoundResults) -> None:
     rows = table_rows(results)
-    assert all(tuple(row) == COLUMNS for row in rows)
+    assert all(tuple(row) == tuple(COLUMNS) for row in rows)
     kinds = [(row["query"], row["statistic"], row["category"]) for row in rows]
     assert kinds == [
         ("carrier", "count", "AA"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from hubbub.cli.commands.health import ServiceKind, _silent, command
+from hubbub.cli.commands.health import STOPPING, WORKING, ServiceKind, _silent, command
 from hubbub.deploy.init.cluster import STORES, Cluster
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.init.hops import Hops
@@ -76,6 +76,8 @@ def test_a_port_of_the_systems_choice_cannot_be_asked(tmp_path: Path) -> None:
 
 def test_who_asks_without_the_services_knows_all_kinds_of_parts() -> None:
     assert {part_name(kind) for kind in PARTS} == set(health.PARTS.values())
+    # The command says of each whether the service works meanwhile.
+    assert sorted([*STOPPING, *WORKING]) == sorted(PARTS)
 
 
 async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path) -> None:

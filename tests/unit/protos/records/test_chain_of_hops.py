@@ -1,4 +1,4 @@
-"""Nothing of it can be changed, left out, or moved, without being noticed."""
+"""Records and keys of a chain of hops: nothing can be changed, left out, or moved, without being noticed."""
 
 from __future__ import annotations
 
