@@ -45,7 +45,7 @@ def command(
 
     The first tries of each device are refused: as overloaded, as if the answer was lost, and with a credential that is
     no longer known. The same bytes must come again. Nothing here is a promise of privacy: this command has all keys,
-    and it cannot see whether a client draws its reports by the right law. tests/vectors/answers.json is for that.
+    and it cannot see whether a client draws its reports by the right law. tests/vectors/wire/answers.json is for that.
 
     The exit status is 0 if everything was seen, and nothing was wrong.
 

@@ -1,7 +1,7 @@
 """Answers a client as a shuffler does, opens what it sends at once, and notes what is right and what is wrong.
 
 It refuses each device's first tries as a busy shuffler may, and looks at what comes again. What a device must not do
-is in docs/howto/write-a-client.md.
+is in docs/wire-calls.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes tests/vectors/answers.json: how answers become symbols and reports, for clients in other languages.
+"""Writes tests/vectors/wire/answers.json: how answers become symbols and reports, for clients in other languages.
 
     python tests/vectors/make_answers.py
 
@@ -37,7 +37,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse  # noqa: E402
 from hubbub.queries.randomizers.unary import UnaryEncoding  # noqa: E402
 from hubbub.queries.texts.text import DIGESTS, Text  # noqa: E402
 
-FILE = Path(__file__).parent / "answers.json"
+FILE = Path(__file__).parent / "wire" / "answers.json"
 
 EIGHTH = 2**29
 """γ = 1/8."""

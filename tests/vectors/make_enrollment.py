@@ -1,4 +1,4 @@
-"""Writes tests/vectors/enrollment.json: what a device computes to enroll, and the proof in each of its submissions.
+"""Writes tests/vectors/wire/enrollment.json: what a device computes to enroll, and the proof of each submission.
 
     python tests/vectors/make_enrollment.py
 
@@ -31,7 +31,7 @@ from hubbub.protos.enrollment.credentials import (  # noqa: E402
 from hubbub.protos.messages import Submission  # noqa: E402
 from hubbub.protos.sealing.envelope import Destination  # noqa: E402
 
-FILE = Path(__file__).parent / "enrollment.json"
+FILE = Path(__file__).parent / "wire" / "enrollment.json"
 
 MASTER = bytes(range(32))
 AUTHORITY = b"s" * 32
@@ -62,7 +62,7 @@ def document() -> dict[str, Any]:
     assert not any(is_proven(held.key, bound_to(to), replace(each, proof=proof)) for to, each in wrong.values())
     return {
         "origin": "November 2026: credentials and proofs as hubbub makes them. The keys were made for this file and "
-        "protect nothing. docs/reference/formats.md (Tickets, credentials and proofs) has the formulas.",
+        "protect nothing. docs/reference/formats.md (Tickets and credentials) has the formulas.",
         "device": {
             "device_key": DEVICE_KEY.hex(),
             "redeemed_by": redeemed_by(DEVICE_KEY).hex(),

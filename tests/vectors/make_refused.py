@@ -1,8 +1,8 @@
-"""Writes tests/vectors/refused.json: tasks and round keys that a client takes, and those that it must refuse.
+"""Writes tests/vectors/wire/refused.json: tasks and round keys that a client takes, and those that it must refuse.
 
     python tests/vectors/make_refused.py
 
-Each refused one differs from a good one in one thing, which `because` names; docs/howto/write-a-client.md says what
+Each refused one differs from a good one in one thing, which `because` names; tests/vectors/wire/README.md says what
 the words mean. Those that can be signed are signed, so that the signature alone does not give them away.
 """
 
@@ -28,7 +28,7 @@ from hubbub.protos.task.schedule import prepared_from  # noqa: E402
 from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
 from vectors.make_signed import PARTIES, identity, vector_task  # noqa: E402
 
-FILE = Path(__file__).parent / "refused.json"
+FILE = Path(__file__).parent / "wire" / "refused.json"
 
 ROUND, NOW = 1, 1_767_230_000
 """The round whose keys are shown, and the time on the client's clock, within the keys' validity."""

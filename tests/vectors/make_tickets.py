@@ -1,4 +1,4 @@
-"""Writes tests/vectors/tickets.json: lists of tickets as an operator makes them, and changed tickets that are refused.
+"""Writes tests/vectors/wire/tickets.json: lists of tickets as an operator makes them, and changed ones to refuse.
 
     python tests/vectors/make_tickets.py
 
@@ -21,7 +21,7 @@ from hubbub.protos.enrollment.merkle import leaf_hash  # noqa: E402
 from hubbub.protos.enrollment.tickets import LONGEST_LIST, Ticket, signed  # noqa: E402
 from vectors.make_signed import PARTIES, identity  # noqa: E402
 
-FILE = Path(__file__).parent / "tickets.json"
+FILE = Path(__file__).parent / "wire" / "tickets.json"
 
 SECOND = identity(14)
 EXPIRES = 1_800_000_000
@@ -76,7 +76,7 @@ def document() -> dict[str, Any]:
     """The content of the file; all bytes are hex digits, and a ticket is the text of its file."""
     return {
         "origin": "November 2026: lists of tickets as hubbub makes them. The keys were made for this file and protect "
-        "nothing. docs/reference/formats.md (Tickets, credentials and proofs) has the forms.",
+        "nothing. docs/reference/formats.md (Tickets and credentials) has the forms.",
         "operator": PARTIES.operator.public.hex(),
         "second_authority": SECOND.public.hex(),
         "lists": [

@@ -40,7 +40,6 @@ SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
 WRITTEN: Mapping[str, str] = MappingProxyType(
     {
         "formats.md": "documents that parties sign, and their formats",
-        "formats-tasks.md": "signed tasks, member by member",
         "formats-results.md": "counts, results, and the table of exported estimates",
         "formats-feeds.md": "entries that publish tasks and end them",
         "formats-stores.md": "the stores of the services in PostgreSQL",

@@ -97,7 +97,7 @@ def _reported(query: Query, symbol: int, drawn: str) -> str:
     return report.hex()
 
 
-# As docs/howto/write-a-client.md and docs/reference/formats-results.md say it, with nothing of hubbub
+# As docs/wire.md says it, with nothing of hubbub
 
 
 @each

@@ -170,7 +170,7 @@ def test_floats_come_back_where_they_are_meant() -> None:
 
 # The vectors of RFC 8785 and of ECMAScript
 
-RFC = json.loads((ROOT / "tests" / "vectors" / "rfc8785.json").read_text())
+RFC = json.loads((ROOT / "tests" / "vectors" / "wire" / "rfc8785.json").read_text())
 
 
 @pytest.mark.parametrize("vector", RFC["numbers"], ids=lambda vector: vector["bits"])

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from hubbub.protos.sealing.suites import X25519
 from support.source_tree import ROOT
 
-FILE = json.loads((ROOT / "tests" / "vectors" / "rfc9180.json").read_text())
+FILE = json.loads((ROOT / "tests" / "vectors" / "wire" / "rfc9180.json").read_text())
 AEADS = {"AES-128-GCM": AEAD.AES_128_GCM, "ChaCha20Poly1305": AEAD.CHACHA20_POLY1305}
 VECTORS = [pytest.param(vector, id=vector["source"]) for vector in FILE["vectors"]]
 

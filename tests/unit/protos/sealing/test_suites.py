@@ -26,7 +26,7 @@ from support.queries import INNER_BYTES, report
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
 
-VECTORS = ROOT / "tests" / "vectors"
+VECTORS = ROOT / "tests" / "vectors" / "wire"
 VECTOR, SEALED = (json.loads((VECTORS / name).read_text()) for name in ("hpke-pq.json", "sealed.json"))
 HERE, ID = Destination(b"t" * 32, 7, b"k" * 32), b"0123456789abcdef"
 SHUFFLER, ANALYZER = Identity.generate(), Identity.generate()

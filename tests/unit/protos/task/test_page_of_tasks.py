@@ -16,8 +16,8 @@ from hubbub.queries.questions.question import symbols_of
 from hubbub.queries.registry import PLANNED, RANDOMIZERS
 from support.source_tree import ROOT
 
-PAGE = (ROOT / "docs" / "reference" / "formats-tasks.md").read_text()
-ANSWERS = json.loads((ROOT / "tests" / "vectors" / "answers.json").read_bytes())
+PAGE = (ROOT / "docs" / "wire.md").read_text()
+ANSWERS = json.loads((ROOT / "tests" / "vectors" / "wire" / "answers.json").read_bytes())
 QUERIES: list[dict[str, Any]] = [query for case in ANSWERS for query in case["queries"]]
 
 HEADS = ("kind", "mechanism", "strategy")
@@ -26,7 +26,7 @@ HEADS = ("kind", "mechanism", "strategy")
 
 def rows(title: str) -> dict[str, set[str]]:
     """The words in code of each row of a section, by the row's first one; "the same" has those of the row above."""
-    (section,) = re.findall(rf"(?ms)^## {title}$(.*?)^## ", PAGE)
+    (section,) = re.findall(rf"(?ms)^### {title}$(.*?)^### ", PAGE)
     found: dict[str, set[str]] = {}
     above: set[str] = set()
     for name, text in re.findall(r"(?m)^\| `([a-z]+)` \| (.*) \|$", section):

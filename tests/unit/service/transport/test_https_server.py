@@ -44,7 +44,7 @@ REQUEST = submission_pb2.SubmitRequest(
 ).SerializeToString()
 ANSWER = submission_pb2.SubmitResponse(receipt=codec.write_receipt(receipt(1))).SerializeToString()
 CLOSE = {"connection": "close"}
-PAGE = ROOT / "docs" / "howto" / "write-a-client.md"
+PAGE = ROOT / "docs" / "wire-calls.md"
 
 
 @pytest.fixture(scope="module")
