@@ -1,0 +1,111 @@
+"""Writes tests/vectors/wire/feeds.json: answers of `GetFeed` that a device takes, and those that it must refuse.
+
+    python tests/vectors/make_feeds.py
+
+Each answer comes to a device that took the entries of `taken` before. `because` is null for what is to be taken; the
+README beside the file has the other words. `tests/unit/client/test_feed_vectors.py` checks the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from hubbub.protos.task.feed import Feed, FeedEntry  # noqa: E402
+from support.samples import sample_task, signed  # noqa: E402
+from vectors.make_signed import PARTIES, identity  # noqa: E402
+
+FILE = Path(__file__).parent / "wire" / "feeds.json"
+
+NAMES = ("flights", "trains")
+"""The tasks of the feed, in order; a third entry ends the first task after round 1."""
+
+
+def _both(entry: FeedEntry) -> FeedEntry:
+    return entry.signed_by(PARTIES.operator).signed_by(PARTIES.shuffler)
+
+
+def good() -> list[FeedEntry]:
+    """The entries of the feed."""
+    feed = Feed()
+    for name in NAMES:
+        feed = feed.with_entry(_both(feed.publishing(signed(sample_task(PARTIES, name=name), PARTIES))))
+    first = feed.entries[0].task_id
+    return [*feed.entries, _both(feed.ending(first, 1))]
+
+
+Case = tuple[str, str | None, Sequence[bytes], Sequence[bytes]]
+"""What is different, the word for it, the entries that were taken before, and those of the answer."""
+
+
+def cases() -> Iterator[Case]:
+    """Return every answer."""
+    entries = good()
+    one, two, three = (entry.encode() for entry in entries)
+    yield "the whole feed, to a new device", None, [], [one, two, three]
+    yield "from the last known entry on", None, [one], [one, two, three]
+    yield "nothing new", None, [one, two], [two]
+    yield "no entry yet", None, [], []
+    yield "an older copy", "number", [one, two], []
+    yield "a gap", "number", [one], [one, three]
+    yield "not from the first on", "number", [], [two, three]
+    yield "an entry twice", "number", [one], [one, two, two]
+    other = _both(Feed().publishing(signed(sample_task(PARTIES, name="ships"), PARTIES)))
+    yield "another entry in the place of a known one", "previous", [one], [other.encode(), two]
+    follows = _both(replace(entries[1], previous=other.hash, operator_signature=None, shuffler_signature=None))
+    yield "an entry that follows another one", "previous", [one], [one, follows.encode()]
+    bare = replace(entries[1], operator_signature=None)
+    yield "an entry without the operator's signature", "signature", [one], [one, bare.encode()]
+    swapped = replace(entries[1], operator_signature=entries[0].operator_signature)
+    yield "the signature of another entry", "signature", [one], [one, swapped.encode()]
+    task = entries[1].signed
+    assert task is not None
+    unsigned = replace(entries[1], signed=replace(task, shuffler_signature=None))
+    yield "a task without the shuffler's signature", "signature", [one], [one, unsigned.encode()]
+    nobody = replace(entries[1], operator=identity(99).public, operator_signature=None, shuffler_signature=None)
+    stranger = nobody.signed_by(identity(99)).signed_by(PARTIES.shuffler)
+    yield "an entry of another operator", "signature", [one], [one, stranger.encode()]
+    again = _both(
+        replace(entries[2], number=4, previous=entries[2].hash, operator_signature=None, shuffler_signature=None)
+    )
+    yield "a task that is ended twice", "value", [one, two, three], [three, again.encode()]
+    beyond = _both(replace(entries[2], after=3, operator_signature=None, shuffler_signature=None))
+    yield "an end after a round that the task does not have", "value", [one, two], [two, beyond.encode()]
+    yield "a space after a colon", "canonical", [one], [one, two.replace(b'":', b'": ', 1)]
+    yield "no end", "canonical", [one], [one, two[:-1]]
+    yield "a later version", "format", [one], [one, two.replace(b"hubbub-feed/1", b"hubbub-feed/2")]
+
+
+def content() -> dict[str, Any]:
+    """Return what the file has."""
+    return {
+        "origin": "November 2026: feeds made for this file; the keys protect nothing.",
+        "operator_key": PARTIES.operator.public.hex(),
+        "shuffler_key": PARTIES.shuffler.public.hex(),
+        "ends": {"task": good()[0].task_id.hex(), "after": 1},
+        "cases": [
+            {"what": what, "because": because, "taken": _base64(taken), "entries": _base64(answer)}
+            for what, because, taken, answer in cases()
+        ],
+    }
+
+
+def _base64(documents: Sequence[bytes]) -> list[str]:
+    return [base64.b64encode(document).decode() for document in documents]
+
+
+def encoded() -> bytes:
+    """Return the file."""
+    return (json.dumps(content(), indent=1) + "\n").encode()
+
+
+if __name__ == "__main__":
+    FILE.write_bytes(encoded())
