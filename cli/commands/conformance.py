@@ -32,6 +32,9 @@ def command(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where HTTPS is answered; port 0 takes a free one.")
     ] = "127.0.0.1:0",
+    hops: Annotated[
+        int, typer.Option("--hops", help="Shufflers of the task's chain; 1 is the shuffler alone.", min=1, max=8)
+    ] = 1,
     no_faults: Annotated[
         bool, typer.Option("--no-faults", help="Refuse no first tries: what a client does then is not looked at.")
     ] = False,
@@ -54,12 +57,14 @@ def command(
     with failures(as_json):
         import asyncio
         import tempfile
+        from dataclasses import replace
 
         from hubbub.deploy.conformance.default import beginning_now, default_draft
         from hubbub.deploy.files import draft_in
         from hubbub.deploy.new_folder import check_new
 
         chosen = default_draft() if draft is None else beginning_now(draft_in(draft))
+        chosen = replace(chosen, shufflers=hops)
         if draft is not None:
             progress_console().print("planning the task: many questions take a minute or two")
         with tempfile.TemporaryDirectory(prefix="hubbub-conformance-") as made:

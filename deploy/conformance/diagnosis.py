@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hubbub.protos.errors import EnvelopeError
-from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.sealing.envelope import FIRST_HOP, Destination
 from hubbub.protos.sealing.suites import Suite
 
-OUTER, INNER = b"hubbub/v1 shuffler", b"hubbub/v1 analyzer"
+OUTER, INNER, HOP = b"hubbub/v1 shuffler", b"hubbub/v1 analyzer", b"hubbub/v1 hop"
 
 MOST_QUERIES = 256
 """Indices of other queries that are tried."""
@@ -20,10 +20,11 @@ MOST_QUERIES = 256
 
 @dataclass(frozen=True)
 class RoundKeys:
-    """The private keys of a round, raw."""
+    """The private keys of a round, raw; `hops` are those of the hops in their order, the first in position 2."""
 
     shuffler: bytes = field(repr=False)
     analyzer: bytes = field(repr=False)
+    hops: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,17 @@ def why_inner(suite: Suite, keys: RoundKeys, to: Destination, query: int, envelo
     right = TriedContext(keys.analyzer, INNER + _written(to) + query.to_bytes(4, "big"), "")
     remedy = f"info is the label {INNER.decode()!r}, the destination and the query's index, in this order"
     return _why(suite, envelope, right, _inner_contexts(keys, to, query), remedy)
+
+
+def why_hop(suite: Suite, keys: RoundKeys, to: Destination, query: int, position: int, envelope: bytes) -> str:
+    """Return why the layer for the hop in that position does not open, as far as that can be found."""
+    rest = _written(to) + query.to_bytes(4, "big")
+    right = TriedContext(keys.hops[position - FIRST_HOP], HOP + position.to_bytes(4, "big") + rest, "")
+    remedy = (
+        f"info is the label {HOP.decode()!r}, the position in 4 bytes, the destination and the query's index, in this "
+        f"order; the first hop is in position {FIRST_HOP}, and the last hop is sealed to first"
+    )
+    return _why(suite, envelope, right, _hop_contexts(keys, to, query, position), remedy)
 
 
 def _why(suite: Suite, envelope: bytes, right: TriedContext, contexts: Iterator[TriedContext], remedy: str) -> str:
@@ -118,6 +130,31 @@ def _inner_contexts(keys: RoundKeys, to: Destination, query: int) -> Iterator[Tr
     yield TriedContext(keys.analyzer, INNER + right + bytes([query % 256]), "the query's index has one byte, not four")
     yield TriedContext(keys.analyzer, INNER + index + right, "the query's index is before the destination")
     yield from _labelled(INNER, right + index, (keys.analyzer, keys.shuffler), "the shuffler's")
+
+
+def _hop_contexts(keys: RoundKeys, to: Destination, query: int, position: int) -> Iterator[TriedContext]:
+    key, right, index = keys.hops[position - FIRST_HOP], _written(to), query.to_bytes(4, "big")
+    place = position.to_bytes(4, "big")
+    for written, wrong in _destinations(to):
+        if wrong:
+            yield TriedContext(key, HOP + place + written + index, wrong)
+    for other in range(len(keys.hops) + FIRST_HOP):
+        if other != position:
+            wrong = f"the position is {other}, and this hop is in position {position}"
+            yield TriedContext(key, HOP + other.to_bytes(4, "big") + right + index, wrong)
+    for behind, other_key in enumerate(keys.hops, FIRST_HOP):
+        info = HOP + behind.to_bytes(4, "big") + right + index
+        yield TriedContext(other_key, info, f"it is the layer of the hop in position {behind}, so the order is wrong")
+        yield TriedContext(other_key, HOP + place + right + index, f"it is sealed with the key of position {behind}")
+    yield TriedContext(keys.analyzer, INNER + right + index, "it is the analyzer's layer, which is inside the hops'")
+    yield TriedContext(key, HOP + right + index, "the position is missing")
+    yield TriedContext(key, HOP + bytes([position]) + right + index, "the position has one byte, not four")
+    yield TriedContext(key, HOP + position.to_bytes(4, "little") + right + index, "the position is little-endian")
+    yield TriedContext(key, HOP + right + place + index, "the position is behind the destination")
+    yield TriedContext(key, HOP + place + right, "the query's index is missing")
+    yield TriedContext(key, INNER + right + index, f"its label is {INNER.decode()!r}, not {HOP.decode()!r}")
+    yield TriedContext(keys.analyzer, HOP + place + right + index, "it is sealed with the analyzer's key")
+    yield TriedContext(key, b"", "it is sealed without any info")
 
 
 def _labelled(label: bytes, rest: bytes, of: tuple[bytes, bytes], other: str) -> Iterator[TriedContext]:

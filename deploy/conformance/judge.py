@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hubbub.deploy.conformance.diagnosis import RoundKeys, why_inner, why_outer
+from hubbub.deploy.conformance.diagnosis import RoundKeys, why_hop, why_inner, why_outer
 from hubbub.deploy.conformance.proofs import why_proof
 from hubbub.deploy.conformance.told_calls import JUDGED
 from hubbub.protos.enrollment.credentials import (
@@ -27,7 +27,7 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
-from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
+from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.feed import FeedPage
 from hubbub.protos.task.task import Task
@@ -41,6 +41,7 @@ CHECKS: Mapping[str, str] = {
     "id": "gives each submission an id of 16 bytes",
     "proof": "proves its credential",
     "outer": "seals the submission for the shuffler",
+    "hop": "seals each report for each hop, the last hop first",
     "inner": "seals each report for the analyzer",
     "report": "sends reports that the task's randomizers can give",
     "again": "sends the same bytes again after a refusal, and after a lost answer",
@@ -102,7 +103,13 @@ class Judge:
         self._task, self._key_set, self._keys, self._operators = task, key_set, keys, operators
         self._to = Destination(task.id, 0, key_set.hash)
         self._outer = OuterOpener(self._to, keys.shuffler, task.inner_bytes, task.hpke)
-        self._openers = [InnerOpener(self._to, keys.analyzer, place, task.hpke) for place in range(len(task.queries))]
+        places = range(len(task.queries))
+        self._openers = [InnerOpener(self._to, keys.analyzer, place, task.hpke) for place in places]
+        chain = list(enumerate(keys.hops, FIRST_HOP))
+        self._layers = [
+            [(position, InnerOpener(self._to, key, place, task.hpke, position)) for position, key in chain]
+            for place in places
+        ]
         self._masters = {generation: os.urandom(32) for generation in (0, 1)}
         self._is_enrolled = task.admission.mode is Mode.ENROLLED
         self._faults = FAULTS[: len(FAULTS) if self._is_enrolled else -1] if faults else ()
@@ -237,9 +244,10 @@ class Judge:
         suite, envelope = self._task.hpke, submission.envelope
         if len(envelope) != self._task.outer_bytes:
             reports = " + ".join(str(query.report_bytes) for query in self._task.queries)
+            layers = len(self._task.queries) * (1 + len(self._keys.hops)) + 1
             wrong = (
                 f"the envelope has {len(envelope)} bytes, and this task's have {self._task.outer_bytes}: those of the "
-                f"reports ({reports}), and {suite.overhead_bytes} of each of {len(self._task.queries) + 1} layers"
+                f"reports ({reports}), and {suite.overhead_bytes} of each of {layers} layers"
             )
             return self._note("outer", wrong)
         try:
@@ -253,6 +261,13 @@ class Judge:
 
     def _is_good_report(self, place: int, inner: bytes) -> bool:
         query, about = self._task.queries[place], f"query {place} ({self._task.queries[place].name}): "
+        for position, opener in self._layers[place]:
+            try:
+                inner = opener.open(inner)
+            except EnvelopeError:
+                why = why_hop(self._task.hpke, self._keys, self._to, place, position, inner)
+                return self._note("hop", f"{about}the layer of position {position}: {why}")
+            self._note("hop")
         try:
             report = self._openers[place].open(inner)
         except EnvelopeError:

@@ -45,8 +45,8 @@ VARIABLE = "CONFORMANCE"
 """Variable of the environment with the path of that file, for a client that is started here."""
 
 
-OF_ENROLLED, OF_FAULTS = ("ticket", "proof", "enroll_again"), ("again", "enroll_again")
-"""Checks of tasks that are enrolled, and those that need first tries to be refused."""
+OF_ENROLLED, OF_FAULTS, OF_HOPS = ("ticket", "proof", "enroll_again"), ("again", "enroll_again"), ("hop",)
+"""Checks of tasks that are enrolled, those that need first tries to be refused, and those of tasks with hops."""
 
 
 @dataclass
@@ -129,21 +129,24 @@ async def trial(
 ) -> AsyncIterator[Trial]:
     """Write the files of a client under test into a new folder, and answer it until the block ends.
 
+    The task has as many hops as the draft has shufflers behind the first one.
+
     Raises:
-        UsageError: if the task has hops, or admits by certificates.
+        UsageError: if the task admits by certificates.
         TaskError: if the task cannot be planned.
         HubbubError: if the address cannot be used.
     """
-    if draft.shufflers != 1 or draft.admission.mode is Mode.MTLS:
-        raise UsageError("a client is tried with one shuffler, and a task that is enrolled or open; change the draft")
+    if draft.admission.mode is Mode.MTLS:
+        raise UsageError("a client is tried with a task that is enrolled or open; change the draft")
     parties = {role: Identity.generate() for role in (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER)}
+    hops = tuple(Identity.generate() for _ in range(draft.shufflers - 1))
     planned = await asyncio.to_thread(plan, draft)
     operator, shuffler, analyzer = (each.public for each in parties.values())
-    task = planned.task(Identities(operator, shuffler, analyzer))
+    task = planned.task(Identities(operator, shuffler, analyzer, tuple(hop.public for hop in hops)))
     signed = SignedTask(task).signed_by(parties[Role.OPERATOR]).signed_by(parties[Role.SHUFFLER])
-    secrets, key_set = _round_keys(signed, parties)
+    secrets, key_set = _round_keys(signed, parties, hops)
     left_out = set() if task.admission.mode is Mode.ENROLLED else set(OF_ENROLLED)
-    left_out |= set() if faults else set(OF_FAULTS)
+    left_out |= (set() if faults else set(OF_FAULTS)) | (set() if hops else set(OF_HOPS))
     verdict = Verdict(expected=tuple(check for check in CHECKS if check not in left_out))
 
     def take(finding: Observation) -> None:
@@ -162,16 +165,25 @@ async def trial(
             verdict.accepted, verdict.without_tls = judge.accepted, https.never_agreed
 
 
-def _round_keys(signed: SignedTask, parties: dict[Role, Identity]) -> tuple[RoundKeys, KeySet]:
+def _round_keys(
+    signed: SignedTask, parties: dict[Role, Identity], hops: Sequence[Identity]
+) -> tuple[RoundKeys, KeySet]:
     task, now = signed.task, int(time.time())
 
-    def made(role: Role) -> tuple[bytes, SignedDocument]:
+    def made(role: Role, identity: Identity, behind: SignedDocument | None = None) -> tuple[bytes, SignedDocument]:
         secret, public = task.hpke.generate_key()
-        record = KeyRecord(role, task.id, 0, task.suite, public, now - 60, task.schedule.ends(0) + 86_400)
-        return secret, record.signed_by(parties[role])
+        validity = now - 60, task.schedule.ends(0) + 86_400
+        record = KeyRecord(role, task.id, 0, task.suite, public, *validity, behind)
+        return secret, record.signed_by(identity)
 
-    (of_shuffler, first), (of_analyzer, second) = made(Role.SHUFFLER), made(Role.ANALYZER)
-    return RoundKeys(of_shuffler, of_analyzer), KeySet(first, second)
+    of_shuffler, first = made(Role.SHUFFLER, parties[Role.SHUFFLER])
+    of_analyzer, behind = made(Role.ANALYZER, parties[Role.ANALYZER])
+    of_hops = []
+    # The last hop's record has the analyzer's inside, and each other one the next hop's.
+    for identity in reversed(hops):
+        secret, behind = made(Role.HOP, identity, behind)
+        of_hops.append(secret)
+    return RoundKeys(of_shuffler, of_analyzer, tuple(reversed(of_hops))), KeySet(first, behind)
 
 
 def _tls(folder: Path) -> TLS:

@@ -19,7 +19,7 @@ import pytest
 from hubbub.client import Device
 from hubbub.deploy.conformance import judge
 from hubbub.deploy.conformance.default import beginning_now, default_draft
-from hubbub.deploy.conformance.diagnosis import INNER, OUTER
+from hubbub.deploy.conformance.diagnosis import INNER, OUTER, RoundKeys, why_hop
 from hubbub.deploy.conformance.judge import CHECKS, Observation
 from hubbub.deploy.conformance.proofs import LABEL, RIGHT, why_proof
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
@@ -31,7 +31,8 @@ from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.admission import OPEN
+from hubbub.protos.sealing.suites import X25519
+from hubbub.protos.task.admission import OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport.channels import TLS, open_channel
@@ -78,7 +79,7 @@ async def test_the_device_of_this_package_conforms(running: Trial, tmp_path: Pat
 
 
 async def test_what_was_not_seen_is_no_success(running: Trial) -> None:
-    assert running.verdict.unseen == tuple(CHECKS)
+    assert running.verdict.unseen == tuple(check for check in CHECKS if check != "hop")
     assert not running.verdict.is_good
 
 
@@ -335,10 +336,63 @@ async def test_an_open_task_needs_no_ticket(tmp_path: Path) -> None:
         async with device(found, tmp_path, "https") as each:
             await each.submit(ANSWER, timeout=CALL_SECONDS)
     assert found.verdict.is_good
-    assert {each.check for each in told} == set(CHECKS) - {"ticket", "proof", "enroll_again"}
+    assert {each.check for each in told} == set(CHECKS) - {"ticket", "proof", "enroll_again", "hop"}
+
+
+async def test_a_device_is_tried_with_a_chain(tmp_path: Path) -> None:
+    draft = replace(default_draft(), shufflers=3)
+    async with (
+        trial(draft, tmp_path / "client", "127.0.0.1:0", print) as found,
+        device(found, tmp_path, "https") as each,
+    ):
+        await each.submit(ANSWER, timeout=CALL_SECONDS)
+    assert found.verdict.is_good
+    # Two queries, each with a layer for each of two hops.
+    assert (found.verdict.accepted, found.verdict.seen["hop"]) == (1, 4)
+
+
+async def test_a_device_that_forgets_the_hops_is_told_so(tmp_path: Path) -> None:
+    async with trial(replace(default_draft(), shufflers=2), tmp_path / "client", "127.0.0.1:0", print) as found:
+        of = about(found)
+        task = SignedTask.decode(content(found, "task")).task
+        async with open_channel(of["grpc"], TLS(Path(of["authority"]))) as channel:
+            to = Destination(task.id, 0, (await SubmissionCaller(channel).get_round(task.id, 0, CALL_SECONDS)).hash)
+            submission = Submission(bytes(16), bytes(2 * 52 + 48))
+            await SubmissionCaller(channel).submit_batch(to, [submission], CALL_SECONDS)
+    assert "the envelope has 152 bytes, and this task's have 248" in found.verdict.problems["outer"]
+    assert "48 of each of 5 layers" in found.verdict.problems["outer"]
+
+
+HOPS = [X25519.generate_key() for _ in range(2)]
+ROUND_KEYS = RoundKeys(X25519.generate_key()[0], X25519.generate_key()[0], tuple(private for private, _ in HOPS))
+HERE = Destination(b"t" * 32, 258, b"k" * 32)
+WHERE, SECOND, INDEX = HERE._encode(), (2).to_bytes(4, "big"), (1).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    ("info", "to", "says"),
+    [
+        (b"hubbub/v1 hop" + (1).to_bytes(4, "big") + WHERE + INDEX, 0, "the position is 1, and this hop is in"),
+        (b"hubbub/v1 hop" + (3).to_bytes(4, "big") + WHERE + INDEX, 1, "layer of the hop in position 3, so the order"),
+        (b"hubbub/v1 hop" + SECOND + WHERE + INDEX, 1, "it is sealed with the key of position 3"),
+        (b"hubbub/v1 hop" + WHERE + INDEX, 0, "the position is missing"),
+        (b"hubbub/v1 hop\2" + WHERE + INDEX, 0, "the position has one byte"),
+        (b"hubbub/v1 hop" + SECOND[::-1] + WHERE + INDEX, 0, "the position is little-endian"),
+        (b"hubbub/v1 hop" + WHERE + SECOND + INDEX, 0, "the position is behind the destination"),
+        (b"hubbub/v1 hop" + SECOND + WHERE, 0, "the query's index is missing"),
+        (b"hubbub/v1 hop" + SECOND + WHERE[:32] + WHERE[36:] + INDEX, 0, "the round is missing"),
+        (INNER + WHERE + INDEX, 0, "its label is 'hubbub/v1 analyzer', not 'hubbub/v1 hop'"),
+        (b"", 0, "without any info"),
+        (b"else", 0, "no key and context of this round; info is the label 'hubbub/v1 hop', the position in 4 bytes"),
+    ],
+)
+def test_each_mistake_in_a_hop_s_layer_is_named(info: bytes, to: int, says: str) -> None:
+    sealed = X25519.encrypt(b"inner", X25519.public_key(HOPS[to][1]), info)
+    assert says in why_hop(X25519, ROUND_KEYS, HERE, 1, 2, sealed)
 
 
 async def test_a_task_that_cannot_be_tried_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="one shuffler"):
-        async with trial(replace(default_draft(), shufflers=2), tmp_path / "client", "127.0.0.1:0", print):
+    draft = replace(default_draft(), admission=AdmissionPolicy(Mode.MTLS))
+    with pytest.raises(UsageError, match="enrolled or open"):
+        async with trial(draft, tmp_path / "client", "127.0.0.1:0", print):
             pytest.fail("it runs")
