@@ -26,7 +26,8 @@ _COUNTERS: Mapping[str, Collection[Reason]] = {
 _HOW = (
     "A refusal has a reason. The same name of the reason is in answers, counts, signed batch records and metrics. "
     "On the wire it is `hubbub-reason` in the trailing metadata of gRPC, with the status below; by HTTPS the status "
-    "becomes a code of the Connect protocol. A client sends again by itself if the reason passes."
+    "becomes a code of the Connect protocol. A client sends again by itself if the reason passes; "
+    "[the wire](../wire-calls.md#what-a-refusal-obliges-to) has its duty for each reason."
 )
 _COUNTED = (
     "The shuffler counts every refused submission by task and reason in "
