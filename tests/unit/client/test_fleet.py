@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.client import Device, Fleet, HubbubError, KeySetChanged, Reason, Refusal, Unreachable, UsageError
+from hubbub.client.session.session import Session
 from hubbub.protos.messages import Answer, Submission
 from hubbub.protos.sealing.envelope import Destination
 from support.fake_shuffler import Clock, FakeShuffler
@@ -31,6 +32,25 @@ async def test_every_device_is_submitted_once_in_calls_of_the_asked_size(fleet: 
     assert sorted(shuffler.sizes) == [13, *[20] * 12]
     assert len(shuffler.held) == len({submission.id for submission in shuffler.seen}) == 253
     assert shuffler.fetched == [0]
+
+
+async def test_a_chunk_is_drawn_before_any_of_it_is_sealed(
+    fleet: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    for name in ("draw", "sealed"):
+        monkeypatch.setattr(Session, name, _noting(steps, name, getattr(Session, name)))
+    await fleet().submit_many([*people(3), ("odd", {"carrier": "no carrier"})])
+    assert steps == [*["draw"] * 4, *["sealed"] * 3]
+    assert len(shuffler.held) == 3
+
+
+def _noting(steps: list[str], name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(*arguments: Any) -> Any:
+        steps.append(name)
+        return work(*arguments)
+
+    return noted
 
 
 async def test_a_mapping_is_refused_before_anything_is_stored(fleet: Make, shuffler: FakeShuffler) -> None:
