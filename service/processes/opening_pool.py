@@ -23,8 +23,12 @@ from hubbub.service.processes.hardening import disable_core_dumps
 from hubbub.service.processes.subprocesses import drop_environment, remove_cwd_from_path
 
 CHUNK = 1024
-"""Envelopes passed to a worker at once: some 40 ms of work, so that passing them costs little. At the end of a batch a
-worker may be idle for as long, until the others are done. Released blocks (4,096 envelopes) are a multiple of it."""
+"""Envelopes passed to a worker at once: some 40 ms of work, so that passing them costs little. Released blocks (4,096
+envelopes) are a multiple of it."""
+
+LAST_CHUNK = 128
+"""Envelopes of a batch's last chunks. Towards the end of a batch chunks get smaller, down to this: a worker is idle
+until the others are done with theirs, but each chunk costs as much as ten envelopes."""
 
 _AHEAD = 3
 """Chunks given out per worker: one in work, the next ones ready."""
@@ -82,7 +86,7 @@ class OpeningPool:
         Raises:
             BrokenProcessPool: if the second try fails, too.
         """
-        chunks = self._chunks(parts, job.width)
+        chunks = self._chunks(parts, job.width, expected)
         if expected <= self._chunk:
             yield from (open_chunk(job, chunk) for chunk in chunks)
             return
@@ -119,11 +123,16 @@ class OpeningPool:
             if self._executor is not None:
                 self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _chunks(self, parts: Iterable[bytes], width: int) -> Iterator[bytes]:
-        size = self._chunk * width
+    def _chunks(self, parts: Iterable[bytes], width: int, expected: int) -> Iterator[bytes]:
+        """Divide a batch: each chunk is at most a part of what is left, so that all workers end nearly together."""
         for part in parts:
-            for start in range(0, len(part), size):
-                yield part[start : start + size]
+            start = 0
+            while start < len(part):
+                share = max(LAST_CHUNK, expected // (2 * self._processes))
+                chunk = part[start : start + min(self._chunk, share) * width]
+                yield chunk
+                start += len(chunk)
+                expected -= len(chunk) // width
 
     def _submit(self, job: OpeningJob, chunk: bytes) -> tuple[ProcessPoolExecutor, Future[Opened]]:
         pool = self._pool(None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import heapq
 import os
 import pickle
 from collections import Counter
@@ -17,7 +18,7 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool, open_chunk
+from hubbub.service.processes.opening_pool import CHUNK, LAST_CHUNK, Opened, OpeningJob, OpeningPool, open_chunk
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
 
@@ -139,6 +140,26 @@ def test_a_small_batch_starts_no_process(opening_pool: OpeningPool) -> None:
     assert reports == report(1) + report(2)
     assert unopenable == 0
     assert opening_pool._executor is None
+
+
+@pytest.mark.parametrize("processes", [1, 2, 16])
+@pytest.mark.parametrize("envelopes", [CHUNK + 1, 1500, 5000, 40_000])
+def test_no_worker_is_idle_for_longer_than_the_last_chunk(processes: int, envelopes: int) -> None:
+    """Chunks go to whoever is free first; all workers end within one of the last chunks."""
+    block = 4 * CHUNK
+    parts = [bytes(2 * min(block, envelopes - start)) for start in range(0, envelopes, block)]
+    sizes = [len(chunk) // 2 for chunk in OpeningPool(processes)._chunks(parts, 2, envelopes)]
+    assert sum(sizes) == envelopes
+    assert max(sizes) <= CHUNK
+    ends = [0] * processes
+    for size in sizes:
+        heapq.heapreplace(ends, ends[0] + size)
+    assert max(ends) - min(ends) <= LAST_CHUNK
+
+
+def test_more_envelopes_than_were_announced_are_divided_too() -> None:
+    parts = [bytes(range(200)), bytes(range(100))]
+    assert b"".join(OpeningPool(2)._chunks(parts, 1, 50)) == b"".join(parts)
 
 
 def test_a_job_does_not_show_its_key() -> None:
