@@ -16,8 +16,7 @@ from hubbub.protos.identity.formats import Label
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.counts import CountsDiffer
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, signers
 
 
 def attestation(task: Task, batch: ReceivedBatch, counts: bytes, committed: Committed, identity: Identity) -> bytes:

@@ -35,8 +35,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord
 from hubbub.protos.records.counts import DIGEST, CountsDiffer, check_tallies, counts_digest
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.signers import connected, followed, signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, connected, followed, signers
 from hubbub.service.observability.collectors import TASK_ID_DIGITS
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved

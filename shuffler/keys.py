@@ -9,8 +9,7 @@ from hubbub.protos.enrollment.credentials import PSEUDONYM_KEY_BYTES
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeySet, Role
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, signers
 from hubbub.service.receiving.round_keys import make_key
 
 

@@ -13,7 +13,7 @@ from hubbub.protos.enrollment.admitted import Revoked as Revoked
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.task import Close
+from hubbub.protos.task.schedule import Close
 from hubbub.service.errors import StoreError as StoreError
 from hubbub.shuffler.keys import RoundKeyMaterial
 

@@ -31,8 +31,7 @@ from hubbub.protos.records.release_chain import Release, attested
 from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.signers import followed, signers
-from hubbub.protos.task.task import Task, hop_name
+from hubbub.protos.task.task import Task, followed, hop_name, signers
 from hubbub.queries.errors import shown
 from hubbub.verification.pins import Pins as Pins
 

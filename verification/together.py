@@ -18,8 +18,7 @@ from hubbub.protos.identity.documents import canonical, parse_named
 from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.signers import connected, followed, signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, connected, followed, signers
 from hubbub.verification.certificate import NotAsPinned, VerificationError
 
 

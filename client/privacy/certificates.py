@@ -21,8 +21,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.release_chain import attested
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.signers import followed, signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, followed, signers
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import KeyRecord, KeySet
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import suite_named
-from hubbub.protos.task.schedule import forgotten_after, taken_from
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Schedule, Task
+from hubbub.protos.task.schedule import Schedule, forgotten_after, taken_from
+from hubbub.protos.task.task import Task, signers
 
 
 def choose_round(task: Task, wanted: int | None, now: float) -> int:

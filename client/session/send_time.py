@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from hubbub.protos.task.task import Schedule
+from hubbub.protos.task.schedule import Schedule
 from hubbub.queries.randomizers.sampling import Random
 
 RESERVE_SECONDS = 60.0

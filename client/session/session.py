@@ -35,7 +35,7 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.task.schedule import forgotten_after
-from hubbub.protos.task.signers import connected, followed
+from hubbub.protos.task.task import connected, followed
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.host_process import checked_host
 from hubbub.queries.errors import AnswerError

@@ -25,8 +25,9 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
 from hubbub.protos.strict_json import read_json
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Identities, Schedule, Task
+from hubbub.protos.task.task import Identities, Task
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.question import Value
 from hubbub.service.processes import subprocesses

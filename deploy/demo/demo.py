@@ -39,7 +39,8 @@ from hubbub.protos.records.results_document import results_document
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.task.draft import check_draft
-from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, largest_delta
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Identities, Privacy, Task, largest_delta
 from hubbub.queries.errors import FieldError
 from hubbub.queries.estimation.estimates import Truth
 from hubbub.queries.questions.question import Question

@@ -20,8 +20,7 @@ from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.task.admission import Mode
-from hubbub.protos.task.signers import connected, followed
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, connected, followed
 
 CHUNK = 500
 """Devices between two updates of the progress, and tickets in one call."""

@@ -22,7 +22,8 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import FIRST_HOP, NUMBER_LIMIT
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.admission import Mode
-from hubbub.protos.task.task import FIRST_SHUFFLER, MAXIMUM_ADDED, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close, Task
+from hubbub.protos.task.schedule import Close
+from hubbub.protos.task.task import FIRST_SHUFFLER, MAXIMUM_ADDED, MAXIMUM_HOPS, MAXIMUM_REPORTS, Task
 
 
 class LeftOut(StrEnum):

@@ -21,8 +21,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.results import QueryResult, QueryState
 from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.signers import followed, signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, followed, signers
 from hubbub.queries.query import Query
 from hubbub.queries.randomizers.randomizer import read_tally
 

@@ -14,9 +14,8 @@ from hubbub.protos.identity.formats import CERTIFICATE, RESULTS, SERIES
 from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.task.schedule import at
+from hubbub.protos.task.schedule import Schedule, at
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Schedule
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
 COLUMNS: dict[str, type] = {

@@ -14,13 +14,13 @@ from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import admission as admission_policy
 from hubbub.protos.task.about import NOTHING, WORDS, About
 from hubbub.protos.task.admission import ENROLLED, draft_admission
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import (
     MAXIMUM_DUMMIES,
     MAXIMUM_HOPS,
     MAXIMUM_REPORTS,
     Draft,
     Privacy,
-    Schedule,
     is_large,
     largest_delta,
 )

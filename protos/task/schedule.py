@@ -4,16 +4,17 @@ Devices, shuffler and analyzer must agree on these times, so each is computed on
 
     key valid ≤ prepared < taken ≤ opens < ends ≤ cut ≤ forgotten ≤ key no longer valid
 
-`Schedule` has the times that the task itself states, `opens`, `ends` and `cut`. The others follow from them.
+`Schedule` has the times that the task itself states, `opens`, `ends` and `cut`. The others follow from it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from hubbub.protos.identity.keys import LATEST_TIME
-from hubbub.protos.task.task import Schedule
 
 DAY = 86_400
 
@@ -30,10 +31,40 @@ CLOCK_SECONDS = DAY
 DELAY_SECONDS = 30 * DAY
 """A key record is valid this long after the cut, so that a delayed batch can still be delivered and checked."""
 
+Close = Literal["schedule", "operator"]
+
 
 def at(moment: float) -> str:
     """Return a time (seconds since 1970) in a form for people, in UTC."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rounds 0 … rounds-1 of `length` seconds from `start` (UTC, since 1970), each cut `grace` after its end."""
+
+    start: int
+    length: int
+    grace: int
+    rounds: int
+    close: Close = "schedule"
+
+    def opens(self, round_number: int) -> int:
+        """When a round begins to take submissions."""
+        return self.start + round_number * self.length
+
+    def ends(self, round_number: int) -> int:
+        """When a round ends; late submissions are still taken for `grace` seconds."""
+        return self.opens(round_number) + self.length
+
+    def cut(self, round_number: int) -> int:
+        """When a round stops taking submissions."""
+        return self.ends(round_number) + self.grace
+
+    def round_at(self, now: float) -> int | None:
+        """The round at `now` (seconds since 1970); None before the first and after the last."""
+        number = math.floor((now - self.start) / self.length)
+        return number if 0 <= number < self.rounds else None
 
 
 @dataclass(frozen=True)

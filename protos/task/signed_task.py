@@ -26,7 +26,8 @@ from hubbub.protos.strict_json import JsonError, NotJson, read_json
 from hubbub.protos.task.about import About
 from hubbub.protos.task.admission import read_admission
 from hubbub.protos.task.draft import check_draft
-from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Identities, Privacy, Task, task_content
 from hubbub.protos.task.two_signed import TwoSigned
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query

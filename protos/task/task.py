@@ -1,4 +1,4 @@
-"""Defines a task: the questions, and their privacy.
+"""Defines a task: the questions, their privacy, and who signs each round.
 
 A `Draft` is what a person writes in TOML. `hubbub plan` makes a `Task` of it: it adds the exact randomizer of each
 query, with probabilities as whole numbers over 2³², and the parties' identities. The operator and the shuffler then
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -20,13 +21,15 @@ from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Role
-from hubbub.protos.identity.lineage import Lineage
+from hubbub.protos.identity.lineage import Lineage, leading
+from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
 from hubbub.protos.task.about import NOTHING, About
 from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy
 from hubbub.protos.task.asked import Asked, asked_by
+from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question
@@ -51,9 +54,6 @@ MAXIMUM_ADDED = 2 * MAXIMUM_DUMMIES
 MAXIMUM_HOPS = 7
 """Most shufflers after the first one: for each of them, a device seals every answer once more."""
 
-Close = Literal["schedule", "operator"]
-
-
 FIRST_SHUFFLER = FIRST_HOP - 1
 """The position in the chain of the shuffler that devices submit to."""
 
@@ -61,34 +61,6 @@ FIRST_SHUFFLER = FIRST_HOP - 1
 def hop_name(position: int) -> str:
     """Return the name of the shuffler in that position of the chain in folders, certificates and texts."""
     return f"hop-{position}"
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Rounds 0 … rounds-1 of `length` seconds from `start` (UTC, since 1970), each cut `grace` after its end."""
-
-    start: int
-    length: int
-    grace: int
-    rounds: int
-    close: Close = "schedule"
-
-    def opens(self, round_number: int) -> int:
-        """When a round begins to take submissions."""
-        return self.start + round_number * self.length
-
-    def ends(self, round_number: int) -> int:
-        """When a round ends; late submissions are still taken for `grace` seconds."""
-        return self.opens(round_number) + self.length
-
-    def cut(self, round_number: int) -> int:
-        """When a round stops taking submissions."""
-        return self.ends(round_number) + self.grace
-
-    def round_at(self, now: float) -> int | None:
-        """The round at `now` (seconds since 1970); None before the first and after the last."""
-        number = math.floor((now - self.start) / self.length)
-        return number if 0 <= number < self.rounds else None
 
 
 @dataclass(frozen=True)
@@ -198,7 +170,7 @@ class Task:
     """A task as devices and services run it.
 
     `maximum_reports` are the most of a round. `lineage` has the identities that succeed those that the task names
-    (`protos.task.signers`), if any do; it is no part of the task. Nor is `ends_after`: the round after which the
+    (`followed`), if any do; it is no part of the task. Nor is `ends_after`: the round after which the
     deployment's feed (`protos.task.feed`) ends the task, -1 for none. Each query gets the number of `shufflers`, as
     each of them adds noise if there is any.
 
@@ -367,6 +339,37 @@ def ended(task: Task) -> Refusal:
     """Return the refusal of a round after the one with which the feed ended its task."""
     last = "before its first round" if task.last_round < 0 else f"after round {task.last_round}"
     return Refusal(Reason.TASK_ENDED, f"task {task.name} has ended {last}, and later rounds take nothing; stop sending")
+
+
+def signers(task: Task, round_number: int) -> Identities:
+    """Return the identities that sign everything of a round: those in force when its keys may first be made."""
+    lineage = task.lineage
+    if lineage is None:
+        return task.identities
+    moment = prepared_from(task.schedule, round_number)
+    of_round = {role.value: lineage.at(role, task.identities.of(role), moment) for role in CORE_ROLES}
+    # A hop has one identity for the whole of a task.
+    return Identities(**of_round, hops=task.identities.hops)
+
+
+def connected(task: Task, successions: Iterable[Succession]) -> list[Succession]:
+    """Return the successions that lead to or from the identities of a task; others are of other deployments."""
+    return leading(successions, ((role, task.identities.of(role)) for role in CORE_ROLES))
+
+
+def followed(task: Task, successions: Iterable[Succession]) -> Task:
+    """Return the same task, with the successors of the identities that it names.
+
+    Raises:
+        SuccessionError: if the successions do not make one chain from them.
+    """
+    successions = list(successions)
+    if not successions:
+        return task
+    if {each.new for each in successions} & set(task.identities.hops):
+        raise SuccessionError("a succession names the key of one of the task's hops; each party makes its own key")
+    known = {role: task.identities.of(role) for role in CORE_ROLES}
+    return replace(task, lineage=Lineage.of(known, successions))
 
 
 def identities_content(identities: Identities) -> dict[str, Any]:

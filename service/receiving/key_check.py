@@ -14,8 +14,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task, hop_name
+from hubbub.protos.task.task import Task, hop_name, signers
 from hubbub.service.receiving.receiver import StoredKey, erased
 
 RETRY_SECONDS = 60.0

@@ -21,8 +21,7 @@ from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
 from hubbub.protos.records.release_chain import NO_RELEASES, Release, ReleaseChunk
 from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, signers
 from hubbub.service.ledger.release_chain import check_chain
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 

@@ -13,8 +13,7 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, signers
 
 
 def task_of(document: SignedDocument) -> bytes:

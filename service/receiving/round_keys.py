@@ -9,8 +9,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.schedule import key_validity
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, signers
 
 NewKey = Callable[[Suite], tuple[bytes, bytes]]
 """Generates a raw key pair of a suite: (private, public)."""

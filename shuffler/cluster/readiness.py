@@ -12,8 +12,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task.schedule import first_not_cut, prepared_from
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, signers
 from hubbub.shuffler.keys import check_signers
 from hubbub.shuffler.records import FINAL, Round
 from hubbub.shuffler.tasks import Tasks

@@ -24,8 +24,7 @@ from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination
 from hubbub.protos.sealing.suites import Suite
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task, hop_name
+from hubbub.protos.task.task import Task, hop_name, signers
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool

@@ -21,8 +21,7 @@ import numpy as np
 
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.sealing.envelope import Destination, Sealer
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import FIRST_SHUFFLER, Task
+from hubbub.protos.task.task import FIRST_SHUFFLER, Task, signers
 from hubbub.queries.randomizers.randomizer import Imitable
 from hubbub.shuffler.mix.external_sort import Column
 from hubbub.shuffler.mix.mix import IN_MEMORY, Random

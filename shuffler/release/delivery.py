@@ -26,8 +26,7 @@ from hubbub.protos.records.batch import BatchId, BatchRecord, begun_digest
 from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, head_after
 from hubbub.protos.refusals import ROUND_ENDED, TRANSIENT, Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task, hop_name
+from hubbub.protos.task.task import Task, hop_name, signers
 from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
 from hubbub.shuffler.stores.protocol import ShufflerStore

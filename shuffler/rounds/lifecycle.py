@@ -25,8 +25,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.schedule import first_not_cut, prepared_from, taken_from
-from hubbub.protos.task.signers import signers
-from hubbub.protos.task.task import Task, hop_name
+from hubbub.protos.task.task import Task, hop_name, signers
 from hubbub.service.errors import StoreFault
 from hubbub.service.ledger.charges import TaskLocks
 from hubbub.service.ledger.ledgers import charges_for

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from hubbub.protos.messages import CredentialAction, RoundState
 from hubbub.protos.records.release_chain import Release
-from hubbub.protos.task.task import Close
+from hubbub.protos.task.schedule import Close
 from hubbub.service.ledger.charges import Charges
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents

@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import RoundId, RoundResults
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.results import ResultsTable, Trust
 from support.certificates import content_of, counts, encode

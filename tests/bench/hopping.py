@@ -23,7 +23,8 @@ from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, fi
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, _inner_info
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import ENROLLED
-from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Identities, Privacy, Task
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.hop.receiver import Hop

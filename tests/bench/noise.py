@@ -31,7 +31,8 @@ from hubbub.planning.longitudinal.goals import Goal
 from hubbub.planning.longitudinal.plan import StrategyTargets, compare_strategies
 from hubbub.planning.plan import plan
 from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.design import Design
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.sealing.envelope import inner_bytes
 from hubbub.protos.task.admission import OPEN
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.task.task import Identities, Privacy, Task
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse

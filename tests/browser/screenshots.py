@@ -25,7 +25,8 @@ from hubbub.pages.dashboard.desk import Desk
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import opened
 from hubbub.protos.task.about import About
-from hubbub.protos.task.task import Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
 from support.chromium import LACKING, Tab, chromium, is_there, serving, tab_of
 from support.dashboard import PARTIES, Browser, MadeUp, StubReader, at_once, site_of

@@ -22,7 +22,8 @@ from hubbub.client import Answer, RecorderCounts, Refusal, Retry, Spending, Unre
 from hubbub.deploy.init.folders import sample
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task.task import Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Task
 from hubbub.service.rpc import serve_submissions
 from hubbub.service.transport import grpc_server
 from support.certificates import content_of, counts, encode

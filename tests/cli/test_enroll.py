@@ -24,7 +24,8 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination, outer_bytes
 from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import Ran, hubbub, hubbub_here

@@ -13,8 +13,8 @@ from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.feed import FeedParties
 from hubbub.protos.task.feed_files import feed_in, file_of
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Schedule
 from hubbub.shuffler.settings import load as shuffler_settings
 from support import pages
 from support.cli import Ran, hubbub_here

@@ -26,8 +26,9 @@ from hubbub.deploy.pki.rotation.registry import ROTATIONS
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
 from hubbub.protos.refusals import Refusal
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Identities, Schedule
+from hubbub.protos.task.task import Identities
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.transport.grpc_server import listen

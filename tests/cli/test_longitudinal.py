@@ -19,7 +19,8 @@ from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.records.results_document import COLUMNS
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.grouped import Grouped

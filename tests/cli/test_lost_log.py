@@ -10,7 +10,8 @@ import pytest
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
 

@@ -38,7 +38,8 @@ from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES

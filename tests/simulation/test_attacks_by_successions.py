@@ -27,9 +27,9 @@ from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS, Succession
 from hubbub.protos.messages import KeyState
-from hubbub.protos.task.schedule import prepared_from
+from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions

@@ -22,7 +22,8 @@ from hubbub.protos import codec
 from hubbub.protos.identity.keys import KeySet, Role
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram

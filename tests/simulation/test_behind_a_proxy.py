@@ -27,7 +27,8 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.task.admission import OPEN, AdmissionPolicy, Mode
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram

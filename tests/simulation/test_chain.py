@@ -15,7 +15,8 @@ from hubbub.client.privacy.certificates import read_certificate
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.identity.keys import Identity
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, VerificationError, verify

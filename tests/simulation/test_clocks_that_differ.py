@@ -19,7 +19,8 @@ from hubbub.deploy.local.process import ServiceProcess
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import SubmissionCaller
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres

@@ -16,7 +16,8 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.operator.export import as_table
 from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.records.results_document import SUMS, results_document
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Value

@@ -26,7 +26,8 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres

@@ -29,8 +29,9 @@ from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.task.task import Identities, Privacy, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify

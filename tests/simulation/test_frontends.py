@@ -19,7 +19,8 @@ from hubbub.deploy.local.ports import FREE
 from hubbub.deploy.local.process import ServiceProcess
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub

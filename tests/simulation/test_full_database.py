@@ -17,7 +17,8 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import IncidentReport
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.patience import PATIENCE, pause

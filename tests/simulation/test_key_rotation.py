@@ -16,9 +16,9 @@ from hubbub.deploy.pki.rotation.registry import ROTATIONS
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import KeyState
-from hubbub.protos.task.schedule import prepared_from
+from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
 from support.patience import PATIENCE

@@ -24,7 +24,8 @@ from hubbub.protos.messages import RoundStatus
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub

@@ -13,7 +13,8 @@ import pytest
 from hubbub.accountant.certificate.ladder import ALONE
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.records.results import RoundResults
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Value

@@ -15,7 +15,8 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
 from support.patience import PATIENCE

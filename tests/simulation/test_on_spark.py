@@ -8,7 +8,8 @@ from pathlib import Path
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
 from support.spark import CONFIGURATION, NEEDS_JAVA

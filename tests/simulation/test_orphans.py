@@ -19,7 +19,8 @@ PROGRAM = """
 import asyncio, json, sys, time
 from pathlib import Path
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 
 async def main() -> None:

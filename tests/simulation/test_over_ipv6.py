@@ -14,7 +14,8 @@ from hubbub.client import Device
 from hubbub.client.gateway import Gateway
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.addresses import HTTPS, parted
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify

@@ -19,7 +19,8 @@ from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.records.results import QueryResult, QueryState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ResultsCaller
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.estimation.estimates import Estimate
 from hubbub.queries.questions.histogram import Histogram

@@ -15,7 +15,8 @@ from hubbub.deploy.operator.prefixes import find_prefixes, prefix_rounds, read_a
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.records.results import RoundResults
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify

@@ -23,7 +23,8 @@ from hubbub.protos.messages import IncidentReport, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number

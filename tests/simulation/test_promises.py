@@ -32,7 +32,7 @@ from simulation.virtual import run as run_virtually
 from simulation.world import MINIMUM, Simulation
 
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.task import Schedule
+from hubbub.protos.task.schedule import Schedule
 from support.samples import START
 
 EVERYBODY = tuple(Submit(number, "UA", 15.5) for number in range(ops.DEVICES))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.records.results import QueryState
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.questions.grouped import Grouped
 from hubbub.queries.questions.histogram import Histogram

@@ -22,7 +22,8 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.messages import Submission
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify

@@ -12,7 +12,8 @@ import pytest
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.operator.lookup import decoded, read_candidates
 from hubbub.protos.errors import UsageError
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify

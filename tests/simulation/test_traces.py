@@ -13,7 +13,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
 from hubbub.queries.questions.histogram import Histogram

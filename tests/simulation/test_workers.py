@@ -25,7 +25,8 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import CredentialAction
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres

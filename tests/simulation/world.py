@@ -31,7 +31,7 @@ from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import OPEN, AdmissionPolicy, Mode
-from hubbub.protos.task.task import Schedule
+from hubbub.protos.task.schedule import Schedule
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.shuffler.admit import opening_pool
 from hubbub.shuffler.records import Round

@@ -45,7 +45,8 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Identities, Privacy, Task
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.https import HTTPSChannel

@@ -29,8 +29,9 @@ from hubbub.deploy.audit.participants import REPEATED_SUBMISSIONS, Participants,
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.task.task import Identities, Privacy, Task
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.krr import KRandomizedResponse

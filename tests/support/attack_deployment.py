@@ -14,8 +14,9 @@ from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.task.admission import AdmissionPolicy
+from hubbub.protos.task.schedule import Close, Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Close, Identities, Privacy, Schedule, Task
+from hubbub.protos.task.task import Identities, Privacy, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.query import Query
 from support.patience import CALL_SECONDS, pause

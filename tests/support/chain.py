@@ -21,7 +21,8 @@ from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, position_after
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.task.admission import ENROLLED
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.query import Query
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.shuffler.hop.receiver import Hop

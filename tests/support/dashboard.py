@@ -24,8 +24,9 @@ from hubbub.protos.records.counts import DIGEST, counts_digest
 from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.about import About
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.results import ResultsTable
 from hubbub.results.checked import Trust, check_counts, check_signed

@@ -9,8 +9,9 @@ from typing import Any
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.task.admission import OPEN, AdmissionPolicy
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Identities, Privacy, Schedule, Task, is_large
+from hubbub.protos.task.task import Identities, Privacy, Task, is_large
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram

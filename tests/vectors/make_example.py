@@ -26,7 +26,8 @@ from hubbub.protos.records.counts import DIGEST, Counted, counts_digest  # noqa:
 from hubbub.protos.records.results import RoundId, RoundResults  # noqa: E402
 from hubbub.protos.records.results_document import results_document  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
-from hubbub.protos.task.task import Privacy, Schedule, Task  # noqa: E402
+from hubbub.protos.task.schedule import Schedule  # noqa: E402
+from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.query import Query  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
 from hubbub.queries.questions.number import Number  # noqa: E402

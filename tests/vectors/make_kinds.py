@@ -29,8 +29,9 @@ from hubbub.protos.records.release_chain import position_after  # noqa: E402
 from hubbub.protos.records.results import RoundId, RoundResults  # noqa: E402
 from hubbub.protos.records.sums import sums_of  # noqa: E402
 from hubbub.protos.rpc.results import write_results  # noqa: E402
+from hubbub.protos.task.schedule import Schedule  # noqa: E402
 from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
-from hubbub.protos.task.task import Privacy, Schedule, Task  # noqa: E402
+from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.longitudinal.direct import SendingStates  # noqa: E402
 from hubbub.queries.longitudinal.over_rounds import Memory, RoundContext  # noqa: E402
 from hubbub.queries.longitudinal.question import Longitudinal  # noqa: E402

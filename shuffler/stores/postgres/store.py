@@ -22,7 +22,7 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.task import Close
+from hubbub.protos.task.schedule import Close
 from hubbub.service.errors import damaged
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.ledger.ledgers import check_ledgers

@@ -21,7 +21,7 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.release_chain import ChainPosition, Release
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.task.task import Close
+from hubbub.protos.task.schedule import Close
 from hubbub.service.errors import StoreError
 from hubbub.service.fixed_width import split_records
 from hubbub.service.postgres.ledger import insert_releases, last_of

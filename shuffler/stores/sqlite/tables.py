@@ -13,7 +13,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.strict_json import read_json
-from hubbub.protos.task.task import Close
+from hubbub.protos.task.schedule import Close
 from hubbub.service.fixed_width import split_records
 from hubbub.service.sqlite.ledger_table import all_charges
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad

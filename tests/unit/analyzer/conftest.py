@@ -23,7 +23,8 @@ from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.admission import OPEN, AdmissionPolicy
-from hubbub.protos.task.task import Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.processes.opening_pool import OpeningPool
 from support.queries import report

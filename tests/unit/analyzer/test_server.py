@@ -28,7 +28,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import DeliveryCaller, ResultsCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.protos.task.task import Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.revoked_readers import write_revoked

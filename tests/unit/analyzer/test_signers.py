@@ -21,8 +21,7 @@ from hubbub.protos.records.batch import BatchId, BatchRecord
 from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.schedule import prepared_from
-from hubbub.protos.task.signers import followed
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, followed
 from hubbub.service.observability.incidents import Incidents
 from support.chain import Chain
 from support.patience import CALL_SECONDS

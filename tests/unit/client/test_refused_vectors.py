@@ -14,7 +14,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.identity.successions import read_successions
-from hubbub.protos.task.signers import connected, followed
+from hubbub.protos.task.task import connected, followed
 from vectors.make_refused import FILE, encoded, vector_task
 
 KEPT = json.loads(FILE.read_bytes())

@@ -15,8 +15,8 @@ from hubbub.client import Answer, Device, DeviceRound, DeviceStatus, Reason, Ref
 from hubbub.client.session.rounds import choose_round
 from hubbub.client.state.store import DONE, StoredSubmission, SubmissionHistory
 from hubbub.client.status import Memory, status_of
-from hubbub.protos.task.schedule import forgotten_after
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule, forgotten_after
+from hubbub.protos.task.task import Privacy, Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task
 

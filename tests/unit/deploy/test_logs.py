@@ -35,7 +35,8 @@ from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number

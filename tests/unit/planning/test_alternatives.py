@@ -15,7 +15,8 @@ from hubbub.planning.comparison import PrivacyTarget
 from hubbub.planning.plan import plan
 from hubbub.planning.planned import forecast_of
 from hubbub.protos.errors import TaskError
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question

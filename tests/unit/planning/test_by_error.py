@@ -23,7 +23,8 @@ from hubbub.planning.plan import errors_by_epsilon as errors_of_plan
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import TaskError, UnmetTask
 from hubbub.protos.task.draft import read_draft
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.design import Design
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number

@@ -20,8 +20,9 @@ from hubbub.protos.errors import TaskError
 from hubbub.protos.sealing.envelope import inner_bytes
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question

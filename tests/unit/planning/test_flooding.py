@@ -18,7 +18,8 @@ from hubbub.planning.flooding import floods_of, shield_of
 from hubbub.planning.plan import plan
 from hubbub.planning.planned import Plan
 from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.design import Design
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.questions.histogram import Histogram

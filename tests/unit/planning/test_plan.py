@@ -23,8 +23,9 @@ from hubbub.planning.plan import plan
 from hubbub.planning.planned import Plan, PlannedQuery, expected_errors, forecast_of
 from hubbub.protos.errors import TaskError, UnmetTask
 from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask, read_task
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.design import Design
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram

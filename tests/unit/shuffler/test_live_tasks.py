@@ -21,8 +21,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.feed_files import add_entry
-from hubbub.protos.task.schedule import prepared_from
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule, prepared_from
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import SettingsError
 from hubbub.shuffler import live_tasks

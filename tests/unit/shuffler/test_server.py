@@ -20,8 +20,9 @@ from hubbub.protos.messages import ListedTask, Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.revoked_readers import write_revoked

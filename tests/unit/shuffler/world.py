@@ -20,7 +20,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.admission import AdmissionPolicy as Admitted
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.query import Query
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials

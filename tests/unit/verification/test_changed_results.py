@@ -30,7 +30,8 @@ from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.records.results_document import results_document, series_document
 from hubbub.protos.records.sums import sums_of
 from hubbub.protos.strict_json import as_json
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.query import Query
 from hubbub.queries.questions.bit import bits_of
 from hubbub.queries.questions.histogram import Histogram

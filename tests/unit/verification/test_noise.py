@@ -18,8 +18,9 @@ from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.pairs import Part
 from hubbub.cli.tables.ladder import ladder_lines
 from hubbub.protos.errors import TaskError
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import read_task
-from hubbub.protos.task.task import Privacy, Schedule, task_content
+from hubbub.protos.task.task import Privacy, task_content
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.query import Query

@@ -34,7 +34,8 @@ from hubbub.client.privacy.report import budget_of
 from hubbub.client.state.budget import accounts_of
 from hubbub.client.state.store import Drawn, RoundRef, State
 from hubbub.protos.messages import Submission
-from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector

@@ -16,7 +16,7 @@ from hubbub.client.errors import StateError
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.store import Drawn, RoundRef, State
-from hubbub.protos.task.task import Schedule
+from hubbub.protos.task.schedule import Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
 from hubbub.queries.query import Query

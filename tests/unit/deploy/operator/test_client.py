@@ -23,7 +23,7 @@ from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachabl
 from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.task import Schedule
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import load
 from support.samples import Parties, sample_task

@@ -20,7 +20,8 @@ from hubbub.planning.simulate.simulate import most_rounds, reports_drawn, simula
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.records.results_document import row_label
 from hubbub.protos.task.draft import check_draft
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse

@@ -13,7 +13,8 @@ from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.planning.plan import plan
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.planning.simulate.simulate import simulate, tally_of_dummies
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse

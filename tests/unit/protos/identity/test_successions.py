@@ -17,7 +17,7 @@ from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import LONGEST_SUCCESSION, WITNESSES, Succession, SuccessionError
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.signers import connected, followed, signers
+from hubbub.protos.task.task import connected, followed, signers
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
 

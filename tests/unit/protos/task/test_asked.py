@@ -14,8 +14,9 @@ from hubbub.client.encode import encode_all
 from hubbub.deploy.load.rehearse import answers_in_turn
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.task.draft import check_draft
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import read_task
-from hubbub.protos.task.task import Draft, Privacy, Schedule, Task, task_content
+from hubbub.protos.task.task import Draft, Privacy, Task, task_content
 from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.query import Query
 from hubbub.queries.questions.bit import bits_of

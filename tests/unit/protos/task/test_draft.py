@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.draft import MAXIMUM_QUERIES, read_draft
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hubbub.protos.identity.keys import LATEST_TIME
 from hubbub.protos.task.schedule import (
     CLOCK_SECONDS,
+    Schedule,
     first_not_cut,
     forgotten_after,
     key_validity,
     prepared_from,
     taken_from,
 )
-from hubbub.protos.task.task import Schedule
 
 YEAR = 365 * 86_400
 SCHEDULES = st.builds(

@@ -14,7 +14,8 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR
 from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.keys import CORE_ROLES
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.protos.task.task import MAXIMUM_REPORTS, Schedule, is_large, largest_delta
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import MAXIMUM_REPORTS, is_large, largest_delta
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram

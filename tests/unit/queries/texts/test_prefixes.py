@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hubbub.protos.errors import TaskError
+from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import read_task
-from hubbub.protos.task.task import Schedule, task_content
+from hubbub.protos.task.task import task_content
 from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.longitudinal.over_rounds import RoundContext
 from hubbub.queries.query import Query, read_question

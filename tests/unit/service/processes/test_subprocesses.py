@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.processes import subprocesses
 from hubbub.service.processes.opening_pool import OpeningPool

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from unit.analyzer.conftest import Bench
 
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
-from hubbub.protos.task.schedule import forgotten_after, prepared_from
-from hubbub.protos.task.task import Schedule
+from hubbub.protos.task.schedule import Schedule, forgotten_after, prepared_from
 from hubbub.shuffler.keys import make_keys
 
 YEAR = 365 * 86_400

@@ -23,7 +23,7 @@ from hubbub.protos.messages import Answer, CredentialAction, KeyState, Receipt, 
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.schedule import prepared_from
-from hubbub.protos.task.signers import followed
+from hubbub.protos.task.task import followed
 from hubbub.shuffler.admit.enrollment import IN_THREAD, KNOWN_LISTS, EnrollmentControl, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS

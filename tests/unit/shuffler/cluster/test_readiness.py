@@ -11,8 +11,7 @@ from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task.schedule import prepared_from
-from hubbub.protos.task.signers import followed
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, followed
 from hubbub.service.errors import StoreError
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.cluster.readiness import Readiness, check_able
