@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
 from hubbub.analyzer.stores.sqlite.schema import FILE_NAME, LAYOUT
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout
 from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved

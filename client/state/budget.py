@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from hubbub.client.errors import OverLimit, StateError
 from hubbub.client.privacy.ledger import PAST, Account, AnswerCost, Charges, ProvenLoss, TaskCost, check_limits
-from hubbub.protos.sqlite_checksums import checksum_column
+from hubbub.protos.sqlite_layout import checksum_column
 
 BUDGET_TABLES = f"""
 CREATE TABLE task_cost (

@@ -21,7 +21,7 @@ from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential, parted
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.successions import Succession, SuccessionError
-from hubbub.protos.sqlite_checksums import checksum_column
+from hubbub.protos.sqlite_layout import checksum_column
 from hubbub.queries.randomizers.sampling import Random
 
 SUCCESSION_TABLE = f"""

@@ -15,8 +15,16 @@ from hubbub.client.errors import StateError
 from hubbub.client.state.budget import BUDGET_TABLES
 from hubbub.client.state.enrollment import ENROLLMENT_TABLES, SUCCESSION_TABLE
 from hubbub.protos.errors import remedy_of
-from hubbub.protos.sqlite_checksums import add_checksums, changed_table, checksum_column
-from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, differing_tables, version_of
+from hubbub.protos.sqlite_layout import (
+    Layout,
+    add_checksums,
+    bring_forward,
+    changed_table,
+    check_version,
+    checksum_column,
+    differing_tables,
+    version_of,
+)
 
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that uses the same file."""

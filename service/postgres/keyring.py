@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from hubbub.protos.sqlite_checksums import checksum_column
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, checksum_column
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.sqlite.database import Database

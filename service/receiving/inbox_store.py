@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout
 from hubbub.service.errors import StoreError, damaged, is_damage
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved

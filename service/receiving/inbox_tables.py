@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.sqlite_checksums import checksum_column
+from hubbub.protos.sqlite_layout import checksum_column
 from hubbub.service.receiving.inbox import InboxTransaction
 from hubbub.service.receiving.receiver import D, StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey

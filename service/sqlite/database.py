@@ -10,8 +10,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from hubbub.protos.sqlite_checksums import add_checksums
-from hubbub.protos.sqlite_versions import Layout, bring_forward
+from hubbub.protos.sqlite_layout import Layout, add_checksums, bring_forward
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.sqlite import secure_delete
 from hubbub.service.sqlite.files import check_there, locked, unusable

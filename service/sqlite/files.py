@@ -15,8 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.protos.sqlite_checksums import add_checksums
-from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, version_of
+from hubbub.protos.sqlite_layout import Layout, add_checksums, bring_forward, check_version, version_of
 from hubbub.service.errors import StoreError, damaged, is_damage
 from hubbub.service.sqlite.wal_guard import position_file_of
 

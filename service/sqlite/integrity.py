@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.protos.sqlite_checksums import changed_table
-from hubbub.protos.sqlite_versions import Layout, differing_tables
+from hubbub.protos.sqlite_layout import Layout, changed_table, differing_tables
 from hubbub.service.errors import StoreError, damaged
 
 CHECK_SECONDS = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from hubbub.protos.sqlite_checksums import checksum_column
+from hubbub.protos.sqlite_layout import checksum_column
 from hubbub.service.ledger.charges import Charge, Charges, check_follows
 
 LEDGER_TABLE = f"""

@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.protos.sqlite_checksums import add_checksums
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, add_checksums
 from hubbub.service.sqlite import wal_guard
 from hubbub.service.sqlite.files import check_there, locked, unusable
 from hubbub.service.sqlite.integrity import check_all

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.records.release_chain import Release, first_head, next_head, read_release
-from hubbub.protos.sqlite_checksums import checksum_column
+from hubbub.protos.sqlite_layout import checksum_column
 from hubbub.protos.strict_json import read_json
 from hubbub.service.errors import damage_in
 

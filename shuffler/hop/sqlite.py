@@ -16,8 +16,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, released_digest
 from hubbub.protos.records.release_chain import Release
-from hubbub.protos.sqlite_checksums import checksum_column
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, checksum_column
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import damage_in

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout
 from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved

@@ -40,7 +40,7 @@ from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.release_chain import position_after, read_release
-from hubbub.protos.sqlite_checksums import add_checksums
+from hubbub.protos.sqlite_layout import add_checksums
 from hubbub.protos.task.admission import ENROLLED, OPEN
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Task

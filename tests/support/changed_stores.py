@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from hubbub.protos.sqlite_checksums import add_checksums
+from hubbub.protos.sqlite_layout import add_checksums
 
 
 def by_hand(path: Path, **named: Any) -> sqlite3.Connection:

@@ -7,8 +7,7 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from hubbub.analyzer.stores.postgres.sealing import DeliveryCipher
-from hubbub.protos.sqlite_checksums import checksum_column
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, checksum_column
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile, RoundId
 from hubbub.service.postgres.sealing import SECRET_BYTES
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad

@@ -5,8 +5,7 @@ A batch is committed when it has a number of valid reports; a round is certified
 
 from __future__ import annotations
 
-from hubbub.protos.sqlite_checksums import checksum_column
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, checksum_column
 from hubbub.service.receiving.inbox_tables import ROUND_TABLES
 from hubbub.service.sqlite.ledger_table import LEDGER_TABLE
 from hubbub.service.sqlite.release_table import CHAIN_TABLE

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hubbub.protos.cluster import KeyringRow
-from hubbub.protos.sqlite_checksums import checksum_column
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, checksum_column
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile
 from hubbub.service.postgres.sealing import SECRET_BYTES

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from hubbub.protos.messages import KeyState
-from hubbub.protos.sqlite_checksums import checksum_column
+from hubbub.protos.sqlite_layout import checksum_column
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
 from hubbub.shuffler.records import MasterSecret, RedeemedTicket, Revoked
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hubbub.protos.sqlite_checksums import checksum_column
-from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.sqlite_layout import Layout, checksum_column
 from hubbub.service.sqlite.ledger_table import LEDGER_TABLE
 from hubbub.service.sqlite.release_table import CHAIN_TABLE
 from hubbub.shuffler.stores.sqlite.enrollment import ADMISSION_TABLES

@@ -17,7 +17,7 @@ from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.cli.output import failures
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
-from hubbub.protos.sqlite_versions import APPLICATIONS
+from hubbub.protos.sqlite_layout import APPLICATIONS
 from hubbub.service.errors import StoreError
 from hubbub.service.sqlite.files import create, unusable
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore

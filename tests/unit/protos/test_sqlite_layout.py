@@ -19,7 +19,7 @@ from hubbub.analyzer.stores.sqlite.schema import LAYOUT as ANALYZER
 from hubbub.client.state.file import STATE
 from hubbub.client.state.store import State
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.sqlite_versions import bring_forward, check_version, statements, version_of
+from hubbub.protos.sqlite_layout import bring_forward, check_version, statements, version_of
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
