@@ -24,7 +24,7 @@ from hubbub.client.session.rounds import VerifiedRoundKeys, check_taken
 from hubbub.client.session.session import OVER, Session, checked_name
 from hubbub.client.settings import FleetArguments, arguments_from
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
-from hubbub.client.state.store import DONE, ERASED_HERE, Drawn, RoundRef, StoredSubmission
+from hubbub.client.state.rounds import DONE, ERASED_HERE, Drawn, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, explained, submit_batch
 from hubbub.client.validation import checked_function, checked_many, checked_whole
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError

@@ -30,7 +30,8 @@ from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
 from hubbub.client.state.fork_safety import restarted_in_children
-from hubbub.client.state.store import DONE, ERASED_HERE, waiting_until
+from hubbub.client.state.rounds import DONE, ERASED_HERE
+from hubbub.client.state.store import waiting_until
 from hubbub.client.validation import checked_choice, checked_count, checked_function, checked_seconds, checked_type
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from hubbub.accountant.mechanisms import one_round, paid_rounds
 from hubbub.client.privacy.ledger import rounded_up
-from hubbub.client.state.store import DONE, ERASED_HERE, StoredSubmission, SubmissionHistory
+from hubbub.client.state.rounds import DONE, ERASED_HERE, StoredSubmission, SubmissionHistory
 from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Task

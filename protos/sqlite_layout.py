@@ -50,7 +50,7 @@ APPLICATIONS = {
 
 _KINDS = {int.from_bytes(letters, "big"): what for what, letters in APPLICATIONS.items()}
 
-COLUMN = "row_checksum"
+CHECKSUM_COLUMN = "row_checksum"
 """The column with a row's checksum."""
 
 _FUNCTION = "checksum_of_row"
@@ -228,7 +228,7 @@ def _has_no_tables(path: Path) -> bool:
 
 def checksum_column(*columns: str) -> str:
     """Return the definition of the column with the checksum of these columns of its table."""
-    return f"{COLUMN} INTEGER NOT NULL GENERATED ALWAYS AS ({_FUNCTION}({', '.join(columns)})) STORED"
+    return f"{CHECKSUM_COLUMN} INTEGER NOT NULL GENERATED ALWAYS AS ({_FUNCTION}({', '.join(columns)})) STORED"
 
 
 def checksum_of_row(*values: Stored) -> int:
@@ -270,7 +270,7 @@ def changed_table(connection: sqlite3.Connection) -> str | None:
         covered = _COVERED.search(script)
         if covered is None:
             continue
-        differs = f"SELECT 1 FROM {name} WHERE {COLUMN} IS NOT {_FUNCTION}({covered[1]}) LIMIT 1"  # noqa: S608
+        differs = f"SELECT 1 FROM {name} WHERE {CHECKSUM_COLUMN} IS NOT {_FUNCTION}({covered[1]}) LIMIT 1"  # noqa: S608
         if connection.execute(differs).fetchone() is not None:
             return str(name)
     return None

@@ -26,7 +26,8 @@ from hubbub.client.session.trust import (
 )
 from hubbub.client.state.enrollment import Tickets, keep_successions, kept_successions
 from hubbub.client.state.longitudinal import MemoryUpdate, read_memories
-from hubbub.client.state.store import Drawn, RoundRef, State
+from hubbub.client.state.rounds import Drawn, RoundRef
+from hubbub.client.state.store import State
 from hubbub.client.submit import Retrying, ShufflerLink
 from hubbub.client.validation import checked_function, checked_type
 from hubbub.protos.identity.keys import KeySet

@@ -12,7 +12,7 @@ from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmi
 from hubbub.client.session.send_time import wait_until
 from hubbub.client.session.session import OVER, Session
 from hubbub.client.session.unit_of_work import DeviceWork, Ready, Stored, erased_unsent, receipt_of
-from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
+from hubbub.client.state.rounds import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, ShufflerLink, explained
 from hubbub.client.validation import checked_choice
 from hubbub.protos.errors import Unreachable, UsageError

@@ -13,7 +13,7 @@ from hubbub.client.session.rounds import check_taken
 from hubbub.client.session.send_time import draw_send_time
 from hubbub.client.session.session import Session
 from hubbub.client.state.longitudinal import MemoryMoved
-from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
+from hubbub.client.state.rounds import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from hubbub.client.errors import StateError
-from hubbub.client.state.records import RoundRef
+from hubbub.client.state.rounds import RoundRef
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.strict_json import read_json
 from hubbub.queries.longitudinal.over_rounds import ERASED, Memory

@@ -24,19 +24,18 @@ from pathlib import Path
 from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
 from hubbub.client.privacy.ledger import Account, AnswerCost, ProvenLoss
 from hubbub.client.state import budget, rounds
-from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.state.file import close_state, open_state, set_wait, why_busy, why_unusable
 from hubbub.client.state.fork_safety import closed_at_forks
 from hubbub.client.state.longitudinal import MemoryUpdate, erase_memory, find_memories, step_memory
-from hubbub.client.state.records import DONE as DONE
-from hubbub.client.state.records import ERASED_HERE as ERASED_HERE
-from hubbub.client.state.records import Drawn as Drawn
-from hubbub.client.state.records import RoundRef as RoundRef
-from hubbub.client.state.records import StoredSubmission as StoredSubmission
-from hubbub.client.state.records import SubmissionHistory as SubmissionHistory
 from hubbub.client.state.rounds import (
+    COUNT_OVER,
+    Drawn,
+    RoundRef,
+    StoredSubmission,
+    SubmissionHistory,
     begin_round,
     check_remembered,
+    erase_submissions,
     find_entries,
     find_row,
     find_stored,

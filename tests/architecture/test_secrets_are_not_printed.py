@@ -26,7 +26,7 @@ from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmi
 from hubbub.client.session.unit_of_work import Stored
 from hubbub.client.state.enrollment import StoredEnrollment
 from hubbub.client.state.longitudinal import MemoryUpdate
-from hubbub.client.state.records import Drawn, RoundRef, StoredSubmission
+from hubbub.client.state.rounds import Drawn, RoundRef, StoredSubmission
 from hubbub.client.state.store import Seen
 from hubbub.deploy.conformance.diagnosis import RoundKeys, TriedContext
 from hubbub.deploy.conformance.judge import TriedDevice

@@ -16,7 +16,6 @@ CRUMB_LINES = 60
 CRUMBS = {
     "analyzer/charges.py": "brings the accountant, loaded while a batch arrives",
     "client/recorder_counts.py": "what callers of a device are given",
-    "client/state/erasing.py": "operations on the state file",
     "queries/longitudinal/monotone.py": "brings numpy, which a device does not have",
     "results/arrow_table.py": "brings pyarrow, which nobody needs who only looks",
     "results/pandas_frame.py": "brings pandas, an extra of its own",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hubbub.client.state.store import SubmissionHistory
+from hubbub.client.state.rounds import SubmissionHistory
 from hubbub.client.status import Memory, status_of
 from hubbub.deploy.init.folders import sample
 from hubbub.protos.identity.documents import fingerprint

@@ -47,7 +47,8 @@ from hubbub.client.errors import NoRound, StateError
 from hubbub.client.privacy.report import budget_of
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import trusted_task
-from hubbub.client.state.store import DONE, Drawn, RoundRef, State
+from hubbub.client.state.rounds import DONE, Drawn, RoundRef
+from hubbub.client.state.store import State
 from hubbub.client.status import Memory, status_of
 from hubbub.deploy.files import draft_in, signed_task_in
 from hubbub.deploy.init.folders import sample

@@ -18,7 +18,8 @@ from simulation.parties import Life, Party, watched
 from hubbub.client import Device, Fleet, Retrying, RetryPolicy
 from hubbub.client.session.session import Session
 from hubbub.client.state.longitudinal import MemoryUpdate
-from hubbub.client.state.store import Drawn, State
+from hubbub.client.state.rounds import Drawn
+from hubbub.client.state.store import State
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission

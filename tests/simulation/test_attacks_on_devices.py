@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 
 from hubbub.client import Device, KeyRecordError, Refusal, Retrying, RetryPolicy, SignatureError, Unreachable
-from hubbub.client.state.store import RoundRef
+from hubbub.client.state.rounds import RoundRef
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import EnrolledDevices, renewed
 from hubbub.protos import codec

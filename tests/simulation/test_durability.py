@@ -20,7 +20,8 @@ from simulation.world import MINIMUM
 
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.errors import NoRound
-from hubbub.client.state.store import DONE, RoundRef, State
+from hubbub.client.state.rounds import DONE, RoundRef
+from hubbub.client.state.store import State
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.task.signed_task import SignedTask

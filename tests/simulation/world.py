@@ -24,7 +24,7 @@ from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
 from simulation.virtual import Killed, run
 
 from hubbub.client.errors import NoRound, StateError
-from hubbub.client.state.store import RoundRef as ClientRound
+from hubbub.client.state.rounds import RoundRef as ClientRound
 from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from hubbub.analyzer.stores.postgres.store import AnalyzerPostgresStore as AnalyzerPostgres
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.state.enrollment import find_enrollments, kept_successions
-from hubbub.client.state.store import RoundRef, State
+from hubbub.client.state.rounds import RoundRef
+from hubbub.client.state.store import State
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.results import RoundId
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore

@@ -39,7 +39,8 @@ from hubbub.client.privacy.ledger import ProvenLoss  # noqa: E402
 from hubbub.client.state.enrollment import keep_successions, take_tickets  # noqa: E402
 from hubbub.client.state.file import STATE  # noqa: E402
 from hubbub.client.state.longitudinal import MemoryUpdate  # noqa: E402
-from hubbub.client.state.store import DONE, Drawn, RoundRef, State  # noqa: E402
+from hubbub.client.state.rounds import DONE, Drawn, RoundRef  # noqa: E402
+from hubbub.client.state.store import State  # noqa: E402
 from hubbub.protos.enrollment.tickets import new_tickets  # noqa: E402
 from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
 from hubbub.protos.identity.successions import Succession  # noqa: E402

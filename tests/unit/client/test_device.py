@@ -32,7 +32,7 @@ from hubbub.client import (
     Unreachable,
     UsageError,
 )
-from hubbub.client.state.store import RoundRef
+from hubbub.client.state.rounds import RoundRef
 from hubbub.protos.errors import Distrusted
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role, load_public
 from hubbub.protos.rpc import clients

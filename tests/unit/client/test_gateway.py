@@ -28,7 +28,7 @@ from hubbub.client import (
     Unreachable,
     UsageError,
 )
-from hubbub.client.state.store import RoundRef
+from hubbub.client.state.rounds import RoundRef
 from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import Destination

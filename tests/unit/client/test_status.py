@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hubbub.client import Answer, Device, DeviceRound, DeviceStatus, Reason, Refusal, Unreachable
 from hubbub.client.session.rounds import choose_round
-from hubbub.client.state.store import DONE, StoredSubmission, SubmissionHistory
+from hubbub.client.state.rounds import DONE, StoredSubmission, SubmissionHistory
 from hubbub.client.status import Memory, status_of
 from hubbub.protos.task.schedule import Schedule, forgotten_after
 from hubbub.protos.task.task import Privacy, Task

@@ -26,7 +26,7 @@ from stat import S_IMODE
 import grpc
 import pytest
 
-from hubbub.client.state.store import Drawn
+from hubbub.client.state.rounds import Drawn
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.enrollment.tickets import Ticket

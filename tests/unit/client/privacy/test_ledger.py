@@ -32,7 +32,8 @@ from hubbub.client.privacy.ledger import (
 )
 from hubbub.client.privacy.report import budget_of
 from hubbub.client.state.budget import accounts_of
-from hubbub.client.state.store import Drawn, RoundRef, State
+from hubbub.client.state.rounds import Drawn, RoundRef
+from hubbub.client.state.store import State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Privacy, Task

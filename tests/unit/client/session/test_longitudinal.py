@@ -15,7 +15,8 @@ from hubbub.client import AnswerError, Device, Fleet, Unreachable
 from hubbub.client.errors import StateError
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
-from hubbub.client.state.store import Drawn, RoundRef, State
+from hubbub.client.state.rounds import Drawn, RoundRef
+from hubbub.client.state.store import State
 from hubbub.protos.task.schedule import Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector

@@ -33,7 +33,7 @@ from hubbub.client import (
     Unreachable,
     UsageError,
 )
-from hubbub.client.state.store import Drawn, RoundRef
+from hubbub.client.state.rounds import Drawn, RoundRef
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.questions.histogram import Histogram

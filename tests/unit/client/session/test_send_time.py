@@ -15,7 +15,7 @@ import pytest
 
 from hubbub.client import Device, NoRound, Recorder, UsageError
 from hubbub.client.session.send_time import LOOK_SECONDS, RESERVE_SECONDS, draw_send_time, wait_until
-from hubbub.client.state.store import RoundRef
+from hubbub.client.state.rounds import RoundRef
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler

@@ -13,7 +13,8 @@ import pytest
 from hubbub.client import StateError
 from hubbub.client.state.file import LARGEST_CHECKED_BYTES
 from hubbub.client.state.longitudinal import MemoryUpdate
-from hubbub.client.state.store import DONE, Drawn, RoundRef, State
+from hubbub.client.state.rounds import DONE, Drawn, RoundRef
+from hubbub.client.state.store import State
 from hubbub.protos.messages import Submission
 from support.changed_stores import by_hand
 from support.charges import BILL

@@ -16,16 +16,8 @@ import pytest
 
 from hubbub.client import KeySetChanged, NoRound, PrivacyLimits, StateError
 from hubbub.client.state.longitudinal import MemoryUpdate
-from hubbub.client.state.store import (
-    DONE,
-    Drawn,
-    RoundRef,
-    Seen,
-    State,
-    StoredSubmission,
-    SubmissionHistory,
-    waiting_until,
-)
+from hubbub.client.state.rounds import DONE, Drawn, RoundRef, StoredSubmission, SubmissionHistory
+from hubbub.client.state.store import Seen, State, waiting_until
 from hubbub.protos.messages import Submission
 from hubbub.protos.task.task import Task
 from support.charges import BILL, answer_cost
@@ -76,7 +68,8 @@ def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of:
 ANOTHER = """
 import sys
 from pathlib import Path
-from hubbub.client.state.store import RoundRef, State
+from hubbub.client.state.rounds import RoundRef
+from hubbub.client.state.store import State
 
 state = State(Path(sys.argv[1]))
 print(*state.find(RoundRef(bytes(32), 1), ["alice"]))
