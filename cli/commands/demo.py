@@ -363,7 +363,7 @@ def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> D
 def _run_and_stay(run: Callable[[Looked], object], show: Show, port: int) -> None:
     """Run the demo, show it, and serve a dashboard of its services until Ctrl-C, as a reader of its deployment."""
     from hubbub.pages.dashboard.app import application, site_at
-    from hubbub.pages.dashboard.server import address_of, listening, serve_beside
+    from hubbub.pages.dashboard.server import address_of, leave, listening, serve_beside
     from hubbub.pages.dashboard.sources import opened
 
     # Before anything runs, so that a port that is taken is said now.
@@ -375,6 +375,8 @@ def _run_and_stay(run: Callable[[Looked], object], show: Show, port: int) -> Non
             await serve_beside(application(site), listener, lambda: show(document, address))
 
         run(looked)
+    # The services have ended, and their files are gone; a page or a check may still compute.
+    leave()
 
 
 def _run(

@@ -283,6 +283,7 @@ def visited(tmp_path_factory: pytest.TempPathFactory, table: Path) -> tuple[Path
         patched = kept.enter_context(pytest.MonkeyPatch.context())
         patched.setattr(server, "serve_beside", serve_and_visit)
         patched.setattr(server, "address_of", address_of)
+        patched.setattr(server, "leave", lambda: None)
         patched.setattr("tempfile.tempdir", str(scratch))
         # Whatever set logs up in this process before, the demo says what it says alone.
         kept.enter_context(own_logs())
@@ -387,6 +388,7 @@ def not_run(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(demo, "_run", run)
     monkeypatch.setattr(demo, "_reported", lambda *_: None)
+    monkeypatch.setattr(server, "leave", lambda: None)
     monkeypatch.setattr(
         demo,
         "_print",
@@ -421,10 +423,19 @@ def test_a_program_finds_the_address_in_the_document(not_run: list[Any], monkeyp
         port.append(listener.getsockname()[1])
 
     port: list[int] = []
+
+    def run(*given: Any) -> None:
+        asyncio.run(given[-1](Pipeline(), {"task": "none"}))
+        ended.append("services")
+
+    ended: list[str] = []
     monkeypatch.setattr(server, "serve_beside", serve)
-    monkeypatch.setattr(demo, "_run", lambda *given: asyncio.run(given[-1](Pipeline(), {"task": "none"})))
+    monkeypatch.setattr(server, "leave", lambda: ended.append("threads"))
+    monkeypatch.setattr(demo, "_run", run)
     ran = hubbub_here("demo", "--devices", "300", "--dashboard", "--port", "0", "--json")
     assert (ran.status, ran.err) == (0, "")
+    # A check that computes on would abort the process at its end.
+    assert ended == ["services", "threads"]
     assert ran.json["dashboard"].startswith(f"http://127.0.0.1:{port[0]}/?token=")
     assert not_run == []
 
