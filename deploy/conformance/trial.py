@@ -17,6 +17,7 @@ from typing import Any
 from hubbub.deploy.conformance.diagnosis import RoundKeys
 from hubbub.deploy.conformance.judge import CHECKS, Judge, Observation
 from hubbub.deploy.conformance.told_calls import ToldRouter, ToldServer
+from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.pki.authority import Authority
 from hubbub.planning.plan import plan
 from hubbub.protos.enrollment.tickets import written_tickets
@@ -129,12 +130,14 @@ async def trial(
 ) -> AsyncIterator[Trial]:
     """Write the files of a client under test into a new folder, and answer it until the block ends.
 
-    The task has as many hops as the draft has shufflers behind the first one.
+    The task has as many hops as the draft has shufflers behind the first one. If
+    the files cannot be written, nothing of them is left.
 
     Raises:
         UsageError: if the task admits by certificates.
         TaskError: if the task cannot be planned.
-        HubbubError: if the address cannot be used.
+        HubbubError: if the address cannot be used, or the folder is not empty.
+        OSError: naming the folder, if the files cannot be written.
     """
     if draft.admission.mode is Mode.MTLS:
         raise UsageError("a client is tried with a task that is enrolled or open; change the draft")
@@ -154,11 +157,13 @@ async def trial(
         say(finding)
 
     judge = Judge(task, key_set, secrets, [parties[Role.OPERATOR].public], take, faults=faults)
-    tls = _tls(folder / "tls")
     router = submission_router(judge, RequestPipeline(), task.outer_bytes, partial(ToldRouter, judge.refused_call))
-    https = ToldServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
-    async with _served(judge, https, tls, address, task.outer_bytes) as addresses:
-        _write(folder, signed, parties, addresses)
+    async with contextlib.AsyncExitStack() as serving:
+        with new_folder(folder):
+            tls = _tls(folder / "tls")
+            https = ToldServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
+            addresses = await serving.enter_async_context(_served(judge, https, tls, address, task.outer_bytes))
+            _write(folder, signed, parties, addresses)
         try:
             yield Trial(folder, addresses, verdict)
         finally:

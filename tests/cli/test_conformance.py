@@ -11,24 +11,8 @@ from pathlib import Path
 from support.cli import hubbub
 from support.ended import started_program
 from support.patience import PATIENCE
+from support.samples import LATER_DRAFT
 from support.source_tree import ROOT
-
-DRAFT = """
-[task]
-name = "usage"
-start = 2026-12-01T00:00:00Z
-length = "24h"
-minimum_reports = 1000
-
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-
-[[query]]
-name = "theme"
-kind = "histogram"
-categories = ["light", "dark"]
-"""
 
 PAGE = ROOT / "docs" / "howto" / "check-a-client.md"
 
@@ -52,7 +36,7 @@ def test_a_client_that_does_nothing_does_not_conform(tmp_path: Path) -> None:
 
 
 def test_without_a_command_it_waits_for_clients(tmp_path: Path) -> None:
-    (tmp_path / "draft.toml").write_text(DRAFT)
+    (tmp_path / "draft.toml").write_text(LATER_DRAFT)
     command = [sys.executable, "-m", "hubbub.cli.main", "conformance", "--out", tmp_path / "client", "--no-faults"]
     command += ["--task", tmp_path / "draft.toml"]
     pipe = subprocess.PIPE

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
 import hashlib
 import http.client
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -18,6 +20,7 @@ import pytest
 
 from hubbub.client import Device
 from hubbub.deploy.conformance import judge
+from hubbub.deploy.conformance import trial as trial_module
 from hubbub.deploy.conformance.default import beginning_now, default_draft
 from hubbub.deploy.conformance.diagnosis import INNER, OUTER, RoundKeys, why_hop
 from hubbub.deploy.conformance.judge import CHECKS, Observation
@@ -81,6 +84,18 @@ async def test_the_device_of_this_package_conforms(running: Trial, tmp_path: Pat
 async def test_what_was_not_seen_is_no_success(running: Trial) -> None:
     assert running.verdict.unseen == tuple(check for check in CHECKS if check != "hop")
     assert not running.verdict.is_good
+
+
+async def test_a_full_disk_is_named_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(trial_module, "_write", fail)
+    with pytest.raises(OSError, match="No space left") as failed:
+        async with trial(default_draft(), tmp_path / "client", "127.0.0.1:0", lambda _finding: None):
+            raise AssertionError("nothing is tried")
+    assert failed.value.filename == str(tmp_path / "client")
+    assert await asyncio.to_thread(os.listdir, tmp_path) == []
 
 
 @dataclass
