@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -122,8 +123,16 @@ def add_entry(folder: Path, entry: FeedEntry) -> Path:
     except FileExistsError as error:
         raise FeedError(f"{path} is there already: somebody else added an entry just now; try again") from error
     except OSError as error:
-        raise FeedError(f"cannot write {path}: {error.strerror}; let this account write into the folder") from error
+        raise FeedError(f"cannot write {path}: {error.strerror}; {_remedy(error)}") from error
     return path
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free space on its disk"
+    if error.errno == errno.EROFS:
+        return "keep the feed on a disk that can be written"
+    return "let this account write into the folder"
 
 
 def _link(path: Path, partial: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -116,6 +117,27 @@ def test_the_second_of_two_who_add_an_entry_changes_nothing(folder: Path) -> Non
         add_entry(folder, both(feed_of(2).ending(TASKS[0].task.id, 1)))
     assert file_of(folder, 3).read_bytes() == before
     assert len(list(folder.iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "remedy"),
+    [
+        (errno.ENOSPC, "free space on its disk"),
+        (errno.EROFS, "on a disk that can be written"),
+        (errno.EACCES, "let this account write"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_left_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, failure: int, remedy: str
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(failure, os.strerror(failure))
+
+    before = stamp_of(folder)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(FeedError, match=f"cannot write .*000004.json: .*; .*{remedy}"):
+        add_entry(folder, both(feed_of(3).ending(TASKS[0].task.id, 1)))
+    assert (stamp_of(folder), len(list(folder.iterdir()))) == (before, 3)
 
 
 def test_a_stamp_shows_every_change(folder: Path) -> None:
