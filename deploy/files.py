@@ -14,16 +14,19 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from hubbub.deploy.errors import NotWritten, OutputLost
 from hubbub.protos.errors import HubbubError, SignatureError, TaskError, UsageError
-from hubbub.protos.identity.formats import FEED_ENTRY, SUCCESSION
+from hubbub.protos.identity.formats import FEED_ENTRY, SUCCESSION, Kind
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.feed import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft
 from hubbub.service.runtime.tidying import noted_on, tidied
+
+T = TypeVar("T")
 
 _DATA_ENDINGS = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx"})
 """Endings of files that no task has."""
@@ -87,12 +90,7 @@ def succession_in(path: Path) -> Succession | None:
         TaskError: if it is a succession that cannot be read, naming the file.
         OSError: if it cannot be read.
     """
-    content = path.read_bytes()
-    # Of any version: an unsupported one is refused by its name, and not ignored.
-    if f'"{SUCCESSION.format.partition("/")[0]}/'.encode() not in content:
-        return None
-    with naming(path):
-        return Succession.decode(content)
+    return _document_in(path, SUCCESSION, Succession.decode)
 
 
 def feed_entry_in(path: Path) -> FeedEntry | None:
@@ -102,12 +100,16 @@ def feed_entry_in(path: Path) -> FeedEntry | None:
         TaskError: if it is an entry that cannot be read, naming the file.
         OSError: if it cannot be read.
     """
+    return _document_in(path, FEED_ENTRY, FeedEntry.decode)
+
+
+def _document_in(path: Path, kind: Kind, decode: Callable[[bytes], T]) -> T | None:
     content = path.read_bytes()
     # Of any version: an unsupported one is refused by its name, and not ignored.
-    if f'"{FEED_ENTRY.format.partition("/")[0]}/'.encode() not in content:
+    if f'"{kind.format.partition("/")[0]}/'.encode() not in content:
         return None
     with naming(path):
-        return FeedEntry.decode(content)
+        return decode(content)
 
 
 @contextlib.contextmanager
