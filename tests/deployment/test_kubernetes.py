@@ -137,7 +137,11 @@ def test_a_certificate_and_its_key_are_of_one_time_and_never_of_two(party: str, 
 def test_a_succession_has_a_place_and_none_is_needed(party: str, tmp_path: Path) -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in containers(party)[-1]["volumeMounts"]}
     for path in settings(party, tmp_path):
-        assert [str(each) for each in LOADS[party](path).successions] == [mounts["successions"]]
+        loaded = LOADS[party](path)
+        assert [str(each) for each in loaded.successions] == [mounts["successions"]]
+        # A list of a folder that is mounted is taken without a restart.
+        if party != "frontends":
+            assert str(loaded.revoked_readers) == f"{mounts['successions']}/revoked-readers.txt"
     volumes = {each["name"]: each for each in pod(party)["spec"]["volumes"]}
     assert volumes["successions"]["configMap"] == {"name": SUCCESSIONS[party], "optional": True}
 
@@ -145,7 +149,7 @@ def test_a_succession_has_a_place_and_none_is_needed(party: str, tmp_path: Path)
 def test_the_page_updates_what_it_makes() -> None:
     """`kubectl create` alone is refused the second time."""
     commands = re.findall(r"(?m)^kubectl.* create (?:secret|configmap)(?:.*\\\n)*.*$", PAGE.read_text())
-    assert len(commands) == 11
+    assert len(commands) == 12
     for command in commands:
         assert command.endswith("--dry-run=client --output yaml | kubectl apply --server-side --filename -")
 
