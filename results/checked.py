@@ -9,17 +9,21 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.keys import load_public
-from hubbub.protos.identity.successions import Succession
+from hubbub.protos.identity.successions import Succession, load_succession
 from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import hop_name
 from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
 from hubbub.verification.together import verify_together
+
+SUCCESSIONS = "succession-*.json"
+"""The files of successions in a folder of keys, named as `hubbub keys add identity` does."""
 
 _CERTIFICATES = 2048
 """Certificates that were verified and need not be again: five years of daily rounds."""
@@ -83,11 +87,12 @@ def pins_of(keys: str | Path | Pins | None) -> Pins:
 def keys_in(folder: str | Path) -> Pins:
     """Return the public keys in a folder: operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem and hop-2.pub.pem on.
 
-    `hubbub init` makes such a folder for a reader, `trust/`. A key that is not there is not pinned.
+    `hubbub init` makes such a folder for a reader, `trust/`. A key that is not there is not pinned. A key also pins
+    those before and after it, through the successions in certificates, and those beside it: `succession-*.json`.
 
     Raises:
-        UsageError: if none of them is there.
-        HubbubError: if one is no public key.
+        UsageError: if none of the keys is there.
+        HubbubError: if one is no public key, or a succession is not signed by its three.
     """
     path = Path(folder)
     files = {name: path / f"{name}.pub.pem" for name in ("operator", "shuffler", "analyzer")}
@@ -98,7 +103,8 @@ def keys_in(folder: str | Path) -> Pins:
     if not found:
         raise UsageError(f"{_no_keys(path, files.values())}, or leave out keys, and no signer is pinned")
     # A chain without hops is pinned too where all other keys are: further shufflers would be strangers.
-    return Pins(**found, hops=tuple(hops) if hops or len(found) == len(files) else None)
+    chain = tuple(hops) if hops or len(found) == len(files) else None
+    return Pins(**found, hops=chain, successions=tuple(map(load_succession, sorted(path.glob(SUCCESSIONS)))))
 
 
 def _no_keys(path: Path, files: Iterable[Path]) -> str:
@@ -188,13 +194,34 @@ def check_signed(
     return tuple(unpinned)
 
 
+def check_task_signed(signed: SignedTask, pins: Pins, certificates: Callable[[], Sequence[bytes]]) -> None:
+    """Check that a task is signed by the operator and the shuffler it names, and that these are as pinned.
+
+    `certificates` returns certificates of the task. It is called if the task is not as pinned: the valid ones may have
+    the succession from its signers to the pinned ones.
+
+    Raises:
+        SignatureError: if a signature is wrong, or a signer is not the pinned one.
+    """
+    named = signed.task.identities
+    known = pins.operator or named.operator, pins.shuffler or named.shuffler
+    try:
+        signed.check(*known, pins.successions)
+    except SignatureError:
+        found = verify_together(certificates(), lambda each, more: _CHECKED.check(each, pins, more))
+        more = [succession for each in found if isinstance(each, _Checked) for succession in each.successions]
+        if not more:
+            raise
+        signed.check(*known, [*pins.successions, *more])
+
+
 _OPTIONS = {
     " with --operator-key": "",
     " with --shuffler-key": "",
     " with --analyzer-key": "",
     " by --hop-key": "",
     "with the option of its own party": "in the file of its own party, such as operator.pub.pem",
-    "give its succession with --succession": "save its results, and `hubbub verify` takes them with its succession",
+    "give its succession with --succession": f"put its succession, {SUCCESSIONS}, beside the keys",
 }
 """How `hubbub verify` is told about keys, and what an analyst does instead."""
 

@@ -17,7 +17,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.texts.lookup import Decodable
-from hubbub.results.checked import NotVerified, Trust, check_signed, pins_of, recomputed
+from hubbub.results.checked import NotVerified, Trust, check_signed, check_task_signed, pins_of, recomputed
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import Pins, VerificationError
@@ -55,8 +55,7 @@ class SavedResults:
         check_one_task([each.results.id for each in found], word_of(task))
         signed = SignedTask.from_json(found[-1].file.document["certificate"]["body"]["task"])
         if self._verify:
-            named = signed.task.identities
-            signed.check(self._pins.operator or named.operator, self._pins.shuffler or named.shuffler)
+            check_task_signed(signed, self._pins, lambda: [each.file.certificate for each in found])
         return signed
 
     def rounds(self, task: Named = None) -> tuple[RoundId, ...]:

@@ -18,7 +18,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.addresses import checked_address
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.transport.host_process import checked_host
-from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, pins_of
+from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, check_task_signed, pins_of
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.pins import Pins
@@ -55,9 +55,13 @@ class ServiceReader:
             raise UsageError(f"{len(found)} tasks are called {word}; name one by its id: {ids}")
         signed: SignedTask = self._ask(lambda caller: caller.get_task(found[0].task_id, CALL_SECONDS))
         if self._verify:
-            named = signed.task.identities
-            signed.check(self._pins.operator or named.operator, self._pins.shuffler or named.shuffler)
+            check_task_signed(signed, self._pins, lambda: self._newest_certificates(found[0].task_id))
         return signed
+
+    def _newest_certificates(self, task_id: bytes) -> list[bytes]:
+        """Return the certificate of a task's newest round, which has all its successions; none if it has no round."""
+        numbers = [each.round for each in self.rounds(task_id.hex())]
+        return [each.certificate for each in self._ask(lambda caller: _fetched(caller, task_id, numbers[-1:]))]
 
     def rounds(self, task: Named = None) -> tuple[RoundId, ...]:
         """Return the certified rounds of a task, rising; of all tasks if it is None.

@@ -31,7 +31,7 @@ from hubbub.protos.records.release_chain import Release, attested
 from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Task, followed, hop_name, signers
+from hubbub.protos.task.task import Task, connected, followed, hop_name, signers
 from hubbub.queries.errors import shown
 from hubbub.verification.pins import Pins as Pins
 
@@ -120,8 +120,8 @@ class Verified:
 def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = ()) -> Verified:
     """Recompute a certificate from scratch and check everything that it states.
 
-    The certificate contains the successions from its task's identities to later ones. `successions` are additional
-    ones, which may link a pinned identity to one that the task names.
+    The certificate contains the successions from its task's identities to later ones. Those of `pins`, and the
+    `successions` that other certificates contain, may also link a pinned identity to one that the task names.
 
     Raises:
         NotACertificate: if it is something else; the message names what it is.
@@ -206,7 +206,9 @@ def _check_form(content: dict[str, Any]) -> None:
 def _check_task(content: dict[str, Any], pins: Pins, known: Sequence[Succession]) -> Task:
     signed_task = SignedTask.from_json(content["task"])
     named = signed_task.task.identities
-    task = followed(signed_task.task, [*_successions_in(content), *known])
+    # Whoever reads several deployments may know successions of others, too.
+    pinned = connected(signed_task.task, pins.successions)
+    task = followed(signed_task.task, [*_successions_in(content), *pinned, *known])
     if task.lineage is not None and type(content["round"]) is not int:
         raise VerificationError(f"its round is {shown(content['round'])}, but must be a whole number")
     if pins.task_id not in (None, task.id):

@@ -102,14 +102,12 @@ class Histories:
 def read_histories(
     paths: Sequence[Path],
     pins: Pins,
-    successions: Sequence[Succession] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Histories:
     """Check the certificates and results in these files and in the `.json` files of these folders, alone and together.
 
-    `successions` are known in addition to those in the certificates, as for `verify`; those of one certificate count
-    for all. `progress` is called with the next file. In a folder, JSON of another kind is skipped. A file that is named
-    itself must be a certificate, or results, which contain one.
+    The successions of one certificate count for all. `progress` is called with the next file. In a folder, JSON of
+    another kind is skipped. A file that is named itself must be a certificate, or results, which contain one.
 
     Raises:
         NotACertificate: if there is no certificate at all.
@@ -118,7 +116,7 @@ def read_histories(
 
     def check(document: bytes, more: tuple[Succession, ...]) -> Verified:
         progress(given.documents[document][0])
-        return verify(document, pins, (*successions, *more))
+        return verify(document, pins, more)
 
     checked = dict(zip(given.documents, verify_together(list(given.documents), check), strict=True))
     held = [

@@ -1,4 +1,4 @@
-"""The keys and the task id that a verifier knows out of band and compares with a certificate."""
+"""The keys, the successions and the task id that a verifier knows out of band and compares with a certificate."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hubbub.protos.errors import SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
 from hubbub.protos.identity.keys import HASH_BYTES, Role
+from hubbub.protos.identity.successions import Succession
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Pins:
     analyzer: bytes | None = None
     hops: tuple[bytes, ...] | None = None
     """The identities of the hops, in their order; None if they are not pinned."""
+    successions: tuple[Succession, ...] = ()
+    """Successions that lead from a pinned identity to those before and after it, beside those in certificates."""
     task_id: bytes | None = None
     """The id (32 bytes) of the task that the certificate must be of; None if any task is accepted."""
 

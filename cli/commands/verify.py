@@ -13,7 +13,6 @@ from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json,
 from hubbub.cli.progress import working
 
 if TYPE_CHECKING:
-    from hubbub.protos.identity.successions import Succession
     from hubbub.verification.certificate import Pins, Verified
     from hubbub.verification.history import Histories, Problem
     from hubbub.verification.proof import Finding
@@ -104,40 +103,42 @@ def command(
     """
     with failures(as_json):
         from hubbub.protos.errors import UsageError
-        from hubbub.service.runtime.succession_files import load_successions
         from hubbub.verification.results import one_round
 
-        pins = _pinned((operator_key, shuffler_key, analyzer_key), hop_key, task)
-        successions = load_successions(succession or ())
+        pins = _pinned((operator_key, shuffler_key, analyzer_key), hop_key, succession or [], task)
         one = one_round(certificates)
         whole = one is None
         if whole and rigorous:
             raise UsageError("--rigorous proves one certificate at a time; name one file, of one round")
-        problems = _verify_histories(certificates, pins, successions, as_json) if whole else []
+        problems = _verify_histories(certificates, pins, as_json) if whole else []
     if problems:
         raise typer.Exit(EXIT_FAILURE)
     if one is not None:
-        _verify_one(one, pins, successions, rigorous, as_json)
+        _verify_one(one, pins, rigorous, as_json)
 
 
-def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | None) -> Pins:
-    """Read the given keys of operator, shuffler, analyzer and hops."""
+def _pinned(
+    files: Sequence[KeyFile], hop_files: list[Path] | None, succession_files: list[Path], task: str | None
+) -> Pins:
+    """Read the given keys of operator, shuffler, analyzer and hops, and the given successions."""
     from hubbub.protos.identity.keys import load_public
+    from hubbub.protos.identity.successions import load_succession
     from hubbub.verification.pins import Pins, task_id
 
     keys = [None if path is None else load_public(path) for path in files]
     hops = None if hop_files is None else tuple(map(load_public, hop_files))
-    return Pins(keys[0], keys[1], keys[2], hops, task_id(task))
+    successions = tuple(map(load_succession, succession_files))
+    return Pins(keys[0], keys[1], keys[2], hops, successions, task_id(task))
 
 
-def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
+def _verify_histories(paths: list[Path], pins: Pins, as_json: bool) -> list[Problem]:
     """Check all certificates; print what is wrong, then what they state; return what is wrong."""
     from hubbub.cli.tables.history import document_of, epsilon_warnings, history_ladder, in_words, table_of
     from hubbub.cli.tables.printing import print_table
     from hubbub.verification.history import read_histories
 
     with working("verifying", as_json) as now:
-        found = read_histories(paths, pins, successions, lambda file: now(f"verifying {file}"))
+        found = read_histories(paths, pins, lambda file: now(f"verifying {file}"))
     if found.problems:
         report(_told(found.problems))
     if as_json:
@@ -191,7 +192,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], rigorous: bool, as_json: bool) -> None:
+def _verify_one(one: OneRound, pins: Pins, rigorous: bool, as_json: bool) -> None:
     with failures(as_json):
         from hubbub.deploy.files import naming
         from hubbub.verification.certificate import verify
@@ -199,7 +200,7 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
 
         with working(f"verifying {one.path}", as_json) as now:
             with naming(one.path):
-                verified = verify(one.certificate, pins, successions)
+                verified = verify(one.certificate, pins)
             now("computing the estimates again")
             results = list(recompute(one.results, {one.certificate}))
         again = [each for each in results if isinstance(each, RecomputedResults)]

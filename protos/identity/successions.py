@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from hubbub.protos.errors import FormatError, SignatureError
+from hubbub.protos.errors import FormatError, HubbubError, SignatureError
 from hubbub.protos.identity.documents import (
     IDENTITY_BYTES,
     SIGNATURE_BYTES,
@@ -176,3 +177,20 @@ def read_successions(documents: Iterable[bytes]) -> list[Succession]:
         SignatureError: if one is none.
     """
     return [Succession.decode(document) for document in documents]
+
+
+def load_succession(path: Path) -> Succession:
+    """Return the succession in a file, checked to be signed by its three signers.
+
+    Raises:
+        SuccessionError: if there is none, or one that is not signed by all three; naming the file.
+        HubbubError: if the file cannot be read.
+    """
+    try:
+        found = Succession.decode(path.read_bytes())
+        found.check()
+    except OSError as error:
+        raise HubbubError(f"cannot read {path}: {error.strerror}; name a readable succession file") from error
+    except HubbubError as error:
+        raise SuccessionError(f"{path}: {error}") from error
+    return found

@@ -1,4 +1,4 @@
-"""`hubbub verify --rigorous` from the command line, on the demo's own certificate."""
+"""`hubbub verify` from the command line: `--rigorous` on the demo's own certificate, and `--succession`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from unit.verification.test_successions import FOLLOWED, LATER, before
 
+from hubbub.protos.identity.keys import CORE_ROLES
 from support.cli import hubbub_here
 
 WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.cli.main import main\nmain()"
@@ -58,3 +60,17 @@ def test_without_the_library_the_error_names_the_extra(certificate: Path) -> Non
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "pip install 'hubbub[rigorous]', in a checkout pip install '.[rigorous]'" in json.loads(done.stdout)["error"]
+
+
+def test_a_new_key_holds_for_a_certificate_of_before_with_the_succession(tmp_path: Path) -> None:
+    (tmp_path / "certificate.json").write_bytes(before())
+    words: list[str | Path] = ["verify", tmp_path / "certificate.json", "--json"]
+    for role in CORE_ROLES:
+        LATER.of(role).save_public(tmp_path / f"{role}.pub.pem")
+        words += [f"--{role}-key", tmp_path / f"{role}.pub.pem"]
+    assert "give its succession with --succession" in hubbub_here(*words).json["error"]
+    for number, each in enumerate(FOLLOWED):
+        (tmp_path / f"succession-{number}.json").write_bytes(each.encode())
+        words += ["--succession", tmp_path / f"succession-{number}.json"]
+    ran = hubbub_here(*words)
+    assert (ran.status, ran.json["verified"]) == (0, True), ran.err

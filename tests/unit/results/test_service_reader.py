@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -16,15 +17,18 @@ import pytest
 from unit.results.test_saved import FALSE, OVER_TIME
 from unit.verification.test_results import PARTIES, results_of
 
-from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import HubbubError, SignatureError, Unreachable, UsageError
+from hubbub.protos.identity.keys import Identity, Role
+from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.counts import read_certified
 from hubbub.protos.records.results import RoundResults
+from hubbub.protos.records.results_document import series_document
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.roles import READERS
-from hubbub.results import NotVerified, ServiceReader, connect
+from hubbub.results import NotVerified, ServiceReader, connect, open_saved
 from hubbub.results.published_row import rows_of
 from hubbub.service.rpc import serve_results
 from hubbub.service.transport.grpc_server import listen
@@ -198,7 +202,7 @@ async def test_an_analyzer_with_other_keys_is_refused(address: str, tls: dict[st
         await read(connect(address, tls=tls["reader"], keys=others))
     # An analyst gave a folder, and no options of a command.
     assert "--" not in str(refused.value)
-    assert "`hubbub verify` takes them with its succession" in str(refused.value)
+    assert "put its succession, succession-*.json, beside the keys" in str(refused.value)
     swapped = replace(KEYS, analyzer=KEYS.shuffler, hops=(KEYS.shuffler,))
     with pytest.raises(NotVerified, match=r"in the file of its own party, such as operator\.pub\.pem"):
         await read(connect(address, tls=tls["reader"], keys=swapped))
@@ -221,6 +225,31 @@ async def test_a_readers_folder_is_all_that_is_needed(address: str, tls: dict[st
     for role in ("operator", "shuffler", "analyzer"):
         getattr(PARTIES, role).save_public(tmp_path / "trust" / f"{role}.pub.pem")
     assert (await read(connect(address, tmp_path))).trust.unpinned == ()
+
+
+async def test_a_reader_with_the_new_key_alone_needs_the_succession_beside_it(
+    address: str, tls: dict[str, TLS], tmp_path: Path
+) -> None:
+    new, (old, witness) = Identity.generate(), (PARTIES.shuffler, PARTIES.operator)
+    for role, identity in (("operator", witness), ("shuffler", new), ("analyzer", PARTIES.analyzer)):
+        identity.save_public(tmp_path / f"{role}.pub.pem")
+    with pytest.raises(NotVerified, match="not of the shuffler whose key was given"):
+        await read(connect(address, tls=tls["reader"], keys=tmp_path))
+    with pytest.raises(SignatureError, match="names another shuffler"):
+        await asyncio.to_thread(connect(address, tls=tls["reader"], keys=tmp_path).task, TASK.name)
+    succession = Succession(Role.SHUFFLER, old.public, new.public, witness.public, 2_000_000_000)
+    beside = tmp_path / "succession-shuffler-1a2b3c4d.json"
+    beside.write_bytes(succession.signed_by(old).signed_by(new).encode())
+    with pytest.raises(SuccessionError, match=f"{beside}: .* is not signed by the operator"):
+        connect(address, tls=tls["reader"], keys=tmp_path)
+    beside.write_bytes(succession.signed_by(old).signed_by(new).signed_by(witness).encode())
+    reader = connect(address, tls=tls["reader"], keys=tmp_path)
+    assert (await read(reader)).trust.unpinned == ()
+    assert (await asyncio.to_thread(reader.task, TASK.name)).task.id == TASK.id
+    (tmp_path / "results.json").write_text(json.dumps(series_document(ROUNDS)))
+    saved = open_saved(tmp_path / "results.json", keys=tmp_path)
+    assert saved.read().trust.unpinned == ()
+    assert saved.task().task.id == TASK.id
 
 
 def test_a_reader_without_a_certificate_is_told_how_to_get_one(tmp_path: Path) -> None:

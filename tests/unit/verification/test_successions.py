@@ -16,11 +16,11 @@ from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role
 from hubbub.protos.identity.successions import WITNESSES, Succession
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.schedule import prepared_from
-from hubbub.results.checked import NotVerified, check_signed
+from hubbub.results.checked import NotVerified, check_signed, check_task_signed
 from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.history import read_histories
 from support.certificates import batch_records, content_of, counts, encode, releases_of
-from support.samples import Parties, sample_task
+from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
 TASK = sample_task(PARTIES, minimum_reports=100)
@@ -139,6 +139,24 @@ def test_results_of_rounds_before_are_read_with_the_new_identities_alone() -> No
     assert check_signed([first], pins(LATER), lambda: [second]) == ()
     with pytest.raises(NotVerified, match="round 0 of task flights: the certificate is not of the shuffler"):
         check_signed([first], pins(LATER))
+
+
+def test_a_task_of_before_is_read_with_the_new_identities_alone() -> None:
+    of_before = signed(TASK, PARTIES)
+    check_task_signed(of_before, pins(LATER), lambda: [certificate()])
+    check_task_signed(of_before, replace(pins(LATER), successions=FOLLOWED), list)
+    with pytest.raises(SignatureError, match="names another shuffler than the one that is trusted here"):
+        check_task_signed(of_before, pins(LATER), lambda: [before()])
+    with pytest.raises(SignatureError, match="names another operator"):
+        check_task_signed(of_before, pins(Parties.generate()), lambda: [certificate()])
+
+
+def test_a_succession_of_the_pins_leads_to_them_where_the_certificate_has_none() -> None:
+    stranger = Identity.generate()
+    elsewhere = Succession(Role.OPERATOR, stranger.public, LATER.analyzer.public, LATER.shuffler.public, 1)
+    known = replace(pins(LATER), successions=(*FOLLOWED, elsewhere))
+    assert verify(before(), known).pinned
+    assert check_signed([RoundResults(RoundId(TASK.id, TASK.name, 0), (), before())], known) == ()
 
 
 def test_a_succession_that_the_reader_knows_counts_where_the_certificate_hides_it() -> None:
