@@ -12,12 +12,13 @@ A table has a row (`PublishedRow`) for each published number, and one for each w
 are in UTC.
 """
 
-from hubbub.results.checked import NotVerified, Trust, keys_in
+from hubbub.results.checked import NotVerified, Trust
 from hubbub.results.differences import Difference
 from hubbub.results.published_row import PublishedRow
 from hubbub.results.saved import SavedResults, open_saved
 from hubbub.results.service_reader import ServiceReader, connect
 from hubbub.results.table import ResultsTable
+from hubbub.verification.pins import keys_in
 
 __all__ = [
     "Difference",

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from threading import Lock
 
-from hubbub.protos.errors import HubbubError, SignatureError, UsageError
-from hubbub.protos.identity.keys import load_public
-from hubbub.protos.identity.successions import Succession, load_succession
+from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import hop_name
-from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
+from hubbub.verification.certificate import NotAsPinned, VerificationError, verify
+from hubbub.verification.pins import SUCCESSIONS, Pins
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
 from hubbub.verification.together import verify_together
-
-SUCCESSIONS = "succession-*.json"
-"""The files of successions in a folder of keys, named as `hubbub keys add identity` does."""
 
 _CERTIFICATES = 2048
 """Certificates that were verified and need not be again: five years of daily rounds."""
@@ -69,54 +63,6 @@ class Trust:
 
     def __str__(self) -> str:
         return self.words
-
-
-def pins_of(keys: str | Path | Pins | None) -> Pins:
-    """Return the keys that an analyst gives: a folder of them, or these keys; None pins nothing.
-
-    Raises:
-        UsageError, HubbubError: as `keys_in` does, or if it is something else.
-    """
-    if keys is None or isinstance(keys, Pins):
-        return keys or Pins()
-    if not isinstance(keys, str | Path):
-        raise UsageError(f"keys is a folder of public keys, not {type(keys).__name__}; name one, or leave it out")
-    return keys_in(keys)
-
-
-def keys_in(folder: str | Path) -> Pins:
-    """Return the public keys in a folder: operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem and hop-2.pub.pem on.
-
-    `hubbub init` makes such a folder for a reader, `trust/`. A key that is not there is not pinned. A key also pins
-    those before and after it, through the successions in certificates, and those beside it: `succession-*.json`.
-
-    Raises:
-        UsageError: if none of the keys is there.
-        HubbubError: if one is no public key, or a succession is not signed by its three.
-    """
-    path = Path(folder)
-    files = {name: path / f"{name}.pub.pem" for name in ("operator", "shuffler", "analyzer")}
-    found = {name: load_public(file) for name, file in files.items() if file.exists()}
-    hops: list[bytes] = []
-    while (file := path / f"{hop_name(FIRST_HOP + len(hops))}.pub.pem").exists():
-        hops.append(load_public(file))
-    if not found:
-        raise UsageError(f"{_no_keys(path, files.values())}, or leave out keys, and no signer is pinned")
-    # A chain without hops is pinned too where all other keys are: further shufflers would be strangers.
-    chain = tuple(hops) if hops or len(found) == len(files) else None
-    return Pins(**found, hops=chain, successions=tuple(map(load_succession, sorted(path.glob(SUCCESSIONS)))))
-
-
-def _no_keys(path: Path, files: Iterable[Path]) -> str:
-    """Return what is wrong with a folder that has none of these keys, and which to name."""
-    names = ", ".join(file.name for file in files)
-    if path.is_file():
-        return f"{path} is a file; name the folder of {names}"
-    if not path.is_dir():
-        return f"there is no folder {path}; name one with {names}"
-    inside = path / "trust"
-    remedy = f"name {inside}" if inside.is_dir() else "name the folder `trust` that `hubbub init` made"
-    return f"{path} has none of the keys {names}; {remedy}"
 
 
 def check_counts(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> dict[str, str]:

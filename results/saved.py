@@ -17,10 +17,11 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.texts.lookup import Decodable
-from hubbub.results.checked import NotVerified, Trust, check_signed, check_task_signed, pins_of, recomputed
+from hubbub.results.checked import NotVerified, Trust, check_signed, check_task_signed, recomputed
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
-from hubbub.verification.certificate import Pins, VerificationError
+from hubbub.verification.certificate import VerificationError
+from hubbub.verification.pins import Pins, pins_of
 from hubbub.verification.results import ResultsFile, query_result_in, read_every
 
 

@@ -18,10 +18,10 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.addresses import checked_address
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.transport.host_process import checked_host
-from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, check_task_signed, pins_of
+from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, check_task_signed
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
-from hubbub.verification.pins import Pins
+from hubbub.verification.pins import Pins, pins_of
 
 CALL_SECONDS = 60.0
 """Deadline, in seconds, of one call."""

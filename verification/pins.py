@@ -1,13 +1,19 @@
-"""The keys, the successions and the task id that a verifier knows out of band and compares with a certificate."""
+"""The keys, the successions and the task id that a verifier knows out of band, and the folder where keys are kept."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from hubbub.protos.errors import SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
-from hubbub.protos.identity.keys import HASH_BYTES, Role
-from hubbub.protos.identity.successions import Succession
+from hubbub.protos.identity.keys import HASH_BYTES, Role, load_public
+from hubbub.protos.identity.successions import Succession, load_succession
+from hubbub.protos.task.trusted_keys import hop_keys_in
+
+SUCCESSIONS = "succession-*.json"
+"""The files of successions in a folder of keys, named as `hubbub keys add identity` does."""
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,50 @@ def task_id(digits: str | None) -> bytes | None:
         return from_hex(digits, HASH_BYTES, "--task")
     except SignatureError as error:
         raise UsageError(f"{error}; `hubbub sign` and `hubbub verify` print a task's id") from error
+
+
+def pins_of(keys: str | Path | Pins | None) -> Pins:
+    """Return the keys that an analyst gives: a folder of them, or these keys; None pins nothing.
+
+    Raises:
+        UsageError, HubbubError: as `keys_in` does, or if it is something else.
+    """
+    if keys is None or isinstance(keys, Pins):
+        return keys or Pins()
+    if not isinstance(keys, str | Path):
+        raise UsageError(f"keys is a folder of public keys, not {type(keys).__name__}; name one, or leave it out")
+    return keys_in(keys)
+
+
+def keys_in(folder: str | Path) -> Pins:
+    """Return the public keys in a folder: operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem and hop-2.pub.pem on.
+
+    `hubbub init` makes such a folder for a reader, `trust/`. A key that is not there is not pinned. A key also pins
+    those before and after it, through the successions in certificates, and those beside it: `succession-*.json`.
+
+    Raises:
+        UsageError: if none of the keys is there.
+        HubbubError: if one is no public key, a hop's key is there without those of all hops before it, or a succession
+            is not signed by its three.
+    """
+    path = Path(folder)
+    files = {name: path / f"{name}.pub.pem" for name in ("operator", "shuffler", "analyzer")}
+    found = {name: load_public(file) for name, file in files.items() if file.exists()}
+    hops = tuple(map(load_public, hop_keys_in(path)))
+    if not found:
+        raise UsageError(f"{_no_keys(path, files.values())}, or leave out keys, and no signer is pinned")
+    # A chain without hops is pinned too where all other keys are: further shufflers would be strangers.
+    chain = hops if hops or len(found) == len(files) else None
+    return Pins(**found, hops=chain, successions=tuple(map(load_succession, sorted(path.glob(SUCCESSIONS)))))
+
+
+def _no_keys(path: Path, files: Iterable[Path]) -> str:
+    """Return what is wrong with a folder that has none of these keys, and which to name."""
+    names = ", ".join(file.name for file in files)
+    if path.is_file():
+        return f"{path} is a file; name the folder of {names}"
+    if not path.is_dir():
+        return f"there is no folder {path}; name one with {names}"
+    inside = path / "trust"
+    remedy = f"name {inside}" if inside.is_dir() else "name the folder `trust` that `hubbub init` made"
+    return f"{path} has none of the keys {names}; {remedy}"

@@ -214,8 +214,8 @@ def _cluster(
 
 def _say(made: Folder, steps: str, as_json: bool) -> None:
     from hubbub.cli.tables.printing import print_columns
-    from hubbub.deploy.pki.trusted_keys import identities_in
     from hubbub.protos.identity.documents import fingerprint
+    from hubbub.protos.task.trusted_keys import identities_in
 
     signers = {name: fingerprint(key) for name, key in identities_in(made.trust_of("operator")).named.items()}
     if as_json:

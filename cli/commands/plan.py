@@ -121,9 +121,9 @@ def command(
 
         from hubbub.cli.tables.plan import print_plan
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.pki.trusted_keys import shufflers_in
         from hubbub.planning.plan import check_not_over
         from hubbub.planning.planned import forecast_of
+        from hubbub.protos.task.trusted_keys import shufflers_in
 
         asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
         keys = trust or task.parent / "trust"
@@ -361,8 +361,8 @@ def _beside(out: Path) -> Path:
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
     from hubbub.deploy.files import save
-    from hubbub.deploy.pki.trusted_keys import identities_in
     from hubbub.protos.task.signed_task import SignedTask
+    from hubbub.protos.task.trusted_keys import identities_in
 
     frozen = planned.task(identities_in(trust))
     save(out, SignedTask(frozen).encode())

@@ -176,10 +176,10 @@ def _simulate(
     as_json: bool,
 ) -> None:
     from hubbub.deploy.files import draft_in
-    from hubbub.deploy.pki.trusted_keys import shufflers_in
     from hubbub.planning.plan import plan
     from hubbub.planning.simulate.dataset import read_answers
     from hubbub.planning.simulate.simulate import reports_drawn, simulate
+    from hubbub.protos.task.trusted_keys import shufflers_in
 
     noted: Sequence[str] = ()
     if task is None:

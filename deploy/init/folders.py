@@ -28,9 +28,9 @@ from hubbub.deploy.init.hops import Hops, add_hops
 from hubbub.deploy.init.proxy import add_proxy
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.pki.authority import Authority
-from hubbub.deploy.pki.trusted_keys import identities_in
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public, save_public
+from hubbub.protos.task.trusted_keys import identities_in
 from hubbub.protos.transport.addresses import bracketed, checked_host
 from hubbub.protos.transport.roles import READER
 

@@ -23,7 +23,6 @@ from hubbub.deploy.local.ports import SETTINGS, kept_address
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.deploy.new_folder import check_new
 from hubbub.deploy.pki.device_issuer import Issuer
-from hubbub.deploy.pki.trusted_keys import identities_in
 from hubbub.planning.plan import plan
 from hubbub.protos.enrollment.tickets import written_tickets
 from hubbub.protos.errors import Unreachable
@@ -37,6 +36,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft, Identities, Task
+from hubbub.protos.task.trusted_keys import identities_in
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.service.runtime.tidying import noted_on

@@ -27,7 +27,7 @@ from hubbub.protos.identity.keys import CORE_ROLES
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import RoundId
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Task
+from hubbub.protos.task.task import Task, connected, followed
 from hubbub.results import PublishedRow, ResultsTable, Trust
 from hubbub.verification.pins import Pins
 
@@ -71,7 +71,7 @@ class ShownTask:
     Attributes:
         signed: the task.
         unsigned: why its signatures do not hold, None if they do.
-        known: for each party whose key is known beforehand, whether the task names that key.
+        known: for each party whose key is known beforehand, whether the task names that key, or one before or after it.
     """
 
     signed: SignedTask
@@ -81,8 +81,12 @@ class ShownTask:
     @classmethod
     def of(cls, signed: SignedTask, pins: Pins) -> ShownTask:
         """Check a task's signatures, and compare its keys with those that are known."""
-        named = signed.task.identities
-        known = {role.value: pins.of(role) == named.of(role) for role in CORE_ROLES if pins.of(role) is not None}
+        named, lineage = signed.task.identities, followed(signed.task, connected(signed.task, pins.successions)).lineage
+        known = {
+            role.value: key == named.of(role) or (lineage is not None and lineage.holds(role, key))
+            for role in CORE_ROLES
+            if (key := pins.of(role)) is not None
+        }
         cores = {role.value for role in CORE_ROLES}
         if pins.hops is not None:
             known |= {name: pins.hops == named.hops for name in named.named if name not in cores}

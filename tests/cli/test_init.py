@@ -16,12 +16,12 @@ from hubbub.deploy.init import folders as initialising
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
-from hubbub.deploy.pki.trusted_keys import identities_in
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.task import Draft, Identities
+from hubbub.protos.task.trusted_keys import identities_in
 from hubbub.service.settings import load
 from hubbub.shuffler.hop import settings as hop_settings
 from support.cli import hubbub, hubbub_here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from unit.results.test_saved import COMMUTE
 from unit.results.test_table import ROW, made
 
-from hubbub.protos.errors import UsageError
+from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.records.results import RoundId
 from hubbub.results import ResultsTable, keys_in, open_saved
 from hubbub.results.checked import Trust
@@ -127,6 +128,10 @@ def test_keys_that_are_no_folder_of_keys_are_told_from_each_other(tmp_path: Path
         keys_in(tmp_path)
     (tmp_path / "trust").mkdir()
     with pytest.raises(UsageError, match=f"has none of the keys .*; name {tmp_path}/trust"):
+        keys_in(tmp_path)
+    for name in ("operator.pub.pem", "hop-3.pub.pem"):
+        shutil.copy(COMMUTE / "operator.pub.pem", tmp_path / name)
+    with pytest.raises(TaskError, match=r"hop-3\.pub\.pem is not in the chain"):
         keys_in(tmp_path)
     with pytest.raises(UsageError, match="keys is a folder of public keys, not dict"):
         open_saved(COMMUTE, keys={})  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.client.privacy.certificates import read_certificate
+from hubbub.pages.dashboard.desk import ShownTask
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role
@@ -145,6 +146,9 @@ def test_a_task_of_before_is_read_with_the_new_identities_alone() -> None:
     of_before = signed(TASK, PARTIES)
     check_task_signed(of_before, pins(LATER), lambda: [certificate()])
     check_task_signed(of_before, replace(pins(LATER), successions=FOLLOWED), list)
+    shown = ShownTask.of(of_before, replace(pins(LATER), successions=FOLLOWED))
+    assert (shown.strangers, shown.compared) == ([], True)
+    assert ShownTask.of(of_before, pins(LATER)).strangers == ["shuffler", "analyzer"]
     with pytest.raises(SignatureError, match="names another shuffler than the one that is trusted here"):
         check_task_signed(of_before, pins(LATER), lambda: [before()])
     with pytest.raises(SignatureError, match="names another operator"):

@@ -1,4 +1,4 @@
-"""Reads a folder of public keys by the parties' names, which `hubbub init` makes for the operator."""
+"""Reads a folder of public keys by the parties' names (`trust/`), which `hubbub init` makes for operator and reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def identities_in(folder: Path) -> Identities:
         TaskError: if two parties have one key, or a hop's key is there without those of all hops before it.
     """
     keys = {role.value: load_public(folder / f"{role.value}.pub.pem") for role in CORE_ROLES}
-    hops = tuple(load_public(path) for path in _hops_in(folder))
+    hops = tuple(load_public(path) for path in hop_keys_in(folder))
     return Identities(keys["operator"], keys["shuffler"], keys["analyzer"], hops)
 
 
@@ -35,10 +35,15 @@ def shufflers_in(folder: Path) -> int:
     Raises:
         TaskError: if a hop's key is there without those of all hops before it.
     """
-    return 1 + len(_hops_in(folder))
+    return 1 + len(hop_keys_in(folder))
 
 
-def _hops_in(folder: Path) -> list[Path]:
+def hop_keys_in(folder: Path) -> list[Path]:
+    """Return the files of the hops' keys, in the order of the chain; none if there is no hop, or no such folder.
+
+    Raises:
+        TaskError: if a hop's key is there without those of all hops before it.
+    """
     found: list[Path] = []
     while (path := folder / f"{hop_name(FIRST_HOP + len(found))}.pub.pem").exists():
         found.append(path)

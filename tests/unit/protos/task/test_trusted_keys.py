@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.pki.trusted_keys import identities_in, shufflers_in
 from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.keys import Identity
+from hubbub.protos.task.trusted_keys import identities_in, shufflers_in
 
 CORE = ("operator", "shuffler", "analyzer")
 
