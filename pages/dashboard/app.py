@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.pages.dashboard.access import Access, Guard
-from hubbub.pages.dashboard.desk import Desk
+from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import OpenedSource
 from hubbub.pages.dashboard.views import analyst, certificates, downloads, planner, services, texts
@@ -27,7 +27,7 @@ Posted = Callable[[Site, Request], Awaitable[Response]]
 def site_at(found: OpenedSource, host: str, port: int) -> Site:
     """Return the dashboard of an opened source, with new secrets, for whoever listens there."""
     access = Access.at(host, port)
-    return Site(Desk(found.reader, found.pins), access, found.source, found.services, found.acts)
+    return Site(CheckedResults(found.reader, found.pins), access, found.source, found.services, found.acts)
 
 
 def application(site: Site) -> ASGIApp:

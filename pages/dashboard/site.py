@@ -1,4 +1,4 @@
-"""What all pages of the dashboard share: the templates, the desk, and how errors are shown."""
+"""What all pages of the dashboard share: the templates, the results, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.pages.dashboard.access import Access
-from hubbub.pages.dashboard.desk import Desk, NotThere
+from hubbub.pages.dashboard.checked_results import CheckedResults, NotThere
 from hubbub.pages.environment import environment
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
@@ -36,14 +36,14 @@ class Site:
     """One dashboard.
 
     Attributes:
-        desk: the tasks and their verified rounds.
+        results: the tasks and their verified rounds.
         access: who may read it.
         source: where its results come from, in words.
         services: the settings to ask the services with; None for saved results.
         acts: whether these are the operator's own, so that pages may close rounds and revoke devices.
     """
 
-    desk: Desk
+    results: CheckedResults
     access: Access
     source: str
     services: OperatorSettings | None = None

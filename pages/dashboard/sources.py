@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography.x509.oid import NameOID
 
 from hubbub.deploy.settings import OperatorSettings
-from hubbub.pages.dashboard.desk import ResultsReader
+from hubbub.pages.dashboard.checked_results import ResultsReader
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import RoundId

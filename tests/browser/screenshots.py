@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hubbub.pages.dashboard.access import Access
-from hubbub.pages.dashboard.desk import Desk
+from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import opened
 from hubbub.protos.task.about import About
@@ -76,7 +76,9 @@ def lunches() -> Site:
 def commute() -> Site:
     """Return the dashboard of the example."""
     found = opened([COMMUTE / "results.json"], COMMUTE)
-    return Site(Desk(found.reader, found.pins, at_once), Access.at("127.0.0.1", 8737), "docs/examples/commute")
+    return Site(
+        CheckedResults(found.reader, found.pins, at_once), Access.at("127.0.0.1", 8737), "docs/examples/commute"
+    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from hubbub.analyzer.records import ReceivedBatch, counted_of
 from hubbub.analyzer.results import results_of
 from hubbub.pages.dashboard.access import TOKEN, WORD, Access
 from hubbub.pages.dashboard.app import application
-from hubbub.pages.dashboard.desk import Desk, ResultsReader
+from hubbub.pages.dashboard.checked_results import CheckedResults, ResultsReader
 from hubbub.pages.dashboard.site import Site
 from hubbub.protos.messages import Committed, ListedTask
 from hubbub.protos.records.batch import BatchId, BatchRecord
@@ -195,7 +195,7 @@ def at_once(work: Callable[[], None]) -> None:
 
 
 def site_of(reader: ResultsReader, pins: Pins = KEYS, start: Callable[[Callable[[], None]], None] = at_once) -> Site:
-    return Site(Desk(reader, pins, start), Access.at("127.0.0.1", 8737), "a test")
+    return Site(CheckedResults(reader, pins, start), Access.at("127.0.0.1", 8737), "a test")
 
 
 def stub(task: Task = TASK) -> StubReader:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from hubbub.pages.dashboard.access import Access
-from hubbub.pages.dashboard.desk import Desk
+from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import opened
 from hubbub.protos.errors import Unreachable
@@ -67,8 +67,8 @@ def spent() -> Site:
     """Return the dashboard of a task whose budget is spent."""
     site = site_of(stub())
     task = replace(TASK, privacy=replace(TASK.privacy, epsilon_total=charged()))
-    known = site.desk.task(TASK.id.hex())
-    site.desk._tasks[TASK.id.hex()] = replace(known, signed=SignedTask(task))
+    known = site.results.task(TASK.id.hex())
+    site.results._tasks[TASK.id.hex()] = replace(known, signed=SignedTask(task))
     return site
 
 
@@ -76,7 +76,7 @@ def down() -> Site:
     """Return the dashboard of services that answered before, and do not any more."""
     reader = stub()
     site = site_of(reader)
-    site.desk.check_all(TASK.id.hex())
+    site.results.check_all(TASK.id.hex())
     reader.down = Unreachable(f"the analyzer at 127.0.0.1:1 does not answer {DIRECTED}")
     return site
 
@@ -84,8 +84,8 @@ def down() -> Site:
 def of_services(root: Path, who: str) -> Site:
     """Return the dashboard of the services of a deployment's settings, a reader's or the operator's."""
     found = opened([root / who / f"{who}.toml"], None)
-    desk = Desk(found.reader, found.pins, at_once)
-    return Site(desk, Access.at("127.0.0.1", 8737), found.source, found.services, found.acts)
+    results = CheckedResults(found.reader, found.pins, at_once)
+    return Site(results, Access.at("127.0.0.1", 8737), found.source, found.services, found.acts)
 
 
 MADE: Mapping[str, Callable[[], Site]] = {

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.pages import charts
-from hubbub.pages.dashboard.desk import NotThere, ShownTask, TaskDesk
+from hubbub.pages.dashboard.checked_results import NotThere, ShownTask, TaskRounds
 from hubbub.pages.dashboard.shown_round import QueryFacts, ShownRound
 from hubbub.pages.dashboard.site import Site, asked, number_of, whole_number
 from hubbub.pages.shown_rows import parts, table
@@ -26,41 +26,41 @@ def tasks(site: Site, _request: Request) -> Response:
     """Show every task."""
 
     def kept() -> list[tuple[ListedTask, ShownTask]]:
-        return [(ListedTask(bytes.fromhex(id_), each.task.name), each) for id_, each in site.desk.known().items()]
+        return [(ListedTask(bytes.fromhex(id_), each.task.name), each) for id_, each in site.results.known().items()]
 
-    found, problem = asked(site.desk.tasks, kept)
+    found, problem = asked(site.results.tasks, kept)
     return site.page("analyst/tasks.html", tasks=found, problem=problem)
 
 
 def task(site: Site, request: Request) -> Response:
     """Show a task: who asks what, the budget, and its rounds. The rounds are checked from here on."""
     task_id = request.path_params["task"]
-    shown, desk = site.desk.task(task_id), site.desk.of(task_id)
+    shown, of_task = site.results.task(task_id), site.results.of(task_id)
 
-    def looked() -> TaskDesk:
-        listed = site.desk.listed(task_id).listed
-        if listed and max(listed) not in desk.wrong:
-            site.desk.look(task_id, max(listed))
-        return site.desk.check_all(task_id)
+    def looked() -> TaskRounds:
+        listed = site.results.listed(task_id).listed
+        if listed and max(listed) not in of_task.wrong:
+            site.results.look(task_id, max(listed))
+        return site.results.check_all(task_id)
 
-    _, problem = asked(looked, lambda: desk)
+    _, problem = asked(looked, lambda: of_task)
     # A check that ends meanwhile may change which is the newest.
-    newest = desk.newest
+    newest = of_task.newest
     return site.page(
         "analyst/task.html",
         shown=shown,
         task=shown.task,
-        desk=desk,
+        of_task=of_task,
         newest=newest,
         budget=_budget(shown, newest),
-        rounds=desk.part("rounds", lambda: _rounds(site, shown, desk)),
+        rounds=of_task.part("rounds", lambda: _rounds(site, shown, of_task)),
         queries=newest.queries if newest else (),
         problem=problem,
     )
 
 
-def _rounds(site: Site, shown: ShownTask, desk: TaskDesk) -> Markup:
-    lines = site.templates.get_template("analyst/rounds.html").render(shown=shown, task=shown.task, desk=desk)
+def _rounds(site: Site, shown: ShownTask, of_task: TaskRounds) -> Markup:
+    lines = site.templates.get_template("analyst/rounds.html").render(shown=shown, task=shown.task, of_task=of_task)
     return Markup(lines)  # noqa: S704 - the template escaped it
 
 
@@ -103,14 +103,14 @@ def round_(site: Site, request: Request) -> Response:
     number = number_of(text)
     if number is None:
         raise NotThere(f"{text!r:.40} is no round's number; the task's page lists the rounds")
-    found = site.desk.look(task_id, number)
-    desk = site.desk.of(task_id)
+    found = site.results.look(task_id, number)
+    of_task = site.results.of(task_id)
     return site.page(
         "analyst/round.html",
-        shown=site.desk.task(task_id),
+        shown=site.results.task(task_id),
         found=found,
-        listed=desk.listed,
-        queries=desk.part(("round", number), lambda: _queries(site, found)),
+        listed=of_task.listed,
+        queries=of_task.part(("round", number), lambda: _queries(site, found)),
     )
 
 
@@ -130,14 +130,20 @@ def shown_query(facts: QueryFacts, rows: Sequence[PublishedRow]) -> ShownQuery:
 def series(site: Site, request: Request) -> Response:
     """Show a query over all rounds that were read."""
     task_id, query = request.path_params["task"], request.query_params.get("query", "")
-    shown, desk = site.desk.task(task_id), site.desk.of(task_id)
-    _, problem = asked(lambda: site.desk.check_all(task_id), lambda: desk)
-    newest = desk.newest
+    shown, of_task = site.results.task(task_id), site.results.of(task_id)
+    _, problem = asked(lambda: site.results.check_all(task_id), lambda: of_task)
+    newest = of_task.newest
     names = newest.queries if newest else ()
     name = query if query in names else next(iter(names), query)
-    drawn = desk.part(("series", name), lambda: _series(desk.rows(name)))
+    drawn = of_task.part(("series", name), lambda: _series(of_task.rows(name)))
     return site.page(
-        "analyst/series.html", shown=shown, desk=desk, name=name, names=names, drawn=drawn, problem=problem
+        "analyst/series.html",
+        shown=shown,
+        of_task=of_task,
+        name=name,
+        names=names,
+        drawn=drawn,
+        problem=problem,
     )
 
 
@@ -174,27 +180,27 @@ class ShownDifference:
 def compare(site: Site, request: Request) -> Response:
     """Show the differences of two rounds: the second that is named less the first."""
     task_id = request.path_params["task"]
-    shown, desk = site.desk.task(task_id), site.desk.of(task_id)
-    _, problem = asked(lambda: site.desk.listed(task_id), lambda: desk)
+    shown, of_task = site.results.task(task_id), site.results.of(task_id)
+    _, problem = asked(lambda: site.results.listed(task_id), lambda: of_task)
     first, second = whole_number(request, "a"), whole_number(request, "b")
-    chosen = desk.listed[-2:] if len(desk.listed) > 1 else ()
+    chosen = of_task.listed[-2:] if len(of_task.listed) > 1 else ()
     if first is not None and second is not None:
         chosen = (first, second)
     found: list[ShownDifference] = []
     trust = None
     query = request.query_params.get("query", "")
     if chosen:
-        joined = site.desk.joined_now(task_id, list(dict.fromkeys(chosen)))
+        joined = site.results.joined_now(task_id, list(dict.fromkeys(chosen)))
         trust = joined.trust
         rows = [row for row in joined if query in ("", row.query)]
         earlier, later = ([row for row in rows if row.round == number] for number in chosen)
         found = [ShownDifference.of(each) for each in joined.compare_all(later, earlier)]
-    newest = desk.newest
+    newest = of_task.newest
     names = newest.queries if newest else ()
     return site.page(
         "analyst/compare.html",
         shown=shown,
-        desk=desk,
+        of_task=of_task,
         chosen=chosen,
         found=found,
         trust=trust,

@@ -117,7 +117,7 @@ async def check(site: Site, request: Request) -> Response:
         if not isinstance(file, UploadFile) or not file.size:
             return site.page("problem.html", 400, what="no file was given; go back and choose one")
         name, content, pinned = file.filename or "", await file.read(), form.get("pinned") == "yes"
-    found = await run_in_threadpool(_checked_alone, name, content, site.desk.pins if pinned else Pins())
+    found = await run_in_threadpool(_checked_alone, name, content, site.results.pins if pinned else Pins())
     return site.page("certificate.html", found=found, most=LARGEST_BODY >> 20)
 
 

@@ -80,16 +80,18 @@ def file(site: Site, request: Request) -> Response:
     task_id, what, number = request.path_params["task"], request.path_params["what"], whole_number(request, "round")
     if what not in KINDS:
         raise UsageError(f"there is no file {what!r:.40}; choose one of {', '.join(KINDS)}")
-    kind, task = KINDS[what], site.desk.task(task_id).task
+    kind, task = KINDS[what], site.results.task(task_id).task
     if number is not None:
-        table, words = site.desk.table(task_id, number), f"round-{number}"
+        table, words = site.results.table(task_id, number), f"round-{number}"
     else:
-        desk = site.desk.check_all(task_id)
-        if desk.unchecked:
-            raise HubbubError(f"{len(desk.unchecked)} rounds are still being checked; reload this page a little later")
-        if not desk.verified:
+        of_task = site.results.check_all(task_id)
+        if of_task.unchecked:
+            raise HubbubError(
+                f"{len(of_task.unchecked)} rounds are still being checked; reload this page a little later"
+            )
+        if not of_task.verified:
             raise UsageError("no round is certified yet; there is nothing to save")
-        table = site.desk.joined(task_id, desk.verified)
+        table = site.results.joined(task_id, of_task.verified)
         # A name that says so if rounds are not as their certificates state, and so not in the file.
-        words = f"{len(desk.verified)}-of-{len(desk.listed)}-rounds" if desk.wrong else "all-rounds"
+        words = f"{len(of_task.verified)}-of-{len(of_task.listed)}-rounds" if of_task.wrong else "all-rounds"
     return download(kind.write(table), kind.kind, f"{file_name(task.name, task_id[:8], words)}.{kind.ending}")

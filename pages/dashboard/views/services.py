@@ -28,7 +28,7 @@ from hubbub.deploy.pki.expiry import expiries
 from hubbub.deploy.pki.tickets import devices_given
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.pages.dashboard.access import WORD
-from hubbub.pages.dashboard.desk import ShownTask
+from hubbub.pages.dashboard.checked_results import ShownTask
 from hubbub.pages.dashboard.site import Site, asked, number_of
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, RoundState, RoundStatus
@@ -85,9 +85,9 @@ def services(site: Site, _request: Request) -> Response:
     """Show what `hubbub status` shows."""
     if site.services is None:
         return site.page("services/services.html", seen=None, tasks={}, why=_WITHOUT)
-    asked(site.desk.tasks, list)
+    asked(site.results.tasks, list)
     seen = look(site.services, site.acts)
-    tasks = {bytes.fromhex(id_): each for id_, each in site.desk.known().items()}
+    tasks = {bytes.fromhex(id_): each for id_, each in site.results.known().items()}
     return site.page("services/services.html", seen=seen, tasks=tasks, why=None, closes=_closes)
 
 
@@ -119,7 +119,7 @@ async def close(site: Site, request: Request) -> Response:
     chosen = number_of(number)
     if chosen is None:
         raise UsageError(f"{number!r:.40} is no round's number; nothing was done")
-    task = (await run_in_threadpool(site.desk.task, task_id)).task
+    task = (await run_in_threadpool(site.results.task, task_id)).task
     done = await run_in_threadpool(_close, settings, task, chosen, sure)
     return site.page("services/close.html", task=task, number=chosen, done=done, sure=sure)
 

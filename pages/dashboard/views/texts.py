@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from hubbub.deploy.operator.lookup import candidates_in, decoded
 from hubbub.pages.dashboard.access import WORD
-from hubbub.pages.dashboard.desk import NotThere
+from hubbub.pages.dashboard.checked_results import NotThere
 from hubbub.pages.dashboard.shown_round import QueryFacts
 from hubbub.pages.dashboard.site import Site, number_of
 from hubbub.pages.dashboard.views.analyst import ShownQuery, shown_query
@@ -43,7 +43,7 @@ async def look_up(site: Site, request: Request) -> Response:
             return site.page("problem.html", 403, what="this form is not of this dashboard's pages; nothing was done")
         name, content = await _given(form)
     found, trust = await run_in_threadpool(_found, site, task_id, number, name, content)
-    shown = await run_in_threadpool(site.desk.task, task_id)
+    shown = await run_in_threadpool(site.results.task, task_id)
     return site.page("analyst/texts.html", shown=shown, number=number, queries=found, trust=trust)
 
 
@@ -59,7 +59,7 @@ async def _given(form: FormData) -> tuple[str, bytes]:
 
 def _found(site: Site, task_id: str, number: int, name: str, content: bytes) -> tuple[list[ShownQuery], Trust]:
     texts = candidates_in(content, name)
-    table = site.desk.table_now(task_id, number)
+    table = site.results.table_now(task_id, number)
     with _ONE_LOOKUP:
         results = decoded(table.results[0], texts)
     # Only what was looked up is shown; the round's page has the rest.

@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 from markupsafe import Markup, escape
 
-from hubbub.pages.dashboard import desk as desk_module
-from hubbub.pages.dashboard.desk import Desk, ShownTask
+from hubbub.pages.dashboard import checked_results as checked_module
+from hubbub.pages.dashboard.checked_results import CheckedResults, ShownTask
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.signed_task import SignedTask
@@ -51,7 +51,7 @@ def test_the_first_page_lists_tasks_with_purpose_owner_and_signatures(browser: B
 def test_a_task_shows_fingerprints_budget_and_rounds(browser: Browser, reader: StubReader) -> None:
     seen = browser.get(HERE)
     words = " ".join(seen.page.words.split())
-    shown = browser.site.desk.task(TASK.id.hex())
+    shown = browser.site.results.task(TASK.id.hex())
     assert all(digits in words for _, digits, _ in shown.parties)
     assert "The operator and the shuffler signed this task." in words
     spent = stated(made_rounds()[-1].certificate)["all_rounds"]
@@ -69,11 +69,11 @@ def test_a_spent_budget_says_that_no_further_round_is_counted() -> None:
     charged = charged or stated(made_rounds()[-1].certificate)["all_rounds"]["epsilon_upper"]
     task = replace(TASK, privacy=replace(TASK.privacy, epsilon_total=charged))
     site = site_of(stub())
-    site.desk._tasks[TASK.id.hex()] = replace(site.desk.task(TASK.id.hex()), signed=SignedTask(task))
+    site.results._tasks[TASK.id.hex()] = replace(site.results.task(TASK.id.hex()), signed=SignedTask(task))
     words = " ".join(Browser(site).get(HERE).page.words.split())
     assert "no further round is counted" in words
     assert "left: 0." in words
-    within = site.desk.task(TASK.id.hex()).budget.within
+    within = site.results.task(TASK.id.hex()).budget.within
     assert within < 4
     assert f"{within} of 4 rounds fit" in words
 
@@ -265,7 +265,7 @@ def test_a_saved_file_has_verified_rounds_alone(reader: StubReader) -> None:
 def test_a_round_that_is_read_again_must_be_the_one_that_was_verified(
     reader: StubReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk_module, "MOST_TABLES", 1)
+    monkeypatch.setattr(checked_module, "MOST_TABLES", 1)
     browser = Browser(site_of(reader))
     browser.get(HERE)
     assert browser.get(f"{HERE}/file/certificate?round=2").content == made_rounds()[2].certificate
@@ -278,13 +278,13 @@ def test_a_round_that_is_read_again_must_be_the_one_that_was_verified(
 
 
 def test_few_parts_of_pages_and_few_whole_rounds_are_kept(reader: StubReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "MOST_PARTS", 2)
-    monkeypatch.setattr(desk_module, "MOST_TABLES", 2)
+    monkeypatch.setattr(checked_module, "MOST_PARTS", 2)
+    monkeypatch.setattr(checked_module, "MOST_TABLES", 2)
     browser = Browser(site_of(reader))
     for path in ("", "/round/0", "/round/1", "/round/2", "/series", "/compare?a=0&b=1", "/compare?a=0&b=2"):
         assert browser.get(HERE + path).status == 200
-    assert len(browser.site.desk.of(TASK.id.hex())._parts) == 2
-    assert len(browser.site.desk._tables) == 2
+    assert len(browser.site.results.of(TASK.id.hex())._parts) == 2
+    assert len(browser.site.results._tables) == 2
 
 
 def tell_a_lie(reader: StubReader) -> None:
@@ -382,9 +382,9 @@ def test_a_task_by_other_keys_is_said_so_on_every_page_about_it(reader: StubRead
 def test_rounds_whose_signers_are_not_known_are_said_so_on_every_page_about_them(reader: StubReader) -> None:
     browser = Browser(site_of(reader, Pins()))
     browser.get(HERE)
-    unknown, desk = Trust(True, ("operator",)), browser.site.desk.of(TASK.id.hex())
-    desk.rounds = {number: replace(each, trust=unknown) for number, each in desk.rounds.items()}
-    for table in browser.site.desk._tables.values():
+    unknown, of_task = Trust(True, ("operator",)), browser.site.results.of(TASK.id.hex())
+    of_task.rounds = {number: replace(each, trust=unknown) for number, each in of_task.rounds.items()}
+    for table in browser.site.results._tables.values():
         table.trust = unknown
     for path in (HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare"):
         assert "NOT PINNED: the keys of operator" in browser.get(path).page.words, path
@@ -416,7 +416,7 @@ def test_tasks_of_one_name_are_told_apart(reader: StubReader) -> None:
     browser, twin = Browser(site_of(reader)), "ab" * 32
     digits = TASK.id.hex()[:12]
     assert digits not in browser.get("/").page.words
-    browser.site.desk._tasks[twin] = browser.site.desk.task(TASK.id.hex())
+    browser.site.results._tasks[twin] = browser.site.results.task(TASK.id.hex())
     reader.down = Unreachable("down")
     words = browser.get("/").page.words
     assert digits in words
@@ -424,21 +424,21 @@ def test_tasks_of_one_name_are_told_apart(reader: StubReader) -> None:
 
 
 def test_a_part_that_a_new_round_overtook_is_not_kept(reader: StubReader) -> None:
-    last, whole = reader.held.pop(2), Desk(reader, KEYS, at_once)
-    desk = whole.check_all(TASK.id.hex())
+    last, whole = reader.held.pop(2), CheckedResults(reader, KEYS, at_once)
+    of_task = whole.check_all(TASK.id.hex())
 
     def overtaken() -> Markup:
-        seen = len(desk.rounds)
+        seen = len(of_task.rounds)
         reader.held[2] = last
         whole.check_all(TASK.id.hex())
         return escape(seen)
 
-    assert desk.part("key", overtaken) == Markup("2")
-    assert desk.part("key", lambda: escape(len(desk.rounds))) == Markup("3")
+    assert of_task.part("key", overtaken) == Markup("2")
+    assert of_task.part("key", lambda: escape(len(of_task.rounds))) == Markup("3")
 
 
 def test_a_desk_keeps_parts_of_pages_until_a_round_is_new(reader: StubReader) -> None:
-    last, whole = reader.held.pop(2), Desk(reader, KEYS, at_once)
+    last, whole = reader.held.pop(2), CheckedResults(reader, KEYS, at_once)
     made = []
 
     def make() -> Markup:

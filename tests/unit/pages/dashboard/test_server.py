@@ -128,7 +128,7 @@ BUSY = """
 import sys
 import numpy, scipy.fft
 from starlette.concurrency import run_in_threadpool
-from hubbub.pages.dashboard.desk import in_background
+from hubbub.pages.dashboard.checked_results import in_background
 from hubbub.pages.dashboard.server import leave, listening, serve
 
 def compute():

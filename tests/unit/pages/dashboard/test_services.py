@@ -13,7 +13,7 @@ from unit.service.rpc.test_looks import PARTIES, TASK, Everything
 
 from hubbub.deploy.init.folders import initialise
 from hubbub.pages.dashboard.access import Access
-from hubbub.pages.dashboard.desk import Desk
+from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import opened
 from hubbub.protos.errors import UsageError
@@ -102,7 +102,9 @@ async def ports(deployment: Path, answers: Answering, tmp_path: Path) -> AsyncIt
 def browser_of(root: Path, who: str) -> Browser:
     found = opened([root / who / f"{who}.toml"], None)
     access = Access.at("127.0.0.1", 8737)
-    return Browser(Site(Desk(found.reader, found.pins, at_once), access, found.source, found.services, found.acts))
+    return Browser(
+        Site(CheckedResults(found.reader, found.pins, at_once), access, found.source, found.services, found.acts)
+    )
 
 
 async def get(browser: Browser, path: str) -> Looked:

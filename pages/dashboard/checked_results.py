@@ -132,7 +132,7 @@ class ShownTask:
 
 
 @dataclass
-class TaskDesk:
+class TaskRounds:
     """What is known of one task's rounds.
 
     Attributes:
@@ -225,13 +225,13 @@ def in_background(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="checks", daemon=True).start()
 
 
-class Desk:
+class CheckedResults:
     """All tasks of a reader, with their verified rounds."""
 
     def __init__(self, reader: ResultsReader, pins: Pins, start: Start = in_background) -> None:
         """Show what `reader` reads; `pins` are the known keys, and `start` starts the checks of many rounds."""
         self._reader, self.pins, self._start = reader, pins, start
-        self._desks: dict[str, TaskDesk] = {}
+        self._rounds: dict[str, TaskRounds] = {}
         self._tasks: dict[str, ShownTask] = {}
         self._checking: set[str] = set()
         self._lock = threading.Lock()
@@ -259,19 +259,19 @@ class Desk:
         """Return the tasks that were shown before: what is known while the services do not answer."""
         return dict(self._tasks)
 
-    def of(self, task_id: str) -> TaskDesk:
+    def of(self, task_id: str) -> TaskRounds:
         """Return what is known of a task's rounds, without asking anybody."""
         with self._lock:
-            return self._desks.setdefault(task_id, TaskDesk(task_id))
+            return self._rounds.setdefault(task_id, TaskRounds(task_id))
 
-    def listed(self, task_id: str) -> TaskDesk:
+    def listed(self, task_id: str) -> TaskRounds:
         """Return what is known of a task's rounds, with all that are certified by now."""
-        desk = self.of(task_id)
+        of_task = self.of(task_id)
         found, last = tuple(each.round for each in self._reader.rounds(task_id)), self._last(task_id)
         if beyond := [number for number in found if number > last]:
             raise HubbubError(f"round {beyond[0]} is listed, but the task ends with round {last}; ask who lists it")
-        desk.list_now(found)
-        return desk
+        of_task.list_now(found)
+        return of_task
 
     def _last(self, task_id: str) -> int:
         return self.task(task_id).task.schedule.rounds - 1
@@ -283,21 +283,21 @@ class Desk:
             NotThere: if there is no such round.
             HubbubError: if it is not as its certificate states, or cannot be read.
         """
-        desk = self.of(task_id)
-        shown = desk.rounds.get(number)
+        of_task = self.of(task_id)
+        shown = of_task.rounds.get(number)
         if shown is not None and shown.verified:
             return shown
-        self._check_listed(desk, number)
-        if number in desk.wrong:
+        self._check_listed(of_task, number)
+        if number in of_task.wrong:
             # It may be right by now, and what is wrong is said if it is not; its numbers are not shown before.
-            self._check(desk, number)
-            return desk.rounds[number]
-        desk.wanted = [*(each for each in desk.wanted if each != number), number]
-        self._read(desk, number)
+            self._check(of_task, number)
+            return of_task.rounds[number]
+        of_task.wanted = [*(each for each in of_task.wanted if each != number), number]
+        self._read(of_task, number)
         self.check_all(task_id)
-        if number in desk.wrong:
-            raise HubbubError(desk.wrong[number])
-        return desk.rounds[number]
+        if number in of_task.wrong:
+            raise HubbubError(of_task.wrong[number])
+        return of_task.rounds[number]
 
     def table(self, task_id: str, number: int) -> ResultsTable:
         """Return a round with its certificate, verified now if it was not before.
@@ -305,92 +305,92 @@ class Desk:
         Raises:
             NotThere, HubbubError: as `look`.
         """
-        desk = self.of(task_id)
-        self._check_listed(desk, number)
-        held = desk.rounds.get(number)
+        of_task = self.of(task_id)
+        self._check_listed(of_task, number)
+        held = of_task.rounds.get(number)
         # Not behind a check that runs, if this round was checked before.
-        return self._again(desk, held) if held is not None and held.verified else self._check(desk, number)
+        return self._again(of_task, held) if held is not None and held.verified else self._check(of_task, number)
 
-    def _check_listed(self, desk: TaskDesk, number: int) -> None:
-        if number not in desk.listed and number not in self.listed(desk.task_id).listed:
+    def _check_listed(self, of_task: TaskRounds, number: int) -> None:
+        if number not in of_task.listed and number not in self.listed(of_task.task_id).listed:
             raise NotThere(f"round {number} is not certified; the task's page lists the rounds")
 
-    def check_all(self, task_id: str) -> TaskDesk:
+    def check_all(self, task_id: str) -> TaskRounds:
         """Return what is known of a task's rounds, and start to read and check the rest unless that runs already."""
-        desk = self.listed(task_id)
+        of_task = self.listed(task_id)
         with self._lock:
-            starts = bool(desk.unchecked) and task_id not in self._checking
+            starts = bool(of_task.unchecked) and task_id not in self._checking
             if starts:
                 self._checking.add(task_id)
         if starts:
-            self._start(lambda: self._work_on(desk))
-        return desk
+            self._start(lambda: self._work_on(of_task))
+        return of_task
 
-    def _work_on(self, desk: TaskDesk) -> None:
+    def _work_on(self, of_task: TaskRounds) -> None:
         """Check what somebody looks at, then read all rounds, then check the rest, the newest first."""
         try:
-            _ = self.task(desk.task_id).budget
-            while desk.unchecked:
-                wanted = [number for number in desk.wanted if number in desk.unchecked]
+            _ = self.task(of_task.task_id).budget
+            while of_task.unchecked:
+                wanted = [number for number in of_task.wanted if number in of_task.unchecked]
                 if wanted:
-                    self._attempt(desk, wanted[-1], self._check)
-                elif desk.unread:
-                    self._attempt(desk, desk.unread[0], self._read)
+                    self._attempt(of_task, wanted[-1], self._check)
+                elif of_task.unread:
+                    self._attempt(of_task, of_task.unread[0], self._read)
                 else:
-                    self._attempt(desk, desk.unchecked[0], self._check)
+                    self._attempt(of_task, of_task.unchecked[0], self._check)
         except Unreachable:
             # Nothing is wrong with the rounds: the next look checks them.
             return
         finally:
             with self._lock:
-                self._checking.discard(desk.task_id)
+                self._checking.discard(of_task.task_id)
 
-    def _attempt(self, desk: TaskDesk, number: int, act: Callable[[TaskDesk, int], object]) -> None:
+    def _attempt(self, of_task: TaskRounds, number: int, act: Callable[[TaskRounds, int], object]) -> None:
         try:
-            act(desk, number)
+            act(of_task, number)
         except Unreachable:
             raise
         except (HubbubError, AccountingError) as error:
             with self._lock:
-                desk.refuse(number, str(error))
+                of_task.refuse(number, str(error))
 
-    def _read(self, desk: TaskDesk, number: int) -> None:
+    def _read(self, of_task: TaskRounds, number: int) -> None:
         """Show a round before it is checked."""
-        if number in desk.rounds:
+        if number in of_task.rounds:
             return
-        found = ShownRound.of(self._reader.look(desk.task_id, number))
+        found = ShownRound.of(self._reader.look(of_task.task_id, number))
         with self._lock:
-            if number not in desk.rounds:
-                desk.put(found)
+            if number not in of_task.rounds:
+                of_task.put(found)
 
-    def _check(self, desk: TaskDesk, number: int) -> ResultsTable:
+    def _check(self, of_task: TaskRounds, number: int) -> ResultsTable:
         """Verify a round, and show it."""
         with self._one_check:
-            held = desk.rounds.get(number)
+            held = of_task.rounds.get(number)
             if held is not None and held.verified:
-                return self._again(desk, held)
-            table = self._reader.read(desk.task_id, [number])
+                return self._again(of_task, held)
+            table = self._reader.read(of_task.task_id, [number])
             found = ShownRound.of(table)
             with self._lock:
-                self._keep(desk, table)
-                desk.put(found)
+                self._keep(of_task, table)
+                of_task.put(found)
             return table
 
-    def _again(self, desk: TaskDesk, shown: ShownRound) -> ResultsTable:
+    def _again(self, of_task: TaskRounds, shown: ShownRound) -> ResultsTable:
         """Return a round that was verified with its certificate, which is not verified a second time."""
         with self._lock:
-            kept = self._tables.get((desk.task_id, shown.number))
+            kept = self._tables.get((of_task.task_id, shown.number))
         if kept is not None:
             return kept
-        table = self._reader.read(desk.task_id, [shown.number])
+        table = self._reader.read(of_task.task_id, [shown.number])
         if sha256(table.results[0].certificate).hexdigest() != shown.digest:
             raise HubbubError(f"round {shown.number} has another certificate than before; ask who sends it")
         with self._lock:
-            self._keep(desk, table)
+            self._keep(of_task, table)
         return table
 
-    def _keep(self, desk: TaskDesk, table: ResultsTable) -> None:
-        self._tables[desk.task_id, table.results[0].id.round] = table
+    def _keep(self, of_task: TaskRounds, table: ResultsTable) -> None:
+        self._tables[of_task.task_id, table.results[0].id.round] = table
         if len(self._tables) > MOST_TABLES:
             self._tables.popitem(last=False)
 
