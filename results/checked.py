@@ -17,7 +17,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import NotAsPinned, VerificationError, verify
 from hubbub.verification.pins import SUCCESSIONS, Pins
 from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
-from hubbub.verification.together import verify_together
+from hubbub.verification.shared_successions import verify_together
 
 _CERTIFICATES = 2048
 """Certificates that were verified and need not be again: five years of daily rounds."""

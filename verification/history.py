@@ -24,7 +24,7 @@ from hubbub.verification.certificate import (
     verify,
 )
 from hubbub.verification.results import RecomputedResults, ResultsFile, read_every, recompute
-from hubbub.verification.together import verify_together
+from hubbub.verification.shared_successions import verify_together
 
 
 @dataclass(frozen=True)
