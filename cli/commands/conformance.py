@@ -59,7 +59,7 @@ def command(
         import tempfile
         from dataclasses import replace
 
-        from hubbub.deploy.conformance.default import beginning_now, default_draft
+        from hubbub.deploy.conformance.default_draft import beginning_now, default_draft
         from hubbub.deploy.files import draft_in
         from hubbub.deploy.new_folder import check_new
 

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hubbub.deploy.conformance.diagnosis import RoundKeys, why_hop, why_inner, why_outer
-from hubbub.deploy.conformance.proofs import why_proof
-from hubbub.deploy.conformance.told_calls import JUDGED
+from hubbub.deploy.conformance.envelope_mistakes import RoundKeys, why_hop, why_inner, why_outer
+from hubbub.deploy.conformance.observed_port import JUDGED
+from hubbub.deploy.conformance.proof_mistakes import why_proof
 from hubbub.protos.enrollment.credentials import (
     NO_AUTHORITY,
     Credential,

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hubbub.deploy.conformance.diagnosis import RoundKeys
+from hubbub.deploy.conformance.envelope_mistakes import RoundKeys
 from hubbub.deploy.conformance.judge import CHECKS, Judge, Observation
-from hubbub.deploy.conformance.told_calls import ToldRouter, ToldServer
+from hubbub.deploy.conformance.observed_port import CountingServer, ReportingRouter
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.pki.authority import Authority
 from hubbub.planning.plan import plan
@@ -130,8 +130,8 @@ async def trial(
 ) -> AsyncIterator[Trial]:
     """Write the files of a client under test into a new folder, and answer it until the block ends.
 
-    The task has as many hops as the draft has shufflers behind the first one. If
-    the files cannot be written, nothing of them is left.
+    The task has as many hops as the draft has shufflers behind the first one. If the files cannot be written, nothing
+    of them is left.
 
     Raises:
         UsageError: if the task admits by certificates.
@@ -157,11 +157,11 @@ async def trial(
         say(finding)
 
     judge = Judge(task, key_set, secrets, [parties[Role.OPERATOR].public], take, faults=faults)
-    router = submission_router(judge, RequestPipeline(), task.outer_bytes, partial(ToldRouter, judge.refused_call))
+    router = submission_router(judge, RequestPipeline(), task.outer_bytes, partial(ReportingRouter, judge.refused_call))
     async with contextlib.AsyncExitStack() as serving:
         with new_folder(folder):
             tls = _tls(folder / "tls")
-            https = ToldServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
+            https = CountingServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
             addresses = await serving.enter_async_context(_served(judge, https, tls, address, task.outer_bytes))
             _write(folder, signed, parties, addresses)
         try:

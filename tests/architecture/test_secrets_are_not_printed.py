@@ -28,7 +28,7 @@ from hubbub.client.state.enrollment import StoredEnrollment
 from hubbub.client.state.longitudinal import MemoryUpdate
 from hubbub.client.state.rounds import Drawn, RoundRef, StoredSubmission
 from hubbub.client.state.store import Seen
-from hubbub.deploy.conformance.diagnosis import RoundKeys, TriedContext
+from hubbub.deploy.conformance.envelope_mistakes import RoundKeys, TriedContext
 from hubbub.deploy.conformance.judge import TriedDevice
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import EnrolledDevices

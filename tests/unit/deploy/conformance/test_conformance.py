@@ -21,10 +21,10 @@ import pytest
 from hubbub.client import Device
 from hubbub.deploy.conformance import judge
 from hubbub.deploy.conformance import trial as trial_module
-from hubbub.deploy.conformance.default import beginning_now, default_draft
-from hubbub.deploy.conformance.diagnosis import INNER, OUTER, RoundKeys, why_hop
+from hubbub.deploy.conformance.default_draft import beginning_now, default_draft
+from hubbub.deploy.conformance.envelope_mistakes import INNER, OUTER, RoundKeys, why_hop
 from hubbub.deploy.conformance.judge import CHECKS, Observation
-from hubbub.deploy.conformance.proofs import LABEL, RIGHT, why_proof
+from hubbub.deploy.conformance.proof_mistakes import LABEL, RIGHT, why_proof
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.enrollment.credentials import Credential

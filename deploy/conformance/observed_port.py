@@ -25,7 +25,7 @@ LONGEST_PATH = 100
 """Characters of a path that are shown."""
 
 
-class ToldRouter(ConnectRouter):
+class ReportingRouter(ConnectRouter):
     """Routes as the router of a service does, and tells each request that is refused for its form."""
 
     def __init__(self, tell: Tell, *of_router: Any) -> None:
@@ -70,7 +70,7 @@ def _shown(text: bytes) -> str:
     return ascii(text[:LONGEST_PATH].decode("latin-1"))[1:-1]
 
 
-class ToldServer(HttpsServer):
+class CountingServer(HttpsServer):
     """Serves HTTPS as a service does, and counts connections that ended before TLS was agreed on."""
 
     def __init__(self, *of_server: Any) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from hubbub.protos.task.schedule import Schedule
+from hubbub.protos.task.schedule import DAY, Schedule
 from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-
-DAY = 86_400
 
 
 def default_draft() -> Draft:
