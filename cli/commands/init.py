@@ -154,7 +154,7 @@ def command(
     with failures(as_json):
         from hubbub.deploy.init.folders import Placement, initialise
         from hubbub.deploy.init.hops import Hops
-        from hubbub.deploy.values import hosts_given
+        from hubbub.deploy.option_values import hosts_given
         from hubbub.protos.identity.keys import Role
 
         keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
@@ -187,7 +187,7 @@ def _cluster(
     analyzer_store: str | None,
 ) -> Cluster | None:
     from hubbub.deploy.init.cluster import Cluster
-    from hubbub.deploy.values import hosts_given
+    from hubbub.deploy.option_values import hosts_given
     from hubbub.protos.errors import UsageError
     from hubbub.protos.identity.keys import Role
 

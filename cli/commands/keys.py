@@ -123,8 +123,8 @@ def add(
     deployment/shuffler/shuffler.toml --authority deployment/operator
     """
     with failures(as_json):
+        from hubbub.deploy.option_values import moment_given
         from hubbub.deploy.pki.rotation.key import KeyRequest
-        from hubbub.deploy.values import moment_given
         from hubbub.protos.errors import UsageError
 
         if kind is not Name.CERTIFICATE and (authority or host):

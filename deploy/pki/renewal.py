@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.deploy.init.folders import LOOPBACK
-from hubbub.deploy.values import hosts_given
+from hubbub.deploy.option_values import hosts_given
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.transport.tls_files import TlsCertificate, at, certificates_in
 

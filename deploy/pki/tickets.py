@@ -12,7 +12,7 @@ from typing import Any
 
 from hubbub.deploy.files import naming, save, writing
 from hubbub.deploy.new_folder import new_folder
-from hubbub.deploy.values import moment_given
+from hubbub.deploy.option_values import moment_given
 from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket, TreeHead, countersigned, signed
 from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.documents import from_hex
