@@ -267,6 +267,7 @@ EDGES: list[LocalMechanism] = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mechanism", EDGES, ids=repr)
 @pytest.mark.parametrize("reports", [1, 2, 3, 10**12])
 def test_edges_are_answered_and_above_the_attack(mechanism: LocalMechanism, reports: int) -> None:

@@ -15,6 +15,7 @@ from hubbub.queries.randomizers.randomizer import Tally
 PEOPLE = 300
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("expected", [0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0])
 @pytest.mark.parametrize("dummies", [0, 7])
 def test_the_count_of_a_round_is_covered(expected: float, dummies: int) -> None:
