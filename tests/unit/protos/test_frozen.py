@@ -1,6 +1,6 @@
 """Every form that is signed, sealed, stored or sent keeps its bytes, and every message its fields.
 
-A store's form is its schema and version: `test_sqlite_versions.py` and `unit/service/postgres/test_versions.py`.
+A store's form is its schema and version: `test_sqlite_layout.py` and `unit/service/postgres/test_versions.py`.
 """
 
 from __future__ import annotations
