@@ -10,7 +10,8 @@ from pathlib import Path
 from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import check_task
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.budgets import PurposeSpending
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities
 from hubbub.service.observability.incidents import Incidents
@@ -32,13 +33,25 @@ class AnalyzerLiveTasks:
         successions: Sequence[Succession],
     ) -> None:
         self._tasks, self._store, self._parties, self._successions = tasks, store, parties, successions
+        self._follower: FeedFollower | None = None
 
-    def feed(self, folder: Path | None, data: Path, incidents: Incidents) -> FeedFollower | None:
-        """Return the follower of the feed in a folder; None without one. `data` is the folder of the store."""
+    async def feed(self, folder: Path | None, data: Path, incidents: Incidents) -> FeedFollower | None:
+        """Take what the feed in a folder has, and return its follower; None without one. `data` is the store's folder.
+
+        Raises:
+            TaskError: if the entries that were taken before cannot be used.
+        """
         if folder is None:
             return None
         trusted = FeedParties(self._parties.operator, self._parties.shuffler, self._successions)
-        return FeedFollower(folder, data / KEPT, trusted, incidents, check=self._check, take=self._take)
+        self._follower = FeedFollower(folder, data / KEPT, trusted, incidents, check=self._check, take=self._take)
+        await self._follower.start()
+        return self._follower
+
+    def spending(self, task_id: bytes) -> PurposeSpending | None:
+        """Return the spending of the purpose of a task; None if the feed names none for it."""
+        every = {} if self._follower is None else self._follower.feed.spending
+        return next((each for each in every.values() if task_id in each.tasks), None)
 
     def _check(self, _feed: Feed, entry: FeedEntry) -> None:
         """Check that a published task names this analyzer.

@@ -24,6 +24,7 @@ from hubbub.protos.records.release_chain import NO_RELEASES, Known, ReleaseChunk
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import Suite
+from hubbub.protos.task.feed.budgets import PurposeSpending
 from hubbub.protos.task.task import Task, ended
 from hubbub.service.ledger.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -44,7 +45,8 @@ _LOG = structlog.get_logger(__name__)
 class BatchReceiver:
     """The delivery service, for batches that the shuffler of a task signed, and after it the task's hops.
 
-    `committed` is called after the counts of a batch are on disk.
+    `committed` is called after the counts of a batch are on disk. `spending` gives the spending of the purpose of a
+    task, by its id; None if it has none.
     """
 
     def __init__(
@@ -58,8 +60,10 @@ class BatchReceiver:
         new_key: NewKey = Suite.generate_key,
         incidents: Incidents | None = None,
         traces: Traces = NO_TRACES,
+        spending: Callable[[bytes], PurposeSpending | None] = lambda _task_id: None,
     ) -> None:
         self._tasks = tasks
+        self._spending = spending
         self._identity = identity
         self._store = store
         self._opening_pool = opening_pool
@@ -196,14 +200,27 @@ class BatchReceiver:
                     _LOG.info("charging again", **_names(task, batch), error=str(error))
 
     async def _charges(self, task: Task, round_number: int) -> Charges:
-        """Return the round's additions to the task's ledger; a round beyond the budget is abandoned and refused."""
+        """Return the round's additions to the task's ledger; a round beyond a budget is abandoned and refused."""
         stored, rounds = await self._store.charges(task.id), await self._store.progress(task.id)
         try:
-            return await asyncio.to_thread(_new_charges, task, round_number, stored, rounds)
+            charges = await asyncio.to_thread(_new_charges, task, round_number, stored, rounds)
+            # A round that is charged already goes on to its results.
+            if charges and (spending := self._spending(task.id)) is not None:
+                await self._check_purpose(spending)
+            return charges
         except Refusal:
             # OVER_BUDGET is final and the shuffler gives the round up, so its envelopes are erased now.
             await self._store.abandon(task.id, round_number)
             raise
+
+    async def _check_purpose(self, spending: PurposeSpending) -> None:
+        from hubbub.analyzer.charges import TaskLedger, check_purpose
+
+        tasks = [self._tasks[task_id].task for task_id in spending.tasks if task_id in self._tasks]
+        ledgers = [
+            TaskLedger(each, await self._store.charges(each.id), await self._store.progress(each.id)) for each in tasks
+        ]
+        await asyncio.to_thread(check_purpose, spending, ledgers)
 
     async def _open(self, task: Task, stored: ReceivedBatch) -> OpenedBatch:
         key = await usable_key(self._store, task, stored.id.round, Role.ANALYZER, self._identity)

@@ -128,9 +128,7 @@ async def _assembled(
     async with opened_traces("analyzer", settings.traces, settings.tls) as traces, opened as (store, opening_pool):
         await store.add_tasks(tasks.values())
         live = AnalyzerLiveTasks(tasks, store, parties, successions)
-        feed = live.feed(settings.feed, settings.data, incidents)
-        if feed is not None:
-            await feed.start()
+        feed = await live.feed(settings.feed, settings.data, incidents)
         # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)
@@ -142,7 +140,9 @@ async def _assembled(
             traces=traces,
         )
         parts = tasks, identity, store, opening_pool
-        receiver = BatchReceiver(*parts, committed=certifier.start, incidents=incidents, traces=traces)
+        receiver = BatchReceiver(
+            *parts, committed=certifier.start, incidents=incidents, traces=traces, spending=live.spending
+        )
         await receiver.check_keys()
         timed = TimedDelivery(behind(receiver), metrics.stage(AnalyzerStage.ACCEPT), metrics.stage(AnalyzerStage.COUNT))
         results = Results(store, certifier, tasks, incidents)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from hubbub.protos.messages import Receipt
     from hubbub.protos.refusals import Reason, Refusal
-    from hubbub.protos.task.feed import FeedError
+    from hubbub.protos.task.feed.feed import FeedError
     from hubbub.queries.questions.question import Value
 
 __all__ = [
@@ -186,7 +186,7 @@ _MODULES = {
         "Reason",
         "Refusal",
     ),
-    "hubbub.protos.task.feed": ("FeedError",),
+    "hubbub.protos.task.feed.feed": ("FeedError",),
     "hubbub.queries.questions.question": ("Value",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -20,8 +20,8 @@ from hubbub.client.submit import Retrying, ShufflerLink
 from hubbub.client.validation import checked_function, checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS, read_successions
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedError, FeedPage, FeedParties
-from hubbub.protos.task.feed_files import add_entry, feed_in
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedPage, FeedParties
+from hubbub.protos.task.feed.files import add_entry, feed_in
 from hubbub.protos.transport.channels import TLS
 
 

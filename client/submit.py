@@ -27,7 +27,7 @@ from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.feed import FeedPage
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.transport import channels as transport
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.https import HTTPSChannel

@@ -12,7 +12,7 @@ from hubbub.cli.output import Json, console, failures, print_json, progress_cons
 if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
-    from hubbub.protos.task.feed import FeedEntry
+    from hubbub.protos.task.feed.feed import FeedEntry
 
 
 def command(
@@ -102,12 +102,15 @@ def _sign_entry(path: Path, entry: FeedEntry, identity: Identity, explain: bool,
         progress_console().print(warning, markup=False, soft_wrap=True)
     if as_json:
         members = {"number": entry.number, "action": entry.body["action"], "after": entry.after}
-        print_json({**members, "task_id": entry.task_id.hex(), "missing": signed.missing})
+        budget = None if entry.budget is None else entry.budget.content()
+        print_json({**members, "task_id": entry.task_id.hex(), "missing": signed.missing, "purpose": budget})
         return
     if task is not None:
         print_task(console(), task)
         for line in every_member(task_content(task)) if explain else ():
             console().print(line, markup=False, soft_wrap=True)
+    if entry.budget is not None:
+        console().print(f"budget of its purpose: {entry.budget.in_words()}", markup=False, soft_wrap=True)
     named = entry.task_id.hex() if task is None else task.name
     console().print(f"signed {entry.name}: {entry.in_words(named)}", markup=False, soft_wrap=True)
     console().print(_still(signed.missing), markup=False, soft_wrap=True)

@@ -11,7 +11,8 @@ import typer
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
-    from hubbub.protos.task.feed import Feed, FeedEntry
+    from hubbub.protos.task.feed.budgets import PurposeBudget
+    from hubbub.protos.task.feed.feed import Feed, FeedEntry
     from hubbub.protos.task.signed_task import SignedTask
 
 app = typer.Typer(
@@ -45,9 +46,33 @@ def publish(
     feed: FeedFolder,
     task: Annotated[Path, typer.Argument(metavar="TASK.json", help="The task, from `hubbub plan`.")],
     key: Keys,
+    purpose: Annotated[
+        str | None,
+        typer.Option(
+            "--purpose",
+            metavar="NAME",
+            help="The purpose whose budget the task shares with earlier and later ones. [default: none]",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--purpose-epsilon",
+            metavar="EPSILON",
+            min=0.0,
+            help="The ε that all tasks of the purpose together may spend. [default: as its first entry states]",
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option("--purpose-delta", metavar="DELTA", min=0.0, max=1.0, help="The δ of that budget, likewise."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Add an entry that publishes a task.
+
+    With --purpose, the task takes a share of a budget: its `epsilon_total`, at its δ. The first entry of a purpose
+    states the budget for good. Before it signs, the command prints what is left, and refuses a task beyond that.
 
     The keys sign the entry, and the task if they have not signed it yet. Services take the entry once both parties
     have signed both. If you have one of the keys, pass the printed file on: the other party runs `hubbub sign` on it,
@@ -58,10 +83,15 @@ def publish(
     """
     with failures(as_json):
         from hubbub.deploy.files import signed_task_in
+        from hubbub.protos.task.feed.budgets import PurposeSpending
 
         signed = signed_task_in(task)
         found = _feed(feed)
-        _add(feed, found, found.publishing(signed), key, as_json)
+        budget = _budget(found, purpose, epsilon, delta)
+        if budget is not None and not as_json:
+            before = found.spending.get(budget.purpose, PurposeSpending(budget))
+            console().print(f"purpose {budget.purpose}: {before.in_words()}", markup=False, soft_wrap=True)
+        _add(feed, found, found.publishing(signed, budget), key, as_json)
 
 
 @app.command("end")
@@ -123,7 +153,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the tasks of a feed, when each ends, and who has still to sign.
+    """Show the tasks of a feed, when each ends, who has still to sign, and what is left of each purpose's budget.
 
     The order of the entries is always checked. With both public keys, the signatures are checked too.
 
@@ -133,8 +163,8 @@ def list_(
     with failures(as_json):
         from hubbub.protos.errors import UsageError
         from hubbub.protos.identity.keys import load_public
-        from hubbub.protos.task.feed import FeedParties
-        from hubbub.protos.task.feed_files import feed_in
+        from hubbub.protos.task.feed.feed import FeedParties
+        from hubbub.protos.task.feed.files import feed_in
 
         if (operator_key is None) is not (shuffler_key is None):
             raise UsageError("give both --operator-key and --shuffler-key, or neither")
@@ -144,19 +174,45 @@ def list_(
         found = feed_in(feed, parties)
         if as_json:
             entries = [_members(found, each) for each in found.entries]
-            print_json({"entries": entries, "signatures_checked": parties is not None})
+            purposes = [each.as_json() for each in found.spending.values()]
+            print_json({"entries": entries, "purposes": purposes, "signatures_checked": parties is not None})
             return
         for entry in found.entries:
             console().print(_line(found, entry), markup=False, soft_wrap=True)
         if not found.entries:
             console().print("no entries yet", markup=False)
+        for name, spending in found.spending.items():
+            console().print(f"purpose {name}: {spending.in_words()}", markup=False, soft_wrap=True)
 
 
 def _feed(folder: Path) -> Feed:
-    from hubbub.protos.task.feed import Feed
-    from hubbub.protos.task.feed_files import feed_in
+    from hubbub.protos.task.feed.feed import Feed
+    from hubbub.protos.task.feed.files import feed_in
 
     return feed_in(folder) if folder.exists() else Feed()
+
+
+def _budget(feed: Feed, purpose: str | None, epsilon: float | None, delta: float | None) -> PurposeBudget | None:
+    """Return the budget that an entry states: what is given, or what the purpose's first entry stated."""
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.feed.budgets import PurposeBudget
+
+    if purpose is None:
+        if epsilon is not None or delta is not None:
+            raise UsageError("--purpose-epsilon and --purpose-delta are the budget of a purpose; name it by --purpose")
+        return None
+    if purpose in feed.spending:
+        stated = feed.spending[purpose].budget
+        epsilon, delta = (stated.epsilon if epsilon is None else epsilon), (stated.delta if delta is None else delta)
+    if epsilon is None or delta is None:
+        raise UsageError(
+            f"no entry of the feed states a budget of purpose {purpose!r}; give --purpose-epsilon and --purpose-delta, "
+            f"what all its tasks together may spend, or one of these purposes: {', '.join(feed.spending) or 'none yet'}"
+        )
+    try:
+        return PurposeBudget(purpose, float(epsilon), float(delta))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _named(feed: Feed, name: str) -> SignedTask:
@@ -184,7 +240,7 @@ def _open_now(signed: SignedTask) -> int:
 def _add(folder: Path, feed: Feed, entry: FeedEntry, keys: list[Path], as_json: bool) -> None:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.pem import readable_by_others
-    from hubbub.protos.task.feed_files import add_entry
+    from hubbub.protos.task.feed.files import add_entry
 
     for key in keys:
         if exposed := readable_by_others(key):
@@ -192,10 +248,16 @@ def _add(folder: Path, feed: Feed, entry: FeedEntry, keys: list[Path], as_json: 
         entry = entry.signed_by(Identity.load(key))
     folder.mkdir(parents=True, exist_ok=True)
     path = add_entry(folder, entry)
+    after = feed.with_entry(entry)
+    spending = None if entry.budget is None else after.spending[entry.budget.purpose]
     if as_json:
-        print_json({**_members(feed.with_entry(entry), entry), "file": str(path)})
+        budget = None if spending is None else spending.as_json()
+        print_json({**_members(after, entry), "budget": budget, "file": str(path)})
         return
-    console().print(_line(feed.with_entry(entry), entry), markup=False, soft_wrap=True)
+    console().print(_line(after, entry), markup=False, soft_wrap=True)
+    if spending is not None:
+        name = spending.budget.purpose
+        console().print(f"purpose {name}, with this task: {spending.in_words()}", markup=False, soft_wrap=True)
     console().print(f"written to {path}", markup=False, soft_wrap=True)
 
 
@@ -209,6 +271,7 @@ def _members(feed: Feed, entry: FeedEntry) -> dict[str, object]:
         "task_id": entry.task_id.hex(),
         "after": entry.after,
         "missing": entry.missing,
+        "purpose": None if entry.budget is None else entry.budget.purpose,
     }
 
 

@@ -29,7 +29,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.admission import Mode
-from hubbub.protos.task.feed import FeedPage
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.task.task import Task
 from hubbub.queries.randomizers.unary import UnaryEncoding
 

@@ -41,7 +41,7 @@ from hubbub.protos.rpc.results import read_results
 from hubbub.protos.rpc.round_progress import read_round_status
 from hubbub.protos.rpc.tasks import read_task, read_tasks
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.feed import FeedPage
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 from hubbub.protos.transport.https import HTTPSChannel

@@ -27,7 +27,7 @@ from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundRes
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.feed import FeedPage
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.task.signed_task import SignedTask
 
 

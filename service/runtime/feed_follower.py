@@ -10,8 +10,8 @@ from pathlib import Path
 import structlog
 
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
-from hubbub.protos.task.feed_files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 LOOK_SECONDS = 1.0

@@ -10,7 +10,7 @@ from hubbub.protos.messages import Answer, Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.feed import FeedPage
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.service.observability.timing import Observe
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.coalescing import Coalescer

@@ -14,7 +14,6 @@ CRUMB_LINES = 60
 """Fewest lines of a module that only one other imports, of the same folder: a smaller one is a part of that one."""
 
 CRUMBS = {
-    "analyzer/charges.py": "brings the accountant, loaded while a batch arrives",
     "client/recorder_counts.py": "what callers of a device are given",
     "queries/longitudinal/monotone.py": "brings numpy, which a device does not have",
     "results/arrow_table.py": "brings pyarrow, which nobody needs who only looks",

@@ -11,10 +11,11 @@ import pytest
 from hubbub.analyzer.settings import load as analyzer_settings
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed import FeedParties
-from hubbub.protos.task.feed_files import feed_in, file_of
+from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.feed.files import feed_in, file_of
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Privacy
 from hubbub.shuffler.settings import load as shuffler_settings
 from support import pages
 from support.cli import Ran, hubbub_here
@@ -59,6 +60,8 @@ def test_two_parties_publish_a_task_and_end_it(keys: Path) -> None:
         "task_id": ended.json["task_id"],
         "after": 10,
         "missing": [],
+        "purpose": None,
+        "budget": None,
         "file": "feed/000002.json",
     }
     feed = feed_in(keys / "feed", TRUSTED)
@@ -83,6 +86,62 @@ def test_a_task_ends_after_the_round_that_is_open_now(keys: Path, monkeypatch: p
     first = tasks(keys, "end", "sizes").out.splitlines()[0]
     assert first.startswith("entry 4 ends task sizes")
     assert first.endswith("before its first round")
+
+
+def capped(keys: Path, name: str, epsilon_total: float) -> str:
+    """A file with a task that caps what all its rounds cost."""
+    privacy = Privacy(10.0, 1e-2, epsilon_total=epsilon_total)
+    task = sample_task(PARTIES, name=name, schedule=LONG, privacy=privacy)
+    (keys / f"{name}.json").write_bytes(SignedTask(task).encode())
+    return f"{name}.json"
+
+
+def test_tasks_of_a_purpose_share_a_budget_and_say_what_is_left(keys: Path) -> None:
+    colors, sizes, shapes = (capped(keys, name, 1.5) for name in ("colors", "sizes", "shapes"))
+    budget = ("--purpose-epsilon", "3.5", "--purpose-delta", "0.1")
+    done = tasks(keys, "publish", colors, "--purpose", "usage", *budget, by=("operator",))
+    assert done.status == 0, done.err
+    nothing = "purpose usage: ε 0 of 3.5 is spent and 3.5 left, δ 0 of 0.1 is spent and 0.1 left"
+    once = "ε 1.5 of 3.5 is spent and 2 left, δ 0.01 of 0.1 is spent and 0.09 left"
+    lines = done.out.splitlines()
+    assert (lines[0], lines[2]) == (nothing, f"purpose usage, with this task: {once}")
+    assert lines[1].startswith("entry 1 publishes task colors (")
+    assert lines[1].endswith(") for purpose usage; still to sign: shuffler")
+    signed = hubbub_here("sign", "feed/000001.json", "--key", "shuffler.pem", folder=keys).out.splitlines()
+    assert signed[-3] == "budget of its purpose: ε ≤ 3.5 at δ ≤ 0.1 for all tasks of purpose usage together"
+    # A later task names the purpose alone, and cannot raise the budget.
+    raised = tasks(keys, "publish", sizes, "--purpose", "usage", "--purpose-epsilon", "10")
+    assert (raised.status, "a budget stands as it was stated first" in raised.err) == (1, True)
+    second = tasks(keys, "publish", sizes, "--purpose", "usage", "--json").json
+    assert (second["purpose"], second["budget"]["left"]) == ("usage", {"epsilon": 0.5, "delta": 0.08})
+    beyond = tasks(keys, "publish", shapes, "--purpose", "usage")
+    assert beyond.status == 1
+    assert "task shapes would take ε 1.5 and δ 0.01 of the budget of purpose usage, of which ε 3 of 3.5" in beyond.err
+    # Nothing was signed or written of what was refused.
+    assert sorted(path.name for path in (keys / "feed").iterdir()) == ["000001.json", "000002.json"]
+    assert json.loads((keys / shapes).read_bytes())["signatures"] == {}
+    listed = hubbub_here("tasks", "list", "feed", folder=keys).out.splitlines()
+    assert listed[-1] == "purpose usage: ε 3 of 3.5 is spent and 0.5 left, δ 0.02 of 0.1 is spent and 0.08 left"
+    (purpose,) = hubbub_here("tasks", "list", "feed", "--json", folder=keys).json["purposes"]
+    assert (purpose["spent"], purpose["left"]) == ({"epsilon": 3.0, "delta": 0.02}, {"epsilon": 0.5, "delta": 0.08})
+
+
+WRONG_BUDGETS = [
+    (("--purpose-epsilon", "3"), "name it by --purpose"),
+    (("--purpose", "usage"), "no entry of the feed states a budget of purpose 'usage'; give --purpose-epsilon"),
+    (("--purpose", "usage", "--purpose-delta", "0.1"), "no entry of the feed states a budget of purpose 'usage'"),
+    (
+        ("--purpose", "usage", "--purpose-epsilon", "0", "--purpose-delta", "0.1"),
+        "the budget's ε is 0.0; give a number",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), WRONG_BUDGETS, ids=range(len(WRONG_BUDGETS)))
+def test_a_budget_is_named_whole(keys: Path, words: tuple[str, ...], says: str) -> None:
+    refused = tasks(keys, "publish", capped(keys, "colors", 1.5), *words)
+    assert (refused.status, says in refused.err) == (2, True), refused.err
+    assert not (keys / "feed").exists()
 
 
 def test_what_is_not_signed_by_both_is_told_where_keys_are_given(keys: Path) -> None:
@@ -150,7 +209,9 @@ def test_the_page_s_commands_publish_and_end_a_task(tmp_path: Path) -> None:
     (operator / "colors.toml").write_text(draft)
     assert hubbub_here("plan", operator / "colors.toml", "--out", operator / "colors.json").status == 0
     # Its Python needs a shuffler: tests/unit/shuffler/test_live_tasks.py runs it.
-    script = [step for step in pages.steps("howto/publish-tasks") if "TaskFeed" not in step.commands]
+    steps = pages.steps("howto/publish-tasks")
+    others = ("TaskFeed", "sizes", "shapes")
+    script = [step for step in steps if not any(word in step.commands for word in others)]
     printed = pages.run(script, tmp_path)
     assert len(printed) == 6
     assert [line.partition(" (")[0] for line in printed[-1].splitlines()] == [
@@ -162,3 +223,17 @@ def test_the_page_s_commands_publish_and_end_a_task(tmp_path: Path) -> None:
         assert feed_in(tmp_path / "deployment" / party / "feed", parties).position.number == entries
     assert shuffler_settings(tmp_path / "deployment/shuffler/shuffler.toml").feed is not None
     assert analyzer_settings(tmp_path / "deployment/analyzer/analyzer.toml").feed is not None
+
+
+def test_the_page_s_tasks_share_a_budget(keys: Path, tmp_path: Path) -> None:
+    operator = tmp_path / "deployment" / "operator"
+    operator.mkdir(parents=True)
+    PARTIES.operator.save(operator / "identity.pem")
+    for name in ("sizes", "shapes"):
+        task = sample_task(PARTIES, name=name, schedule=LONG, privacy=Privacy(10.0, 1e-6, epsilon_total=1.0))
+        (operator / f"{name}.json").write_bytes(SignedTask(task).encode())
+    steps = pages.steps("howto/publish-tasks", "## Share a budget among tasks")
+    script = [step for step in steps if "sizes" in step.commands or "shapes" in step.commands]
+    first, second = pages.run(script, tmp_path)
+    assert first.startswith("purpose usage: ε 0 of 3 is spent and 3 left, ")
+    assert second.splitlines()[-1] == script[1].shown.strip()

@@ -17,7 +17,7 @@ from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, KEY_BYTES, Cr
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.feed import FeedPage
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.v1 import control_pb2, delivery_pb2, leader_pb2, replication_pb2, results_pb2, submission_pb2
 from hubbub.service.rpc import servicers as serving
 from hubbub.service.rpc.pipeline import Method

@@ -107,7 +107,7 @@ from hubbub.protos.rpc.releases import write_begin
 from hubbub.protos.rpc.replication import write_replication_request
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Task, task_content
 from hubbub.protos.v1 import (

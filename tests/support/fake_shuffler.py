@@ -21,7 +21,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.admission import Mode
-from hubbub.protos.task.feed import Feed, FeedPage
+from hubbub.protos.task.feed.feed import Feed, FeedPage
 from hubbub.protos.task.task import Task
 from support.samples import START, Parties
 

@@ -19,7 +19,9 @@ from typing import Any
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from hubbub.protos.task.feed import Feed, FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.budgets import PurposeBudget  # noqa: E402
+from hubbub.protos.task.feed.feed import Feed, FeedEntry  # noqa: E402
+from hubbub.protos.task.task import Privacy  # noqa: E402
 from support.samples import sample_task, signed  # noqa: E402
 from vectors.make_signed import PARTIES, identity  # noqa: E402
 
@@ -84,6 +86,29 @@ def cases() -> Iterator[Case]:
     yield "a later version", "format", [one], [one, two.replace(b"hubbub-feed/1", b"hubbub-feed/2")]
 
 
+def of_a_purpose() -> Iterator[Case]:
+    """Return answers with tasks that share a budget, of which the first takes ε 2 of 3."""
+    usage = PurposeBudget("usage", 3.0, 0.1)
+    first = _for("flights", 2.0, usage, Feed())
+    feed, one = Feed().with_entry(first), first.encode()
+    yield "a task with a share of a budget", None, [], [one]
+    yield "two tasks with the whole budget", None, [one], [one, _for("trains", 1.0, usage, feed).encode()]
+    yield "a task beyond the budget", "budget", [one], [one, _for("trains", 1.5, usage, feed).encode()]
+    yield "a task without a cap", "budget", [one], [one, _for("trains", None, usage, feed).encode()]
+    larger = replace(usage, epsilon=10.0)
+    yield "another budget for the purpose", "budget", [one], [one, _for("trains", 1.0, larger, feed).encode()]
+    yield "the same name without the purpose", "budget", [one], [one, _for("flights", 1.0, None, feed).encode()]
+
+
+def _for(name: str, total: float | None, budget: PurposeBudget | None, feed: Feed) -> FeedEntry:
+    """The next entry of a feed, which publishes a task for a purpose, whatever is left."""
+    privacy = Privacy(10.0, 1e-2, 20.0, epsilon_total=total, large_delta="a vector: these are nobody's answers")
+    task = signed(sample_task(PARTIES, name=name, privacy=privacy), PARTIES)
+    who, last = PARTIES.public, feed.position
+    parts = (last.number + 1, last.hash, who.operator, who.shuffler, task.task.id, None, task)
+    return _both(FeedEntry(*parts, budget=budget))
+
+
 def content() -> dict[str, Any]:
     """Return what the file has."""
     return {
@@ -93,7 +118,7 @@ def content() -> dict[str, Any]:
         "ends": {"task": good()[0].task_id.hex(), "after": 1},
         "cases": [
             {"what": what, "because": because, "taken": _base64(taken), "entries": _base64(answer)}
-            for what, because, taken, answer in cases()
+            for what, because, taken, answer in (*cases(), *of_a_purpose())
         ],
     }
 

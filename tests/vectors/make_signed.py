@@ -35,7 +35,7 @@ from hubbub.protos.identity.successions import Succession  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord  # noqa: E402
 from hubbub.protos.records.release_chain import ChainPosition  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
-from hubbub.protos.task.feed import Feed, FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.feed import Feed, FeedEntry  # noqa: E402
 from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
 from hubbub.queries.questions.number import Number  # noqa: E402

@@ -12,6 +12,7 @@ import pytest
 from hubbub.accountant.spending.ledger import Ledger
 from hubbub.analyzer.server import check_store
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.feed.budgets import PurposeBudget, PurposeSpending
 from hubbub.protos.task.task import Privacy
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.ledgers import check_ledgers
@@ -89,6 +90,33 @@ async def test_a_round_with_few_valid_reports_leaves_less_for_those_after_it(ben
         await bench.deliver(0, await bench.seal(0, [0] * 6, 1), 1)
     assert refused.value.reason is Reason.OVER_BUDGET
     (await ledger(bench)).verify()
+
+
+async def test_what_a_short_batch_costs_beyond_its_task_s_share_is_taken_from_the_purpose(bench: Bench) -> None:
+    """One of six reports could be read: with the other query that costs ε 3.36, of a share of 3.1."""
+    await with_privacy(bench, dataclasses.replace(ONE_ROUND, epsilon_total=3.1))
+    other = signed(sample_task(bench.parties, name="other", minimum_reports=5, privacy=ONE_ROUND), bench.parties)
+    await bench.store.add_tasks([other])
+    bench.receiver._tasks = {each.task.id: each for each in (bench.signed, other)}
+    budget = PurposeBudget("usage", 7.3, 0.1)
+    tight, wide = (
+        PurposeSpending(dataclasses.replace(budget, epsilon=each)).with_task(bench.task).with_task(other.task)
+        for each in (7.3, 7.4)
+    )
+    bench.receiver._spending = lambda _task_id: tight
+    envelopes = await bench.seal(0, [0] * 6)
+    spoilt = [*envelopes[:1], *(bytes(INNER_BYTES) for _ in range(5))]
+    # Its own round goes on, though the first batch turned out short.
+    await bench.deliver_batches([spoilt, await bench.seal(1, [0] * 6)])
+    bench.task, bench.signed, bench.chain = other.task, other, []
+    says = r"cost more than the shares of their tasks \(flights ε 0.26.*of purpose usage ε 7.1 of 7.3 is spent"
+    with pytest.raises(Refusal, match=says) as refused:
+        await bench.deliver(0, await bench.seal(0, [0] * 6))
+    assert refused.value.reason is Reason.OVER_BUDGET
+    assert (await ledger(bench)).entries == ()
+    bench.receiver._spending = lambda _task_id: wide
+    bench.chain = []
+    assert (await bench.deliver(0, await bench.seal(0, [0] * 6, 1), 1)).counted == 6
 
 
 async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_beyond_it(bench: Bench) -> None:

@@ -10,8 +10,8 @@ from unit.analyzer.test_server import Deployment, deliver, prepare, task_of
 
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.feed import Feed, FeedEntry
-from hubbub.protos.task.feed_files import add_entry
+from hubbub.protos.task.feed.feed import Feed, FeedEntry
+from hubbub.protos.task.feed.files import add_entry
 from hubbub.protos.task.signed_task import SignedTask
 from support.patience import CALL_SECONDS, pause
 from support.samples import Parties, signed

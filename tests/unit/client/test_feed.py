@@ -11,8 +11,9 @@ import pytest
 
 from hubbub.client import FeedError, TaskError, TaskFeed, Unreachable, UsageError
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedPage
-from hubbub.protos.task.feed_files import file_of
+from hubbub.protos.task.feed.budgets import PurposeBudget
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedPage
+from hubbub.protos.task.feed.files import file_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from support.fake_shuffler import Clock, FakeShuffler
@@ -176,3 +177,32 @@ def test_names_are_a_set_of_texts(settings: dict[str, Any], tmp_path: Path) -> N
     for allow in ("colors", [b"colors"]):
         with pytest.raises(UsageError, match="allow has the names of tasks; give a set of texts"):
             TaskFeed(allow=allow, folder=tmp_path, shuffler="127.0.0.1:1", **given)  # type: ignore[arg-type]
+
+
+async def test_a_task_beyond_the_budget_of_its_purpose_is_refused(
+    following: Following, shuffler: FakeShuffler, parties: Parties
+) -> None:
+    budget = PurposeBudget("usage", 3.0, 1e-1)
+
+    def entry(feed: Feed, name: str, stated: PurposeBudget | None, total: float = 2.0) -> FeedEntry:
+        privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=total)
+        task = signed(sample_task(parties, name=name, privacy=privacy), parties)
+        made = FeedEntry(
+            *(feed.position.number + 1, feed.position.hash, parties.operator.public, parties.shuffler.public),
+            *(task.task.id, None, task),
+            budget=stated,
+        )
+        return both(made, parties)
+
+    first = Feed().with_entry(entry(Feed(), "colors", budget))
+    feed = following()
+    # Both parties signed each of these; a device takes the first one alone.
+    for stated, says in (
+        (budget, "would take ε 2 .* of which ε 2 of 3 is spent and 1 left"),
+        (PurposeBudget("usage", 10.0, 1e-1), "a budget stands as it was stated first"),
+    ):
+        shuffler.feed = Feed((*first.entries, entry(first, "shapes", stated)))
+        await _refused(feed, says, 1)
+    shuffler.feed = Feed((*first.entries, entry(first, "colors", None, 0.5)))
+    await _refused(feed, "publishes task colors for no purpose", 1)
+    assert list(feed.tasks()) == ["colors"]

@@ -12,8 +12,8 @@ import pytest
 from hubbub.client import feed as client_feed
 from hubbub.client.feed import TaskFeed
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task.feed import FeedEntry, FeedPage
-from hubbub.protos.task.feed_files import add_entry
+from hubbub.protos.task.feed.feed import FeedEntry, FeedPage
+from hubbub.protos.task.feed.files import add_entry
 from vectors.make_feeds import FILE, NAMES, encoded
 
 KEPT = json.loads(FILE.read_bytes())
@@ -53,4 +53,4 @@ def test_an_answer_is_taken_or_refused(case: dict[str, Any], tmp_path: Path, mon
 
 def test_cases_have_each_word() -> None:
     words = {case["because"] for case in KEPT["cases"]}
-    assert words == {None, "number", "previous", "signature", "value", "canonical", "format"}
+    assert words == {None, "number", "previous", "signature", "value", "canonical", "format", "budget"}

@@ -19,8 +19,8 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
-from hubbub.protos.task.feed_files import add_entry
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.files import add_entry
 from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.protos.task.task import Privacy, Task
 from hubbub.protos.transport.channels import TLS

@@ -19,7 +19,7 @@ from hubbub.protos.identity.keys import Identity, KeyRecord
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, HopRecord
 from hubbub.protos.records.counts import read_certified
-from hubbub.protos.task.feed import FeedEntry
+from hubbub.protos.task.feed.feed import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, verify
 from hubbub.verification.results import read_every, read_results

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.task import feed_files
-from hubbub.protos.task.feed import Feed, FeedEntry, FeedParties
-from hubbub.protos.task.feed_files import add_entry, file_of
+from hubbub.protos.task.feed import files as feed_files
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.files import add_entry, file_of
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.runtime import feed_follower
 from hubbub.service.runtime.feed_follower import INCIDENT, FeedFollower

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
 
 _NAME = re.compile(r"\d{6}\.json")
 

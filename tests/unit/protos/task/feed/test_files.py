@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.task import feed_files
-from hubbub.protos.task.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
-from hubbub.protos.task.feed_files import add_entry, feed_in, file_of, read_entries, stamp_of
+from hubbub.protos.task.feed import files as feed_files
+from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()

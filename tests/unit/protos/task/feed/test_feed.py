@@ -11,7 +11,7 @@ import pytest
 from hubbub.protos.identity.documents import canonical, parse_canonical
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed import (
+from hubbub.protos.task.feed.feed import (
     LONGEST_ENTRY,
     MOST_ENTRIES,
     NOTHING_BEFORE,

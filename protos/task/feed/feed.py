@@ -4,7 +4,7 @@ Each entry names the hash of the entry before it, and is signed by the operator 
 is one order: whoever has taken an entry refuses another one with its number, a gap, and an older copy of the feed.
 
 An entry names its task by the id. The signed task is beside it: one party adds its signature to the task without
-changing the signed bytes of the entry.
+changing the signed bytes of the entry. An entry that publishes may state the budget of the task's purpose (`budgets`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from hubbub.protos.identity.documents import (
 from hubbub.protos.identity.formats import FEED_ENTRY
 from hubbub.protos.identity.keys import HASH_BYTES, Identity, Role
 from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.feed.budgets import PurposeBudget, PurposeSpending, ShareError
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.task.two_signed import TwoSigned
@@ -83,8 +84,9 @@ class FeedParties:
 class FeedEntry:
     """Entry `number`, counted from 1. It publishes `signed`; if `after` is a number, it ends the task after that round.
 
-    `after` is -1 if the task ends before its first round. `operator` and `shuffler` (32 bytes each) are the identities
-    that sign; a signature is None until that party has signed.
+    `budget` is that of a published task's purpose, None if it has none. `after` is -1 if the task ends before its first
+    round. `operator` and `shuffler` (32 bytes each) are the identities that sign; a signature is None until that party
+    has signed.
     """
 
     number: int
@@ -96,6 +98,7 @@ class FeedEntry:
     signed: SignedTask | None = field(default=None, compare=False)
     operator_signature: bytes | None = field(default=None, compare=False)
     shuffler_signature: bytes | None = field(default=None, compare=False)
+    budget: PurposeBudget | None = None
 
     @property
     def name(self) -> str:
@@ -105,13 +108,13 @@ class FeedEntry:
     def in_words(self, task: str) -> str:
         """Return what it says of the task with that name."""
         if self.after is None:
-            return f"publishes task {task}"
+            return f"publishes task {task}{f' for purpose {self.budget.purpose}' if self.budget else ''}"
         return f"ends task {task} {f'after round {self.after}' if self.after >= 0 else 'before its first round'}"
 
     @cached_property
     def body(self) -> dict[str, Any]:
         """The signed content."""
-        content = {
+        content: dict[str, Any] = {
             "action": "publish" if self.after is None else "end",
             "format": FEED_ENTRY.format,
             "number": self.number,
@@ -120,6 +123,8 @@ class FeedEntry:
             "shuffler": self.shuffler.hex(),
             "task": self.task_id.hex(),
         }
+        if self.budget is not None:
+            content["budget"] = self.budget.content()
         return content if self.after is None else {**content, "after": self.after}
 
     @cached_property
@@ -218,7 +223,10 @@ class FeedEntry:
     def _read(cls, value: Any) -> FeedEntry:
         body, signatures = value["body"], value["signatures"]
         ends = body["action"] == "end"
-        if set(body) != _BODY | ({"after"} if ends else set()) or body["action"] not in ("publish", "end"):
+        if set(body) != _BODY | ({"after"} if ends else {"budget"} & set(body)) or body["action"] not in (
+            "publish",
+            "end",
+        ):
             raise ValueError("its body does not have the members of its action, publish or end")
         number, after = body["number"], body.get("after")
         if type(number) is not int or not 1 <= number <= MOST_ENTRIES:
@@ -242,6 +250,7 @@ class FeedEntry:
             signed,
             made.get("operator"),
             made.get("shuffler"),
+            PurposeBudget.read(body["budget"]) if "budget" in body else None,
         )
 
 
@@ -266,14 +275,32 @@ class Feed:
         """The last round of each task that has ended, by its id; -1 for none."""
         return {each.task_id: each.after for each in self.entries if each.after is not None}
 
-    def publishing(self, signed: SignedTask) -> FeedEntry:
-        """Return the next entry, which publishes this task; nobody has signed it yet.
+    @cached_property
+    def spending(self) -> dict[str, PurposeSpending]:
+        """What the tasks of each purpose take of its budget, by the purpose's name."""
+        found = dict[str, PurposeSpending]()
+        for each in self.entries:
+            if each.budget is not None and each.signed is not None:
+                before = found.get(each.budget.purpose, PurposeSpending(each.budget))
+                found[each.budget.purpose] = before.with_task(each.signed.task)
+        return found
+
+    @cached_property
+    def purposes(self) -> dict[str, str]:
+        """The purpose of each task that has one, by the task's name."""
+        named = ((each.signed, each.budget) for each in self.entries)
+        return {
+            signed.task.name: budget.purpose for signed, budget in named if signed is not None and budget is not None
+        }
+
+    def publishing(self, signed: SignedTask, budget: PurposeBudget | None = None) -> FeedEntry:
+        """Return the next entry, which publishes this task for the purpose of a budget; nobody has signed it yet.
 
         Raises:
-            FeedError: if the task was published before.
+            FeedError: if the task was published before, or the budget does not allow it.
         """
         who = signed.task.identities
-        entry = FeedEntry(*self._next(), who.operator, who.shuffler, signed.task.id, signed=signed)
+        entry = FeedEntry(*self._next(), who.operator, who.shuffler, signed.task.id, signed=signed, budget=budget)
         self.check_next(entry)
         return entry
 
@@ -317,6 +344,7 @@ class Feed:
         if entry.after is None:
             if published is not None:
                 raise FeedError(f"{entry.name} publishes task {published.task.name}, which was published before")
+            self._check_budget(entry)
             return
         if published is None:
             raise FeedError(f"{entry.name} ends task {entry.task_id.hex()[:16]}…, which the feed does not publish")
@@ -329,6 +357,32 @@ class Feed:
                 f"{rounds - 1}; name one of these, or -1 for none"
             )
 
+    def _check_budget(self, entry: FeedEntry) -> PurposeSpending | None:
+        """Check that the budget that an entry states is its purpose's, and that its task fits; return what is spent."""
+        if entry.signed is None:
+            return None
+        task, budget = entry.signed.task, entry.budget
+        # Devices allow tasks by name: later ones of the same name must not leave the budget.
+        before = self.purposes.get(task.name)
+        if before is not None and (budget is None or budget.purpose != before):
+            other = "no purpose" if budget is None else f"purpose {budget.purpose}"
+            raise FeedError(
+                f"{entry.name} publishes task {task.name} for {other}, but an earlier task of this name is for purpose "
+                f"{before}, whose budget they share; name that purpose, or give the task another name"
+            )
+        if budget is None:
+            return None
+        spending = self.spending.get(budget.purpose, PurposeSpending(budget))
+        if spending.budget != budget:
+            raise FeedError(
+                f"{entry.name} states {budget.in_words()}, but an earlier entry stated {spending.budget.in_words()}; "
+                "a budget stands as it was stated first: name the same one"
+            )
+        try:
+            return spending.with_task(task)
+        except ShareError as error:
+            raise FeedError(f"{entry.name}: {error}") from error
+
     def with_entry(self, entry: FeedEntry) -> Feed:
         """Return the feed with its next entry.
 
@@ -336,4 +390,9 @@ class Feed:
             FeedError: as `check_next` does.
         """
         self.check_next(entry)
-        return Feed((*self.entries, entry))
+        spending, after = self._check_budget(entry), Feed((*self.entries, entry))
+        # Kept for the next entry: adding up all shares at each of a thousand entries would take seconds.
+        vars(after)["spending"] = (
+            self.spending if spending is None else {**self.spending, spending.budget.purpose: spending}
+        )
+        return after
