@@ -63,6 +63,8 @@ class AnalyzerLiveTasks:
             check_task(entry.signed, self._parties, self._successions)
 
     async def _take(self, entry: FeedEntry) -> None:
+        if self._follower is not None and self._follower.withdrawn(entry.task_id):
+            return
         known = self._tasks.get(entry.task_id)
         if entry.signed is not None and known is None:
             known = replace(entry.signed, task=check_task(entry.signed, self._parties, self._successions))

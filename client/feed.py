@@ -157,10 +157,12 @@ class TaskFeed:
         if len(page.successions) > MOST_SUCCESSIONS:
             raise FeedError(f"{len(page.successions)} successions came with the feed; at most {MOST_SUCCESSIONS} may")
         parties = FeedParties(self._operator, self._shuffler, read_successions(page.successions))
+        ended_unused = {entry.task_id for entry in entries if entry.after == -1}
         for entry in entries:
             known = known.with_entry(entry)
             task = entry.check(parties)
-            if task is not None:
+            # A task that cannot be answered stays in the feed, and the next entry withdraws it: `tasks` leaves it out.
+            if task is not None and task.id not in ended_unused:
                 check_epsilon_local(task)
             add_entry(self._folder, entry)
         return len(entries)

@@ -26,8 +26,9 @@ from hubbub.shuffler.tasks import Tasks, check_promise, warn_of
 PAGE_BYTES = 128 * 1024
 """Bytes of the entries in one answer, if there are more than `FEWEST`: anybody may ask for them, with a few bytes."""
 
-FEWEST = 2
-"""Entries in an answer at least, if there are as many; two of the longest fit into a message."""
+FEWEST = 3
+"""Entries in an answer at least, if there are as many; three of the longest fit into a message. A device that asks from
+its last entry on sees the next one, and whether the one after that withdraws it."""
 
 
 class ShufflerLiveTasks:
@@ -46,6 +47,7 @@ class ShufflerLiveTasks:
     ) -> None:
         self._settings, self._tasks, self._signed, self._rounds = settings, tasks, signed, rounds
         self._parties: FeedParties | None = None
+        self._follower: FeedFollower | None = None
         self._longest: int | None = None
         self._documents: list[bytes] = []
 
@@ -62,6 +64,7 @@ class ShufflerLiveTasks:
         self._parties = parties
         kept = self._settings.data / KEPT
         feed = FeedFollower(self._settings.feed, kept, parties, incidents, check=self._check, take=self._take)
+        self._follower = feed
         await feed.start()
         # From here on the ports are open, with limits that follow from these tasks.
         self._longest = longest_envelope(self._tasks, live=True)
@@ -96,7 +99,7 @@ class ShufflerLiveTasks:
         return None if self._settings.feed is None else self._page
 
     def _page(self, first: int) -> FeedPage:
-        """Return the entries that were taken, from a number on: all that have `PAGE_BYTES`, and at least two."""
+        """Return the entries that were taken, from a number on: all that have `PAGE_BYTES`, and at least three."""
         found, size = list[bytes](), 0
         for document in self._documents[max(0, first - 1) :]:
             size += len(document)
@@ -110,6 +113,9 @@ class ShufflerLiveTasks:
     async def _take(self, entry: FeedEntry) -> None:
         if entry.number > len(self._documents):
             self._documents.append(entry.encode())
+        # Devices get its entries all the same: theirs follow.
+        if self._follower is not None and self._follower.withdrawn(entry.task_id):
+            return
         known = self._tasks.get(entry.task_id)
         if entry.signed is not None and known is None and self._parties is not None:
             who = self._parties

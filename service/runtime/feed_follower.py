@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.feed.files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 
@@ -34,6 +34,10 @@ class FeedFollower:
 
     Whatever is wrong with the folder changes nothing: it is an incident, and the service goes on with what it has
     taken. That is kept in the folder `kept`, so that an older copy of the feed is noticed after a restart, too.
+
+    An entry may be right for everybody but this service, which cannot run its task. It stays, as others took it. Once
+    a later entry ends that task before its first round, the task is withdrawn: this service takes both entries without
+    the task, and goes on.
     """
 
     def __init__(
@@ -49,7 +53,8 @@ class FeedFollower:
         """`check` raises a HubbubError if the service cannot do what a signed entry says; `take` does it.
 
         `check` gets the feed that is kept, too, which may be ahead of what was taken. It runs in a thread. `take` is
-        called again if it fails, and may be called for what is done already.
+        called again if it fails, and may be called for what is done already. It is called for a withdrawn task, too,
+        and asks `withdrawn`.
         """
         self.feed = Feed()
         self._folder, self._kept, self._parties, self._incidents = folder, kept, parties, incidents
@@ -58,6 +63,11 @@ class FeedFollower:
         self._looks, self._by_machine = 0, False
         self._failure: Exception | None = None
         self._waiting: list[FeedEntry] = []
+        self._withdrawn = set[bytes]()
+
+    def withdrawn(self, task_id: bytes) -> bool:
+        """Return whether this service cannot run a task, and the feed ended it before its first round."""
+        return task_id in self._withdrawn
 
     async def start(self) -> None:
         """Take the kept entries, then the new ones.
@@ -77,8 +87,10 @@ class FeedFollower:
         try:
             self._kept.mkdir(mode=0o700, exist_ok=True)
             feed = feed_in(self._kept, self._parties)
+            # After a kill between a withdrawn task's entry and its end, only the folder of the settings has the end.
+            ahead = self._ahead(feed)[0]
             for entry in feed.entries:
-                self._check(feed, entry)
+                self._check_or_withdraw(feed, entry, ahead)
         except HubbubError as error:
             raise TaskError(f"what was taken of the feed cannot be used: {error}") from error
         except OSError as error:
@@ -114,13 +126,15 @@ class FeedFollower:
             if stamp == self._seen and not (self._by_machine and self._looks >= LOOKS):
                 return
             self._looks, self._by_machine, self._failure = 0, False, None
-            for entry in read_entries(self._folder, self.feed):
-                feed = with_checked(self._folder, self.feed, entry, self._parties)
-                self._check(self.feed, entry)
+            ahead, failure = self._ahead(self.feed)
+            for entry in ahead.entries[self.feed.position.number :]:
+                self._check_or_withdraw(self.feed, entry, ahead)
                 # Kept before it is taken: after a kill in between, the next start takes it.
                 add_entry(self._kept, entry)
-                self.feed = feed
+                self.feed = self.feed.with_entry(entry)
                 self._waiting.append(entry)
+            if failure is not None:
+                raise failure
             self._seen = stamp
         except Exception as error:
             # Any error, as in `look`.
@@ -129,6 +143,32 @@ class FeedFollower:
             self._seen = stamp
             # Such as a full disk: it may succeed although the folder is unchanged.
             self._by_machine = isinstance(error.__cause__, OSError)
+
+    def _ahead(self, feed: Feed) -> tuple[Feed, HubbubError | None]:
+        """Return the feed with the entries of the folder that are in order and signed, and why there are no more."""
+        try:
+            for entry in read_entries(self._folder, feed):
+                feed = with_checked(self._folder, feed, entry, self._parties)
+        except HubbubError as error:
+            return feed, error
+        return feed, None
+
+    def _check_or_withdraw(self, feed: Feed, entry: FeedEntry, ahead: Feed) -> None:
+        """Check that this service can do what an entry says, or that the feed that is `ahead` withdraws its task.
+
+        Raises:
+            FeedError: if neither is so, saying how to go on.
+        """
+        try:
+            self._check(feed, entry)
+        except HubbubError as error:
+            if ahead.ends.get(entry.task_id) != -1:
+                name = ahead.published[entry.task_id].task.name
+                raise FeedError(
+                    f"{entry.name} cannot be taken here: {error}. Both parties signed it, so it stays: end its task by "
+                    f"`hubbub tasks end FEED {name} --after -1`, and publish a corrected one"
+                ) from error
+            self._withdrawn.add(entry.task_id)
 
     def _name(self, entry: FeedEntry) -> str:
         return self.feed.published[entry.task_id].task.name

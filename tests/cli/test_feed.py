@@ -212,6 +212,8 @@ def test_the_page_s_commands_publish_and_end_a_task(tmp_path: Path) -> None:
     steps = pages.steps("howto/publish-tasks")
     others = ("TaskFeed", "sizes", "shapes")
     script = [step for step in steps if not any(word in step.commands for word in others)]
+    # The way out of a refused entry names a task that has ended by then.
+    script = [step for step in script if "--after -1" not in step.commands]
     printed = pages.run(script, tmp_path)
     assert len(printed) == 6
     assert [line.partition(" (")[0] for line in printed[-1].splitlines()] == [

@@ -71,13 +71,24 @@ async def test_a_task_goes_live_is_counted_and_ends_without_a_restart(deployment
         assert refused.value.reason is Reason.TASK_ENDED
 
 
-async def test_a_task_of_another_analyzer_is_refused(deployment: Deployment) -> None:
+async def test_a_task_of_another_analyzer_is_refused_until_it_is_withdrawn(deployment: Deployment) -> None:
     parties, folder = deployment.parties, deployment.settings.feed
     assert folder is not None
     other = replace(task_of(parties), identities=replace(parties.public, analyzer=Parties.generate().analyzer.public))
-    add_entry(folder, both(Feed().publishing(SignedTask(other)), parties))
+    feed = Feed().with_entry(both(Feed().publishing(SignedTask(other)), parties))
+    add_entry(folder, feed.entries[0])
     async with deployment.running() as at, deployment.results(at["results"]) as reader:
         (incident,) = (await reader.get_incidents(CALL_SECONDS)).incidents
         assert incident.kind == "feed"
         assert "names" in incident.text
         assert await reader.list_tasks(CALL_SECONDS) == []
+        assert "hubbub tasks end FEED flights --after -1" in incident.text
+        feed = feed.with_entry(both(feed.ending(other.id, -1), parties))
+        feed = feed.with_entry(both(feed.publishing(signed(task_of(parties), parties)), parties))
+        for entry in feed.entries[1:]:
+            add_entry(folder, entry)
+        while not await reader.list_tasks(CALL_SECONDS):
+            await pause()
+    async with deployment.running() as at, deployment.results(at["results"]) as reader:
+        assert [each.name for each in await reader.list_tasks(CALL_SECONDS)] == ["flights"]
+        assert (await reader.get_incidents(CALL_SECONDS)).incidents == ()

@@ -155,6 +155,22 @@ async def test_a_task_above_its_own_cap_is_refused(
         await following().fetch()
 
 
+async def test_a_withdrawn_task_above_its_own_cap_does_not_stop_the_feed(
+    following: Following, shuffler: FakeShuffler, parties: Parties
+) -> None:
+    privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=1.0)
+    wrong = publishing(Feed(), signed(sample_task(parties, name="colors", privacy=privacy), parties), parties)
+    ended = ending(wrong, "colors", -1, parties)
+    shuffler.feed = publishing(ended, signed(sample_task(parties, name="shapes"), parties), parties)
+    feed = following()
+    assert await feed.fetch() == 3
+    assert list(feed.tasks()) == ["shapes"]
+    # An end after a round withdraws nothing.
+    shuffler.feed = ending(wrong, "colors", 0, parties)
+    with pytest.raises(TaskError, match="above its cap of 1"):
+        await following(folder=feed._folder / "another").fetch()
+
+
 async def test_a_changed_folder_is_noticed(following: Following, tmp_path: Path) -> None:
     feed = following()
     await feed.fetch()

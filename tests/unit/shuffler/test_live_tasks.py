@@ -24,6 +24,7 @@ from hubbub.protos.task.feed.files import add_entry
 from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.protos.task.task import Privacy, Task
 from hubbub.protos.transport.channels import TLS
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.settings import SettingsError
 from hubbub.shuffler import live_tasks
 from hubbub.shuffler.live_tasks import ShufflerLiveTasks
@@ -341,7 +342,35 @@ async def test_devices_get_the_feed_in_pages(
     assert tasks.pages is not None
     documents = [entry.encode() for entry in feed.entries]
     pages = {first: list(tasks.pages(first).entries) for first in (0, 1, 3, 4, 5, 2**32 - 1)}
-    assert pages == {0: documents[:2], 1: documents[:2], 3: documents[2:], 4: documents[3:], 5: [], 2**32 - 1: []}
+    assert pages == {0: documents[:3], 1: documents[:3], 3: documents[2:], 4: documents[3:], 5: [], 2**32 - 1: []}
+
+
+async def test_a_withdrawn_task_is_not_run_and_devices_get_its_entries(
+    live: tuple[World, ShufflerLiveTasks], tmp_path: Path
+) -> None:
+    world, tasks = live
+    publisher = Publisher(tmp_path / "of the settings", world.parties)
+    # No batch of two reports keeps its promise.
+    wrong = sample_task(world.parties, name="wrong", minimum_reports=2, privacy=Privacy(0.1, 1e-9))
+    right = sample_task(world.parties, name="right")
+    tasks._settings = tasks._settings.model_copy(update={"data": tmp_path})
+    incidents = Incidents()
+    async with tasks.followed(FeedParties(*_public(world.parties)), incidents) as follower:
+        assert follower is not None
+        publisher.publish(wrong)
+        await follower.look()
+        assert follower.feed == Feed()
+        publisher.end(wrong, -1)
+        publisher.publish(right)
+        await follower.look()
+        assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
+    assert (wrong.id in tasks._tasks, right.id in tasks._tasks) == (False, True)
+    assert tasks.pages is not None
+    assert list(tasks.pages(1).entries) == [each.encode() for each in publisher.feed.entries]
+
+
+def _public(parties: Parties) -> tuple[bytes, bytes]:
+    return parties.operator.public, parties.shuffler.public
 
 
 @pytest.mark.parametrize("given", ['store = "postgresql://hubbub@db/hubbub"', "workers = 2"])

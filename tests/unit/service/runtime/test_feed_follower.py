@@ -199,6 +199,74 @@ async def test_what_the_service_cannot_do_is_not_taken(service: Service) -> None
     assert (service.taken, service.follower.feed) == ([1, 2], feed_of(0, 2))
 
 
+def without_second(number: int) -> None:
+    if number == 2:
+        raise HubbubError("no 2")
+
+
+def ended(feed: Feed, task: int, after: int) -> Feed:
+    return feed.with_entry(both(feed.ending(TASKS[task].task.id, after)))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_task_that_the_service_cannot_run_is_withdrawn_and_the_feed_goes_on(
+    service: Service, restarted: bool
+) -> None:
+    service.refuses = without_second
+    stopped = feed_of(0, 1)
+    service.put(stopped)
+    await service.follower.look()
+    assert "entry 2 of the feed cannot be taken here: no 2. Both parties signed it, so it stays" in service.trouble
+    assert "hubbub tasks end FEED second --after -1" in service.trouble
+    # An end after a round would have people answer what this service cannot run.
+    service.put(ended(stopped, 1, 0))
+    await service.follower.look()
+    assert (service.taken, "no 2" in service.trouble) == ([1], True)
+    corrected = ended(stopped, 1, -1)
+    corrected = corrected.with_entry(both(corrected.publishing(TASKS[2])))
+    service.put(corrected)
+    if restarted:
+        service.begin()
+        await service.follower.start()
+    else:
+        await service.follower.look()
+    assert (service.taken, service.trouble) == ([1, 2, 3, 4], "")
+    withdrawn = [service.follower.withdrawn(each.task.id) for each in TASKS]
+    assert withdrawn == [False, True, False]
+    service.begin()
+    await service.follower.start()
+    assert [service.follower.withdrawn(each.task.id) for each in TASKS] == withdrawn
+
+
+async def test_a_task_that_the_service_runs_is_ended_and_not_withdrawn(service: Service) -> None:
+    service.put(ended(feed_of(0, 1), 1, -1))
+    await service.follower.look()
+    assert (service.taken, service.follower.withdrawn(TASKS[1].task.id)) == ([1, 2, 3], False)
+
+
+async def test_a_kill_between_a_withdrawn_task_and_its_end_does_not_stop_the_next_start(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.refuses = without_second
+    service.put(ended(feed_of(0, 1), 1, -1))
+
+    def killed(folder: Path, entry: FeedEntry) -> Path:
+        if entry.number == 3:
+            raise asyncio.CancelledError
+        return add_entry(folder, entry)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(feed_follower, "add_entry", killed)
+        with pytest.raises(asyncio.CancelledError):
+            await service.follower.look()
+    assert file_of(service.kept, 2).exists()
+    assert not file_of(service.kept, 3).exists()
+    service.begin()
+    await service.follower.start()
+    assert (service.taken, service.trouble) == ([1, 2, 3], "")
+    assert service.follower.withdrawn(TASKS[1].task.id)
+
+
 async def test_what_fails_is_tried_again_until_it_is_done(service: Service) -> None:
     failures = iter([OSError("the disk is full"), RuntimeError("unforeseen")])
 
