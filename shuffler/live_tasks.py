@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 from hubbub.accountant.errors import AccountingError
@@ -22,6 +22,9 @@ from hubbub.shuffler.admit.mtls import check_devices
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.tasks import Tasks, check_promise, warn_of
+from hubbub.shuffler.workers.live_feed import FeedServer
+from hubbub.shuffler.workers.store_server import StoreServer
+from hubbub.shuffler.workers.supervisor import WorkerSupervisor
 
 PAGE_BYTES = 128 * 1024
 """Bytes of the entries in one answer, if there are more than `FEWEST`: anybody may ask for them, with a few bytes."""
@@ -29,6 +32,10 @@ PAGE_BYTES = 128 * 1024
 FEWEST = 3
 """Entries in an answer at least, if there are as many; three of the longest fit into a message. A device that asks from
 its last entry on sees the next one, and whether the one after that withdraws it."""
+
+
+async def _nobody(_task: Task) -> None:
+    """Tell nobody: this process alone answers devices."""
 
 
 class ShufflerLiveTasks:
@@ -50,6 +57,14 @@ class ShufflerLiveTasks:
         self._follower: FeedFollower | None = None
         self._longest: int | None = None
         self._documents: list[bytes] = []
+        self._tell: Callable[[Task], Awaitable[None]] = _nobody
+
+    def shared_with(self, workers: WorkerSupervisor | None, server: StoreServer) -> ShufflerLiveTasks:
+        """Tell workers, if there are any, of each task that changes, and answer what they ask about the feed."""
+        if workers is not None and self.pages is not None:
+            self._tell = workers.tell_task
+            server.with_feed(FeedServer(self._tasks, self.pages))
+        return self
 
     @contextlib.asynccontextmanager
     async def followed(self, parties: FeedParties, incidents: Incidents) -> AsyncIterator[FeedFollower | None]:
@@ -98,7 +113,7 @@ class ShufflerLiveTasks:
         """What devices get of the feed; None without one in the settings."""
         return None if self._settings.feed is None else self._page
 
-    def _page(self, first: int) -> FeedPage:
+    async def _page(self, first: int) -> FeedPage:
         """Return the entries that were taken, from a number on: all that have `PAGE_BYTES`, and at least three."""
         found, size = list[bytes](), 0
         for document in self._documents[max(0, first - 1) :]:
@@ -111,20 +126,26 @@ class ShufflerLiveTasks:
         return FeedPage(tuple(found), tuple(each.encode() for each in successions))
 
     async def _take(self, entry: FeedEntry) -> None:
+        # Devices get the entries of a task that is not run, too: later ones follow them.
+        if self._follower is None or not self._follower.withdrawn(entry.task_id):
+            await self._run(entry)
+        # Last: a device that has the task may ask any process for it.
         if entry.number > len(self._documents):
             self._documents.append(entry.encode())
-        # Devices get its entries all the same: theirs follow.
-        if self._follower is not None and self._follower.withdrawn(entry.task_id):
-            return
+
+    async def _run(self, entry: FeedEntry) -> None:
         known = self._tasks.get(entry.task_id)
         if entry.signed is not None and known is None and self._parties is not None:
             who = self._parties
             known = entry.signed.check(who.operator, who.shuffler, who.successions, Role.SHUFFLER)
             self._signed[known.id] = replace(entry.signed, task=known)
             warn_of(known)
-        if known is not None:
-            self._tasks[known.id] = known if entry.after is None else replace(known, ends_after=entry.after)
-            await self._rounds.changed(known.id)
+        if known is None:
+            return
+        # First: a process that begins to answer devices meanwhile asks for the tasks as they are here.
+        self._tasks[known.id] = known if entry.after is None else replace(known, ends_after=entry.after)
+        await self._tell(self._tasks[known.id])
+        await self._rounds.changed(known.id)
 
 
 def taken_before(settings: ShufflerSettings, parties: FeedParties) -> Tasks:

@@ -164,12 +164,12 @@ async def _with_traces(
     observe = timed_steps(metrics.stage)
     rounds = RoundLifecycle(*parts, clock=clock, observe=observe, incidents=incidents, order=order, traces=traces)
     store_server = StoreServer(store, credentials, rounds.damaged_keys)
-    served = Served(load_public(settings.operator_key), identity.public, tasks)
+    served = Served(load_public(settings.operator_key), identity.public, tasks, tuple(successions))
     workers = WorkerSupervisor(settings, served, store_server, incidents, merged) if settings.workers else None
     # Callers first, then rounds, which use all the others; the store last, as it still writes what waits.
     callers = [] if workers is None else [workers.stop]
     last = (rounds.stop, analyzer.close, openers.close, lambda: asyncio.to_thread(store.close))
-    live = ShufflerLiveTasks(settings, tasks, signed, rounds)
+    live = ShufflerLiveTasks(settings, tasks, signed, rounds).shared_with(workers, store_server)
     followed = live.followed(FeedParties(served.operator, identity.public, successions, Role.SHUFFLER), incidents)
     async with tidied_async(*callers, *last), followed:
         queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys

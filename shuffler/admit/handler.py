@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 from hubbub.protos.identity.keys import KeySet
@@ -16,7 +16,7 @@ from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.coalescing import Coalescer
 from hubbub.shuffler.admit.enrollment import CredentialIssuer
 
-Pages = Callable[[int], FeedPage]
+Pages = Callable[[int], Awaitable[FeedPage]]
 """Returns entries of the feed of tasks from a number on, as many as fit into a message."""
 
 
@@ -76,7 +76,7 @@ class DeviceHandler:
             raise Refusal(
                 Reason.UNKNOWN_TASK, "this shuffler publishes no tasks by a feed; give the application the task's file"
             )
-        return self._pages(first)
+        return await self._pages(first)
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before they reached `submit`."""

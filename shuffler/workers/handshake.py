@@ -1,7 +1,7 @@
 """Sends a new worker its start data: settings with the reserved ports, identities and tasks.
 
-Tasks and identities are those of the shuffler's start. Files that change later count from the next start: a worker that
-is restarted meanwhile must answer like the others.
+Tasks and identities are those of the shuffler's start, and what its feed published and ended since then. Files that
+change later count from the next start: a worker that is restarted meanwhile must answer like the others.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hubbub import __version__
 from hubbub.protos.errors import HubbubError
@@ -28,11 +29,17 @@ _LENGTH = 4
 
 @dataclass(frozen=True)
 class Served:
-    """The identities (32 bytes each, public) of operator and shuffler, and the checked tasks."""
+    """The identities (32 bytes each, public) of operator and shuffler, their successions, and the checked tasks."""
 
     operator: bytes
     shuffler: bytes
     tasks: Tasks
+    successions: tuple[Succession, ...] = ()
+
+    @property
+    def known(self) -> dict[Role, bytes]:
+        """The identities by their roles."""
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler}
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ async def write_start(there: socket.socket, start: Start) -> None:
         "settings": start.settings.model_dump(mode="json"),
         "operator": served.operator.hex(),
         "shuffler": served.shuffler.hex(),
-        "tasks": [_write_task(task) for task in served.tasks.values()],
+        "successions": [each.encode().decode() for each in served.successions],
+        "tasks": [task_document(task) for task in served.tasks.values()],
         "number": start.number,
     }
     raw = json.dumps(content).encode()
@@ -73,20 +81,27 @@ def read_start(here: socket.socket) -> Start:
         )
     settings = ShufflerSettings.model_validate(content["settings"])
     known = {role: bytes.fromhex(content[role.value]) for role in (Role.OPERATOR, Role.SHUFFLER)}
-    tasks = [_read_task(document, successions, known) for document, successions in content["tasks"]]
-    served = Served(known[Role.OPERATOR], known[Role.SHUFFLER], {task.id: task for task in tasks})
+    tasks = [task_of(document, known) for document in content["tasks"]]
+    successions = tuple(Succession.decode(each.encode()) for each in content["successions"])
+    served = Served(known[Role.OPERATOR], known[Role.SHUFFLER], {task.id: task for task in tasks}, successions)
     return Start(settings, served, content["number"])
 
 
-def _write_task(task: Task) -> tuple[str, list[str]]:
+def task_document(task: Task) -> dict[str, Any]:
+    """Return a checked task as JSON, with what is no part of it: its successions, and the round that ends it."""
     successions = () if task.lineage is None else task.lineage.successions
-    return SignedTask(task).encode().decode(), [each.encode().decode() for each in successions]
+    return {
+        "ends_after": task.ends_after,
+        "successions": [each.encode().decode() for each in successions],
+        "task": SignedTask(task).encode().decode(),
+    }
 
 
-def _read_task(document: str, successions: Iterable[str], known: dict[Role, bytes]) -> Task:
-    """Return a task that the sender has checked."""
-    task = SignedTask.decode(document.encode()).task
-    found = [Succession.decode(each.encode()) for each in successions]
+def task_of(document: Mapping[str, Any], known: Mapping[Role, bytes]) -> Task:
+    """Return a task that the sender has checked; `known` has the identities of operator and shuffler."""
+    task = SignedTask.decode(document["task"].encode()).task
+    task = replace(task, ends_after=document["ends_after"])
+    found = [Succession.decode(each.encode()) for each in document["successions"]]
     if not found:
         return task
     return replace(task, lineage=Lineage.of({**known, Role.ANALYZER: task.identities.analyzer}, found))

@@ -51,6 +51,10 @@ class Frame(IntEnum):
     INCIDENTS = 10
     """The kinds of parts with incidents, and whether there is memory for more submissions."""
     STOP = 11
+    TASKS = 12
+    """Tasks of the feed: all, if a worker asks, and each that changes."""
+    FEED = 13
+    """Entries of the feed from a number on, which a worker asks for."""
 
 
 Answer = Callable[[Frame, bytes], Awaitable[bytes]]

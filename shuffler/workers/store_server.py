@@ -13,6 +13,7 @@ from hubbub.shuffler.stores.protocol import IngestStore
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.codec import FoundRound
 from hubbub.shuffler.workers.ipc import Frame
+from hubbub.shuffler.workers.live_feed import FeedServer
 
 _UNNAMED = bytes(VERSION_BYTES)
 """The version of all answers here: they are always the newest, so no version is needed."""
@@ -47,6 +48,10 @@ class StoreServer:
             Frame.REDEEM: self._redeem,
             Frame.ADMITTED: self._admitted,
         }
+
+    def with_feed(self, feed: FeedServer) -> None:
+        """Answer requests about the feed of tasks, too."""
+        self._answers |= {Frame.TASKS: feed.tasks, Frame.FEED: feed.page}
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
         """Return the answer to a worker's request.

@@ -17,6 +17,7 @@ import structlog
 
 from hubbub.protos.enrollment.admitted import Admitted
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.task.task import Task
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.processes import subprocesses
@@ -29,6 +30,7 @@ from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Served, Start, write_start
 from hubbub.shuffler.workers.ipc import Frame, IpcChannel
+from hubbub.shuffler.workers.live_feed import write_tasks
 from hubbub.shuffler.workers.metrics import MergedMetrics
 from hubbub.shuffler.workers.store_server import StoreServer
 
@@ -102,6 +104,11 @@ class WorkerSupervisor:
         """Send the credentials to each worker; return when all running ones have them."""
         told = ipc_messages.write_admitted(admitted)
         await asyncio.gather(*(each.tell(Frame.ADMITTED, told) for each in self._all))
+
+    async def tell_task(self, task: Task) -> None:
+        """Send a task that the feed published or ended to each worker; return when all running ones have it."""
+        told = write_tasks([task])
+        await asyncio.gather(*(each.tell(Frame.TASKS, told) for each in self._all))
 
     def _tell_incidents(self, kinds: frozenset[str]) -> None:
         told = codec.write_document({"kinds": sorted(kinds), "full": self._memory.full()})

@@ -13,7 +13,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -47,6 +47,7 @@ from hubbub.shuffler.metrics import PREFIX, ShufflerStage
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Start, read_start
 from hubbub.shuffler.workers.ipc import HEAD, Frame, IpcChannel
+from hubbub.shuffler.workers.live_feed import RemoteFeed
 from hubbub.shuffler.workers.metrics import metrics_snapshot
 from hubbub.shuffler.workers.remote_store import RemoteStore
 
@@ -94,10 +95,11 @@ class InlineOpener:
 
 
 class WorkerState:
-    """The state that the main process sends to a worker: credentials, its own incidents, and when to stop."""
+    """The state that the main process sends to a worker: credentials, tasks, its own incidents, and when to stop."""
 
     def __init__(self) -> None:
         self.store: RemoteStore | None = None
+        self.feed: RemoteFeed | None = None
         self.credentials, self.incidents, self.stop = Credentials(), Incidents(logged=False), asyncio.Event()
         self.full = False
         """Whether the main process has no memory for more submissions."""
@@ -110,6 +112,8 @@ class WorkerState:
             told = codec.read_document(payload)
             self.full = told["full"]
             self._note_incidents(frozenset(told["kinds"]))
+        elif frame is Frame.TASKS and self.feed is not None:
+            self.feed.take(payload)
         elif frame is Frame.STOP:
             self.stop.set()
         return b""
@@ -150,7 +154,10 @@ class _WorkerService:
         settings = self.start_.settings
         tasks, certificates, state = self.start_.served.tasks, self.certificates, self.state
         pipelines = await open_to_devices(
-            ports, settings, tasks, self.admission, certificates, self.devices, shared=True, full=lambda: state.full
+            *(ports, settings, tasks, self.admission, certificates, self.devices),
+            shared=True,
+            live=bool(settings.feed),
+            full=lambda: state.full,
         )
         self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
 
@@ -192,7 +199,7 @@ async def _assembled(
 ) -> AsyncIterator[_WorkerService]:
     settings, clock = start.settings, time.time
     served, tasks = start.served, start.served.tasks
-    who = signers_of_tickets(served.operator, served.shuffler, tasks)
+    who = signers_of_tickets(served.operator, served.shuffler, tasks, served.successions)
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
     certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check, settings.https_tls())
@@ -200,6 +207,8 @@ async def _assembled(
     opening = InlineOpener(metrics.stage(ShufflerStage.OPEN))
     # Without the credentials every device would be refused as unknown.
     await state.admitted(await channel.ask(Frame.ADMITTED))
+    if state.feed is not None:
+        await state.feed.start()
     # The worker's share of the limit. A rate below 1 would let no ticket through, ever.
     rate = Rate(max(1.0, settings.enrollments_per_second / settings.workers))
     queue = LoadShedder(settings.queue, settings.queue_seconds)
@@ -208,7 +217,8 @@ async def _assembled(
     issuing = CredentialIssuer(state.credentials, store, *who, clock, rate)
     show_queues(metrics.registry, admission=lambda: admission.in_work)
     metrics.registry.register(IncidentCollector("shuffler", state.incidents))
-    handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT))
+    pages = None if state.feed is None else state.feed.page
+    handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT), pages=pages)
     parts = (store, opening, certificates, devices, metrics, state)
     worker = _WorkerService(start, channel, handler, *parts)
     try:
@@ -233,6 +243,10 @@ async def _serve(start: Start, here: socket.socket) -> None:
     state, leaving = WorkerState(), False
     channel = IpcChannel(state.answer, lambda: None if leaving else _gone())
     state.store = store = RemoteStore(channel)
+    tasks = dict(start.served.tasks)
+    start = replace(start, served=replace(start.served, tasks=tasks))
+    if start.settings.feed is not None:
+        state.feed = RemoteFeed(tasks, start.served.known, channel.ask)
     await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=here)
 
     def announce(addresses: dict[str, str]) -> None:

@@ -341,7 +341,7 @@ async def test_devices_get_the_feed_in_pages(
         await tasks._take(entry)  # the second time after a restart
     assert tasks.pages is not None
     documents = [entry.encode() for entry in feed.entries]
-    pages = {first: list(tasks.pages(first).entries) for first in (0, 1, 3, 4, 5, 2**32 - 1)}
+    pages = {first: list((await tasks.pages(first)).entries) for first in (0, 1, 3, 4, 5, 2**32 - 1)}
     assert pages == {0: documents[:3], 1: documents[:3], 3: documents[2:], 4: documents[3:], 5: [], 2**32 - 1: []}
 
 
@@ -366,19 +366,23 @@ async def test_a_withdrawn_task_is_not_run_and_devices_get_its_entries(
         assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
     assert (wrong.id in tasks._tasks, right.id in tasks._tasks) == (False, True)
     assert tasks.pages is not None
-    assert list(tasks.pages(1).entries) == [each.encode() for each in publisher.feed.entries]
+    assert list((await tasks.pages(1)).entries) == [each.encode() for each in publisher.feed.entries]
 
 
 def _public(parties: Parties) -> tuple[bytes, bytes]:
     return parties.operator.public, parties.shuffler.public
 
 
-@pytest.mark.parametrize("given", ['store = "postgresql://hubbub@db/hubbub"', "workers = 2"])
-def test_a_shuffler_of_several_processes_refuses_a_feed(tmp_path: Path, given: str) -> None:
+SHARED = ['role = "leader"', 'leader_listen = "127.0.0.1:0"', 'leaders = ["127.0.0.1:1"]', "standbys = 1"]
+
+
+@pytest.mark.parametrize("given", SHARED)
+def test_a_shuffler_beside_others_refuses_a_feed(tmp_path: Path, given: str) -> None:
     sample = (ROOT / "deploy/samples/shuffler.toml").read_text()
     name = given.partition(" ")[0]
-    lines = [given if line.startswith(f"{name} =") else line for line in sample.splitlines()]
-    lines = ['feed = "feed"' if line.startswith("feed =") else line for line in lines]
+    written = {name: given, "store": 'store = "postgresql://hubbub@db/hubbub"', "feed": 'feed = "feed"'}
+    lines = [written.get(line.partition(" ")[0], line) for line in sample.splitlines()]
+    assert given in lines
     (tmp_path / "shuffler.toml").write_text("\n".join(lines))
-    with pytest.raises(SettingsError, match=f"feed and {name} are both set, but only a shuffler of one process"):
+    with pytest.raises(SettingsError, match=f"feed and {name} are both set, but only a shuffler without front ends"):
         load(tmp_path / "shuffler.toml")

@@ -50,13 +50,19 @@ async def test_what_is_served_arrives_with_the_successions_of_each_task(settings
     succeeded = signed(task, PARTIES).check(PARTIES.operator.public, SECOND.public, [FIRST, NEXT])
     assert succeeded.lineage is not None
     stated = changed(sample_task(PARTIES, name="kiosks"), admission=ENROLLED)
-    start = Start(settings, served(succeeded, stated), 3)
+    start = Start(settings, replace(served(succeeded, stated), successions=(FIRST, NEXT)), 3)
     assert await sent(start) == start
 
 
 async def test_a_task_arrives_under_its_id(settings: ShufflerSettings) -> None:
     task = SignedTask.decode((SIGNED / "hubbub-task-1.json").read_bytes()).task
     assert (await sent(Start(settings, served(task), 1))).served.tasks == {task.id: task}
+
+
+async def test_the_round_that_ends_a_task_arrives(settings: ShufflerSettings) -> None:
+    task = sample_task(PARTIES)
+    arrived = await sent(Start(settings, served(replace(task, ends_after=1)), 1))
+    assert arrived.served.tasks[task.id].last_round == 1
 
 
 async def test_many_tasks_arrive_without_the_event_loop_waiting_for_who_reads(settings: ShufflerSettings) -> None:
