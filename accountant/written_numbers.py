@@ -1,6 +1,7 @@
 """Reads numbers as people write them: one rule for every option that takes a number, and for texts with numbers.
 
 1000, 1_000, 1e3, 1e+3, .25, 2.5e-1, 1/4 and 25% are numbers. A whole number is not written as a ratio or with %.
+The minus sign may be that of Unicode, which programs for text and tables write.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ FORMS = "0.25, .25, 1/4, 25% or 2.5e-1"
 WHOLE_FORMS = "1000, 1_000 or 1e3"
 """Forms of a whole number."""
 
+MINUS = "\u2212"
+"""The minus sign of Unicode, which means what the hyphen of keyboards means before a number."""
+
 _DIGITS = r"(?:\d{1,3}(?:_\d{3}){1,12}|\d{1,40})"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.\d{{0,40}})?|\.\d{{1,40}})"
 # At most three digits: Fraction would also take "1e999999999", and compute it.
-_NUMBER = rf"{_DECIMAL}(?:e[+-]?\d{{1,3}})?"
-_WHOLE = re.compile(rf"[+-]?{_NUMBER}", re.ASCII | re.IGNORECASE)
-_ANY = re.compile(rf"([+-]?{_NUMBER})(?:/({_DECIMAL})|(%))?", re.ASCII | re.IGNORECASE)
+_NUMBER = rf"{_DECIMAL}(?:e[+{MINUS}-]?\d{{1,3}})?"
+_WHOLE = re.compile(rf"[+{MINUS}-]?{_NUMBER}", re.ASCII | re.IGNORECASE)
+_ANY = re.compile(rf"([+{MINUS}-]?{_NUMBER})(?:/({_DECIMAL})|(%))?", re.ASCII | re.IGNORECASE)
 
 
 def exact(text: str) -> Fraction:
@@ -60,4 +64,4 @@ def real(text: str) -> float:
 
 
 def _plain(text: str) -> str:
-    return text.replace("_", "")
+    return text.replace("_", "").replace(MINUS, "-")

@@ -22,7 +22,7 @@ from hubbub.client.session.unit_of_work import DeviceWork
 from hubbub.client.settings import DeviceArguments, arguments_from
 from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Retrying
-from hubbub.client.validation import checked_choice, checked_type
+from hubbub.client.validation import NotCopied, checked_choice, checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.task.task import Task
@@ -32,7 +32,7 @@ from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random
 
 
-class Device:
+class Device(NotCopied):
     """Answers a task's rounds for one person.
 
     The device randomizes the answers to a round once, and stores the reports before it contacts the shuffler. A second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from hubbub.client.blocking import in_thread, run_sync
@@ -70,9 +70,11 @@ class TaskFeed:
             SignatureError: if a key cannot be read.
             AuthorityError: if the authority's certificate cannot be used.
         """
-        if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
+        # Gone through once, as a generator is then empty.
+        names = list(allow) if isinstance(allow, Iterable) else [None]
+        if isinstance(allow, str) or not all(isinstance(name, str) for name in names):
             raise UsageError("allow has the names of tasks; give a set of texts, such as {'colors'}")
-        self._allowed = frozenset(allow)
+        self._allowed = frozenset(names)
         self._operator = public_key(checked_bytes(operator_key, "operator_key"), "the operator's key")
         self._shuffler = public_key(checked_bytes(shuffler_key, "shuffler_key"), "the shuffler's key")
         self._folder = checked_path(folder, "folder")
@@ -81,6 +83,10 @@ class TaskFeed:
         given = Retrying() if retrying is None else retrying
         self._retrying = checked_type(given, Retrying, "retrying", "a Retrying(…), or None")
         self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
+
+    def __repr__(self) -> str:
+        """Return the names that it allows, and the shuffler."""
+        return f"TaskFeed(allow={sorted(self._allowed)}, shuffler={self._address!r})"
 
     async def fetch(self, *, timeout: float | None = None) -> int:  # noqa: ASYNC109 - for all calls, not for the whole
         """Take the entries that are new at the shuffler; return how many there were.

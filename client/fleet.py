@@ -26,7 +26,7 @@ from hubbub.client.settings import FleetArguments, arguments_from
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.rounds import DONE, ERASED_HERE, Drawn, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, explained, submit_batch
-from hubbub.client.validation import checked_function, checked_many, checked_whole
+from hubbub.client.validation import NotCopied, checked_function, checked_many, checked_whole
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -123,7 +123,7 @@ class _FleetCall:
     group: asyncio.TaskGroup
 
 
-class Fleet:
+class Fleet(NotCopied):
     """Many devices in one place: answers a task's rounds for all of them, from one state file.
 
     A fleet sees each device's answers before they are randomized. It is on the device's side, and nothing protects the
@@ -192,6 +192,11 @@ class Fleet:
     def task(self) -> Task:
         """The task. Identities that have a successor are replaced by it, once the fleet has learned of it."""
         return self._session.task
+
+    def __repr__(self) -> str:
+        """Return the task's name, its id and the shuffler, as `repr` of a `Device` does."""
+        task = self.task
+        return f"Fleet(task={task.name!r}, id={task.id.hex()[:16]}, shuffler={self._session.address!r})"
 
     async def __aenter__(self) -> Self:
         await self._session.link.__aenter__()

@@ -16,7 +16,7 @@ from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmi
 from hubbub.client.session.trust import checked_shuffler, named_proxy, trusted_authority
 from hubbub.client.settings import GatewayArguments, arguments_from
 from hubbub.client.submit import Retrying, ShufflerLink, submit_batch
-from hubbub.client.validation import checked_many, checked_type, checked_whole
+from hubbub.client.validation import NotCopied, checked_many, checked_type, checked_whole
 from hubbub.protos.errors import MessageError, Unreachable, UsageError
 from hubbub.protos.messages import Answer, Receipt
 from hubbub.protos.refusals import TRANSIENT, Refusal
@@ -32,7 +32,7 @@ Shape = tuple[Destination, int, int, int]
 proof in bytes."""
 
 
-class Gateway:
+class Gateway(NotCopied):
     """Carries sealed submissions, which devices make with `Device.prepare`, in few calls.
 
     It takes no answers and opens no submission.
@@ -73,7 +73,8 @@ class Gateway:
         self._retrying = (
             Retrying() if retrying is None else checked_type(retrying, Retrying, "retrying", "a Retrying(…), or None")
         )
-        address, tls = checked_shuffler(shuffler), TLS(trusted_authority(authority), proxy=named_proxy(proxy))
+        self._address = checked_shuffler(shuffler)
+        address, tls = self._address, TLS(trusted_authority(authority), proxy=named_proxy(proxy))
         self._new_link: Callable[[], ShufflerLink] = lambda: ShufflerLink(address, tls)
         self._link = self._new_link()
 
@@ -93,6 +94,10 @@ class Gateway:
             SettingsError, UsageError: as `Device.from_settings` does; and what `Gateway` raises.
         """
         return cls(**arguments_from(GatewayArguments, file, environment, arguments))
+
+    def __repr__(self) -> str:
+        """Return the shuffler that it carries to."""
+        return f"Gateway(shuffler={self._address!r})"
 
     async def __aenter__(self) -> Self:
         await self._link.__aenter__()

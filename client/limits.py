@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from hubbub.client.validation import is_number
+from hubbub.client.validation import as_float, is_number
 from hubbub.protos.errors import UsageError
 
 OF_PROMISE = ("epsilon", "delta", "epsilon_local")
@@ -47,7 +47,7 @@ class PrivacyLimits:
     epsilon_local: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name, value in vars(self).items():
             if value is not None and not (is_number(value) and value >= 0):
                 raise UsageError(f"limit {name} is {value!r:.80}; give a number, 0 or more, or None for no limit")
 
@@ -68,7 +68,11 @@ class PrivacyLimits:
 
     @property
     def _set(self) -> Mapping[str, float]:
-        return {name: float(value) for name, value in asdict(self).items() if value is not None and value < math.inf}
+        return {
+            name: as_float(value)
+            for name, value in vars(self).items()
+            if value is not None and as_float(value) < math.inf
+        }
 
 
 NO_LIMITS = PrivacyLimits()

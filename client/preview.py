@@ -13,6 +13,7 @@ from fractions import Fraction
 from hubbub.client.privacy.ledger import rounded_up
 from hubbub.client.session.session import Session
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
+from hubbub.queries.errors import AnswerError
 from hubbub.queries.query import Query
 from hubbub.queries.questions.bit import Bit
 from hubbub.queries.questions.histogram import Histogram
@@ -76,6 +77,12 @@ def preview(session: Session, name: str, answers: Mapping[str, Value], wanted: i
     now = session.clock()
     of, cost = session.choose(wanted, now), session.answer_cost(now)
     seen = session.state.look(of, name, now, cost, memory=session.remembers)
+    if seen.entry is not None and seen.memory:
+        # What is remembered is of after these answers.
+        raise AnswerError(
+            f"round {of.number} was answered before, and its first answers stay; answers to a question over time are "
+            "previewed before they are given, or for a later round"
+        )
     encoded, reports = session.randomized(answers, of.number, seen.memory, session.random)
     answered = sum(account.rounds for account in session.state.accounts(name) if account.task_id == of.task_id)
     prices = [Fraction(query.local_cost(answered)) for query in session.task.queries]

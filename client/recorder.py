@@ -32,7 +32,14 @@ from hubbub.client.session.session import OVER
 from hubbub.client.state.fork_safety import restarted_in_children
 from hubbub.client.state.rounds import DONE, ERASED_HERE
 from hubbub.client.state.store import waiting_until
-from hubbub.client.validation import checked_choice, checked_count, checked_function, checked_seconds, checked_type
+from hubbub.client.validation import (
+    NotCopied,
+    checked_choice,
+    checked_count,
+    checked_function,
+    checked_seconds,
+    checked_type,
+)
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
@@ -68,7 +75,7 @@ MOST_CAUSES = 100
 _LOG = logging.getLogger(__name__)
 
 
-class Recorder:
+class Recorder(NotCopied):
     """Takes a device's answers in any thread, inside or outside an event loop, and sends them in a thread of its own.
 
     The thread also sends what earlier runs stored, from the start. When the program ends, the recorder stores the
@@ -126,6 +133,10 @@ class Recorder:
         # An earlier run may have left something to send.
         self._asked = 1
         self._wake()
+
+    def __repr__(self) -> str:
+        """Return the device that it records for, and whether it takes no more."""
+        return f"Recorder({self._device!r}{', closed' if self._closed else ''})"
 
     def begin_in_child(self) -> None:
         self._begin()

@@ -340,6 +340,10 @@ def _found(
 ) -> tuple[dict[str, _PlacedValue], Path | None]:
     """Return the settings that are given, by key, and the settings file."""
     variables = os.environ if environment is None else environment
+    if not isinstance(variables, Mapping):
+        raise UsageError(
+            f"environment is of type {type(variables).__name__}; give a dict of variables, or leave it out"
+        )
     path, named_by = _settings_file(file, variables)
     of_file = {} if path is None else _of_file(path, named_by)
     return of_file | _of_environment(variables), path
@@ -385,6 +389,8 @@ def _content(path: Path, named_by: str) -> dict[str, Any]:
     except OSError as error:
         remedy = "check the path; `hubbub init` writes one" if error.errno == errno.ENOENT else remedy_of(error)
         raise SettingsError(f"{named_by}cannot read {path}: {error.strerror}; {remedy}") from error
+    except UnicodeEncodeError as error:  # of the path
+        raise SettingsError(f"{named_by}cannot read {str(path)!a}: no file has such a name; check the path") from error
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
         remedy = "write a path that has \\ in single quotes" if "\\" in text else "correct the file there"
         raise SettingsError(f"{named_by}{path} is not TOML: {error!s:.200}; {remedy}") from error
@@ -403,7 +409,7 @@ def _flat(content: Mapping[str, Any], path: Path) -> Iterable[tuple[str, Any]]:
 
 def _of_environment(variables: Mapping[str, str]) -> dict[str, _PlacedValue]:
     found = {}
-    for name in sorted(each for each in variables if each.startswith(BEGINNING)):
+    for name in sorted(each for each in variables if isinstance(each, str) and each.startswith(BEGINNING)):
         if name == SETTINGS_FILE or name in OTHER_VARIABLES or _OF_KUBERNETES.fullmatch(name):
             continue
         if name not in VARIABLES:
@@ -411,6 +417,8 @@ def _of_environment(variables: Mapping[str, str]) -> dict[str, _PlacedValue]:
             near = _nearest(name, [*VARIABLES, SETTINGS_FILE], BEGINNING)
             raise SettingsError(f"{_word(name)} is no variable of hubbub; {near}, or unset it")
         setting, text = VARIABLES[name], variables[name]
+        if not isinstance(text, str):
+            raise SettingsError(f"{name} is of type {type(text).__name__}; give a text, as variables are")
         value = _as_number(text) if setting.kind.is_number else text
         found[setting.key] = _PlacedValue(_taken(setting.kind.read_variable, value, name), name, of_variable=True)
     return found

@@ -19,7 +19,7 @@ from typing import TypeVar
 import grpc
 
 from hubbub.client.session.batching import chunks
-from hubbub.client.validation import checked_function, checked_type, is_number
+from hubbub.client.validation import as_float, checked_function, checked_type, is_number
 from hubbub.protos.errors import CannotCall, Distrusted, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
@@ -60,9 +60,11 @@ class RetryPolicy:
     longest_pause: float = 10.0
 
     def __post_init__(self) -> None:
-        for name, seconds in vars(self).items():
+        for name, seconds in tuple(vars(self).items()):
             if not is_number(seconds) or not seconds > 0:
-                raise UsageError(f"retry policy {name} is {seconds!r}; it must be a number of seconds above 0")
+                raise UsageError(f"retry policy {name} is {seconds!r:.80}; it must be a number of seconds above 0")
+            # Sums with a clock's floats overflow for whole numbers beyond all floats.
+            object.__setattr__(self, name, as_float(seconds))
 
     def pause(self, tries: int, share: float, retry_after: float | None) -> float:
         """Return the pause in seconds after that many failed tries; `share` is uniform in [0, 1).
@@ -129,7 +131,8 @@ class Retrying:
         if timeout is None:
             timeout = self.policy.total
         if not is_number(timeout) or not timeout > 0:
-            raise UsageError(f"timeout is {timeout!r}; give a number of seconds above 0")
+            raise UsageError(f"timeout is {timeout!r:.80}; give a number of seconds above 0")
+        timeout = as_float(timeout)
         return replace(self, policy=replace(self.policy, total=timeout), until=self.monotonic() + timeout)
 
     async def retry(self, attempt: Callable[[float], Awaitable[T]]) -> T:

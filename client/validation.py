@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from hubbub.protos.errors import UsageError
 
 T = TypeVar("T")
+
+
+class NotCopied:
+    """What has a state file or a connection of its own: it is neither copied nor pickled, for a process neither."""
+
+    def __getstate__(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            UsageError: always; it says what to do instead.
+        """
+        name = type(self).__name__
+        raise UsageError(
+            f"a {name} is neither copied nor pickled, as it has a state file or a connection of its own; make a {name} "
+            "in each process, from its arguments or by from_settings"
+        )
 
 
 def checked_type(value: Any, wanted: type[T], name: str, give: str) -> T:
@@ -41,7 +58,15 @@ def checked_seconds(value: Any, name: str) -> float:
     """
     if not is_number(value) or not value >= 0:
         raise UsageError(f"{name} is {value!r:.80}; give a number of seconds, 0 or more")
-    return float(value)
+    return as_float(value)
+
+
+def as_float(value: Real | float) -> float:
+    """Return a number as a float; one beyond all floats, of a whole number or a fraction, is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def checked_count(value: Any, name: str) -> int:

@@ -167,6 +167,28 @@ def save(path: Path, content: bytes) -> None:
                     file.write(content)
 
 
+def save_new(path: Path, content: bytes) -> None:
+    """Write a file that does not exist yet, as `save` does: of two that write it at once, one does, and one is refused.
+
+    Raises:
+        UsageError: if it is there already.
+        NotWritten: naming the file, the reason and the remedy.
+    """
+    with writing(path):
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError as error:
+            raise UsageError(f"{path} is there already; remove it, or name another file with --out") from error
+        os.close(descriptor)
+        try:
+            # What was made is empty, so `save` replaces it by a whole one.
+            save(path, content)
+        except BaseException as error:
+            with noted_on(error):
+                path.unlink(missing_ok=True)
+            raise
+
+
 _KEPT = {
     b"-----BEGIN PRIVATE KEY": "a private key",
     b"-----BEGIN ENCRYPTED PRIVATE KEY": "a private key",

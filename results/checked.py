@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Lock
 
-from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.accountant.errors import shown
+from hubbub.protos.errors import HubbubError, SignatureError, UsageError
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import RoundResults
@@ -63,6 +64,17 @@ class Trust:
 
     def __str__(self) -> str:
         return self.words
+
+
+def checked_verify(verify: object) -> bool:
+    """Return whether to verify, as an analyst gives it.
+
+    Raises:
+        UsageError: if it is neither True nor False, such as 0 or None: to leave checks out is said in full.
+    """
+    if not isinstance(verify, bool):
+        raise UsageError(f"verify is {shown(verify)}; give True, or False to read what was not checked")
+    return verify
 
 
 def check_counts(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> dict[str, str]:

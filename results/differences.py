@@ -133,6 +133,8 @@ def matched(a: Iterable[PublishedRow], b: Iterable[PublishedRow]) -> list[tuple[
     for each in (a, b):
         if isinstance(each, PublishedRow):
             raise UsageError("compare_all takes two tables, such as table.where(round=0); compare takes two rows")
+        if not isinstance(each, Iterable):
+            raise UsageError(f"compare_all takes two tables, such as table.where(round=0), not {type(each).__name__}")
     left, right = _by_key(a), _by_key(b)
     if not left or not right:
         raise UsageError("a table to compare has no row with a number; choose another round or query with `where`")
@@ -145,6 +147,10 @@ def matched(a: Iterable[PublishedRow], b: Iterable[PublishedRow]) -> list[tuple[
 def _by_key(rows: Iterable[PublishedRow]) -> dict[tuple[object, ...], PublishedRow]:
     found: dict[tuple[object, ...], PublishedRow] = {}
     for row in rows:
+        if not isinstance(row, PublishedRow):
+            raise UsageError(
+                f"compare_all takes tables of rows, such as table.where(round=0), not {type(row).__name__}"
+            )
         if row.estimate is None or row.lower is None:
             continue
         if row.key in found:

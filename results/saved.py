@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hubbub.accountant.errors import shown
+from hubbub.accountant.errors import listed, shown
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.counts import Counted, check_published, read_certified
@@ -17,7 +17,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.texts.lookup import Decodable
-from hubbub.results.checked import NotVerified, Trust, check_signed, check_task_signed, recomputed
+from hubbub.results.checked import NotVerified, Trust, check_signed, check_task_signed, checked_verify, recomputed
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import VerificationError
@@ -38,6 +38,13 @@ class SavedResults:
     def __init__(self, rounds: Iterable[_SavedRound], pins: Pins, verify: bool) -> None:
         self._rounds = sorted(rounds, key=lambda each: (each.results.id.task_name, each.results.id.round))
         self._pins, self._verify = pins, verify
+
+    def __repr__(self) -> str:
+        """Return what was opened, and whether `read` verifies it."""
+        tasks = listed(each.name for each in self.tasks())
+        return (
+            f"<{len(self._rounds)} saved rounds of {tasks}; read() {'verifies' if self._verify else 'does not verify'}>"
+        )
 
     def tasks(self) -> tuple[ListedTask, ...]:
         """Return the tasks that rounds are of, by their names."""
@@ -113,10 +120,12 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
         verify: whether `read` verifies; if not, each table says so.
 
     Raises:
-        UsageError: if there are no results in these files, or in one of these folders, or `keys` has no keys.
+        UsageError: if there are no results in these files, or in one of these folders, or `keys` has no keys, or an
+            argument has the wrong type.
         NotVerified: if a named file has no readable results, or a round is there twice with different content.
     """
     pins = pins_of(keys)
+    checked_verify(verify)
     for path in paths:
         if not isinstance(path, str | Path):
             raise UsageError(f"a path is a text or a Path, not {shown(path)}; of a list, give open_saved(*paths)")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from numbers import Integral, Real
 
 from hubbub.accountant.errors import listed, shown
 from hubbub.protos.errors import UsageError
@@ -15,7 +17,6 @@ Named = str | ListedTask | None
 """How a task is named: its name, its id in hex, or what `tasks()` returned; None if there is one task."""
 
 _FIELDS = PublishedRow.__dataclass_fields__
-_TEXTS = {name for name, field in _FIELDS.items() if str(field.type).startswith("str")}
 _TELLING = ("round", "query", "statistic", "category", "group", "at")
 """Attributes in which rows of one task differ, in the order in which people choose by them."""
 
@@ -71,7 +72,8 @@ def chosen_rounds(found: Sequence[RoundId], wanted: object) -> set[int]:
     there = {each.round for each in found}
     if wanted is None:
         return there
-    asked = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else None
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, str) and getattr(wanted, "ndim", 1) != 0
+    asked = list(wanted) if several else None  # type: ignore[call-overload] # an iterable
     if asked is None or not all(is_number(each) for each in asked):
         raise UsageError(f"rounds are whole numbers in a list, such as rounds=[0, 3]; got {shown(wanted)}")
     if not asked:
@@ -94,7 +96,7 @@ def chosen_rows(rows: Sequence[PublishedRow], wanted: Mapping[str, object]) -> l
     """Return the rows whose attributes are the wanted ones; a list names several values of one.
 
     Raises:
-        UsageError: if rows have no such attribute, or it is text and the value is not, or the other way round.
+        UsageError: if rows have no such attribute, or none can have such a value, as another type is never equal.
     """
     for name in wanted:
         if name not in _FIELDS:
@@ -104,15 +106,39 @@ def chosen_rows(rows: Sequence[PublishedRow], wanted: Mapping[str, object]) -> l
 
 
 def _values(rows: Sequence[PublishedRow], name: str, wanted: object) -> list[object]:
-    """Return one wanted value, or several, in a list. A group is a tuple, so a tuple is one value."""
-    one = isinstance(wanted, str | bytes | tuple) or not isinstance(wanted, Iterable)
+    """Return one wanted value, or several, in a list. A group is a tuple, so a tuple is one value of it."""
+    single = str | bytes | tuple if name == "group" else str | bytes
+    one = isinstance(wanted, single) or not isinstance(wanted, Iterable) or getattr(wanted, "ndim", 1) == 0
     found = [wanted] if one else list(wanted)  # type: ignore[call-overload] # an iterable, if it is not one value
+    what, fits = _kind(name)
     for each in found:
-        if each is not None and isinstance(each, str) != (name in _TEXTS):
+        if each is not None and not fits(each):
             there = [shown(value) for value in dict.fromkeys(getattr(row, name) for row in rows)]
-            what = "a text" if name in _TEXTS else "no text"
             raise UsageError(f"{name} of a row is {what}; got {shown(each)}, and rows have {listed(there)}")
     return found
+
+
+def _kind(name: str) -> tuple[str, Callable[[object], bool]]:
+    """Return what an attribute is, in words, and whether a value can be one: others would equal none, in silence."""
+    of = str(_FIELDS[name].type).partition(" ")[0]
+    kinds: dict[str, tuple[str, Callable[[object], bool]]] = {
+        "str": ("a text", lambda value: isinstance(value, str)),
+        "datetime": ("a time with its zone", lambda value: isinstance(value, datetime) and value.tzinfo is not None),
+        "bool": ("True or False", lambda value: isinstance(value, bool) or _dtype(value) == "b"),
+        "Group": ("a tuple of pairs", lambda value: isinstance(value, tuple)),
+    }
+    return kinds.get(of, ("a number", _is_real))
+
+
+def _is_real(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, Real | Decimal) or _dtype(value) in tuple("iuf")
+
+
+def _dtype(value: object) -> str:
+    """Return the kind of a numpy scalar, or of an array without a dimension; empty for any other value."""
+    return str(getattr(getattr(value, "dtype", None), "kind", "")) if getattr(value, "ndim", 1) == 0 else ""
 
 
 def only_row(rows: Sequence[PublishedRow], wanted: Mapping[str, object]) -> PublishedRow:

@@ -18,7 +18,14 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.addresses import checked_address
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.transport.host_process import checked_host
-from hubbub.results.checked import NotVerified, Trust, check_counts, check_signed, check_task_signed
+from hubbub.results.checked import (
+    NotVerified,
+    Trust,
+    check_counts,
+    check_signed,
+    check_task_signed,
+    checked_verify,
+)
 from hubbub.results.selection import Named, check_one_task, check_task, chosen_rounds, matches, word_of
 from hubbub.results.table import ResultsTable
 from hubbub.verification.pins import Pins, pins_of
@@ -35,6 +42,12 @@ class ServiceReader:
     def __init__(self, address: str, tls: TLS, pins: Pins = Pins(), *, verify: bool = True) -> None:  # noqa: B008 - a value
         """Read from the analyzer at `address`, host:port, as the party of `tls`."""
         self._address, self._tls, self._pins, self._verify = address, tls, pins, verify
+
+    def __repr__(self) -> str:
+        """Return whom it calls, and whether `read` verifies."""
+        return (
+            f"<results of the analyzer at {self._address}; read() {'verifies' if self._verify else 'does not verify'}>"
+        )
 
     def tasks(self) -> tuple[ListedTask, ...]:
         """Return the tasks that the analyzer knows, by their names."""
@@ -165,9 +178,15 @@ def connect(
         verify: whether `read` verifies; if not, each table says so.
 
     Raises:
-        UsageError: if there is neither a folder nor `tls`, or the folder has no certificate.
+        UsageError: if there is neither a folder nor `tls`, or the folder has no certificate, or an argument has the
+            wrong type.
         HostError: if the address is not host:port.
     """
+    checked_verify(verify)
+    if not isinstance(folder, str | Path | None):
+        raise UsageError(f"folder is {shown(folder)}; name the folder of a reader as a text or a Path")
+    if not isinstance(tls, TLS | None):
+        raise UsageError(f"tls is {shown(tls)}; give a TLS of three files, or the folder of a reader instead")
     if tls is None:
         if folder is None:
             raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
 
@@ -14,7 +14,7 @@ from hubbub.results.checked import Trust
 from hubbub.results.differences import Difference, differences, matched
 from hubbub.results.intervals import band
 from hubbub.results.published_row import PublishedRow, rows_of
-from hubbub.results.selection import chosen_rows, only_row
+from hubbub.results.selection import chosen_rows, is_number, only_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,12 +72,17 @@ class ResultsTable(Sequence[PublishedRow]):
         return ResultsTable(self._rounds, self.trust, rows)
 
     @classmethod
-    def joined(cls, tables: Sequence[ResultsTable]) -> ResultsTable:
+    def joined(cls, tables: Iterable[ResultsTable]) -> ResultsTable:
         """Return the rows of several tables of one task as one table, which is verified as far as each of them is.
 
         Raises:
             UsageError: if there is no table, or tables have a round in common or are of several tasks.
         """
+        if not isinstance(tables, Iterable):
+            raise UsageError(f"joined takes tables in a list, not {shown(tables)}")
+        tables = list(tables)
+        if odd := [each for each in tables if not isinstance(each, ResultsTable)]:
+            raise UsageError(f"joined takes tables, as `read` returns them, not {shown(odd[0])}")
         rounds = [each for table in tables for each in table.results]
         ids = {(each.id.task_id, each.id.round) for each in rounds}
         if not tables or len(ids) < len(rounds) or len({task for task, _ in ids}) > 1:
@@ -105,7 +110,8 @@ class ResultsTable(Sequence[PublishedRow]):
         A list, a set or a range names several values, one of which a row has. The table is empty if no row has them.
 
         Raises:
-            UsageError: if rows have no such attribute, or it is text and the value is not, or the other way round.
+            UsageError: if rows have no such attribute, or it is of another type than the value, such as a time without
+                its zone.
         """
         return self._of(chosen_rows(self.rows, wanted))
 
@@ -124,7 +130,7 @@ class ResultsTable(Sequence[PublishedRow]):
             UsageError: if the table has no such round.
         """
         for each in self._rounds:
-            if each.id.round == round_number:
+            if is_number(round_number) and each.id.round == round_number:
                 return each.certificate
         there = listed(each.id.round for each in self._rounds)
         raise UsageError(f"the table has no round {shown(round_number)}; it has {there}")
@@ -180,6 +186,12 @@ class ResultsTable(Sequence[PublishedRow]):
         Raises:
             UsageError: if the table has no such counts.
         """
+        if not is_number(round_number) or not isinstance(query, str):
+            # Counts of several rounds would be those of the last.
+            raise UsageError(
+                f"consistent_counts takes a query's name and the number of one round, not {shown(query)} and "
+                f"{shown(round_number)}"
+            )
         rows = [
             row for row in self.where(query=query, round=round_number) if row.consistent is not None and not row.group
         ]

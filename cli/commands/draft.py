@@ -68,7 +68,7 @@ def command(
     with failures(as_json):
         import time
 
-        from hubbub.deploy.files import save
+        from hubbub.deploy.files import save_new
         from hubbub.planning.simulate.drafting import AskedColumns, drafted
 
         if out is not None and out.exists():
@@ -79,7 +79,7 @@ def command(
         for sentence in found.notes:
             progress_console().print(sentence, markup=False, soft_wrap=True)
         if out is not None:
-            save(out, found.text.encode())
+            save_new(out, found.text.encode())
         if as_json:
             print_json({"draft": found.text, "notes": list(found.notes), "columns": list(found.renamed)})
             return

@@ -94,16 +94,21 @@ def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | No
     In other tasks it would only reveal which device it is.
 
     Raises:
-        UsageError: if the task admits by certificates, and the certificate or its key is missing.
+        UsageError: if the task admits by certificates, and the certificate or its key is missing; or if one of them is
+            no Path, whatever the task.
     """
+    files = [
+        None if file is None else checked_path(file, name)
+        for name, file in (("certificate", certificate), ("key", key))
+    ]
     if task.admission.mode is not Mode.MTLS:
         return None, None
-    if certificate is None or key is None:
+    if None in files:
         raise UsageError(
             f"task {task.name} admits devices by certificate; make a Device for each, with its `certificate` and "
             "`key`, PEM files"
         )
-    return checked_path(certificate, "certificate"), checked_path(key, "key")
+    return files[0], files[1]
 
 
 FILE_OR_BYTES = "a Path to name a file, or bytes for its content"

@@ -184,6 +184,11 @@ def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> st
         return f"cannot use the state file {path}: {error.strerror or error}; {remedy_of(error)}"
     if not path.parent.is_dir():
         return f"cannot use the state file {path}: its folder does not exist; make the folder"
+    if path.is_symlink() and not path.exists():
+        target = f"{os.path.realpath(path)}, where there is no file"
+        return (
+            f"cannot use the state file {path}: it is a link to {target}; make an empty file there, or name that file"
+        )
     if path.is_dir():
         return f"cannot use the state file {path}: it is a folder; name a file in it"
     return (

@@ -33,6 +33,7 @@ from hubbub.protos.task.draft import MAXIMUM_QUERIES, read_draft
 from hubbub.protos.task.schedule import at
 from hubbub.queries.errors import shown
 from hubbub.queries.longitudinal.question import state_of
+from hubbub.queries.questions.number import LARGEST_BOUND
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -202,6 +203,8 @@ class _Reader:
         """Return a query of that kind about a column, with the TOML of each key, and `column`."""
         values = self._table[column]
         found = {"column": column, "name": _toml(query_name(column)), "kind": _toml(kind)}
+        if not pc.any(pc.is_valid(self._notation.texts(values, column))).as_py():
+            raise HubbubError(f"column {column!r} has no value in any row; name another column")
         if kind == "sum":
             read, _ = self._notation.numbers(values, column, self._path)
             self.notes += self._notation.doubts(values, column)
@@ -258,7 +261,15 @@ class _Reader:
         if not len(numbers):
             raise HubbubError(f"column {column!r} has no number in any row; name another column")
         stated = self._ranges.get(column)
-        return _holding(numbers) if stated is None else (stated.lower, stated.upper)
+        if stated is not None:
+            return stated.lower, stated.upper
+        lower, upper = _holding(numbers)
+        if max(-lower, upper) > LARGEST_BOUND:
+            raise HubbubError(
+                f"column {column!r} has numbers beyond {LARGEST_BOUND:g}, which no range holds; state a smaller one "
+                "(--sum COLUMN:LOWER:UPPER), or name another column"
+            )
+        return lower, upper
 
 
 _UNIQUE = {"unique numbers": "--sum", "unique texts": "--text"}

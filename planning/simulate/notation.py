@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.accountant.written_numbers import MINUS
 from hubbub.planning.simulate.table_files import row_place
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.queries.errors import shown
@@ -24,6 +26,8 @@ USUALLY_MISSING = frozenset(
     {"NA", "N/A", "na", "n/a", "n.a.", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "Null", "null", "?", "-", "--"}
 )
 """Words that often mean "no answer". They may be names too: NA is Namibia."""
+
+_SIGN = f"[-+{MINUS}]?"
 
 _MOST_DIGITS = 15
 """Beyond so many digits two whole numbers may be one float."""
@@ -86,12 +90,14 @@ class Notation:
         Raises:
             HubbubError: if it contains something else, such as lists.
         """
-        values = _plain_values(values)
+        values = _plain_values(values, column)
         try:
             if pa.types.is_duration(values.type):
                 raise pa.ArrowTypeError(f"it has type {values.type}")
             if pa.types.is_floating(values.type):
                 values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+                # Zero has two signs, and is one category.
+                values = pc.if_else(pc.equal(values, 0.0), pa.scalar(0.0, values.type), values)
             texts = pc.utf8_normalize(values.cast(pa.string()), "NFC")
         except pa.ArrowException as error:
             raise HubbubError(
@@ -127,7 +133,7 @@ class Notation:
 
     def numbers_or_texts(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         """Return a column's texts, or its numbers if all are finite numbers; values of other types stay."""
-        values = _plain_values(values)
+        values = _plain_values(values, column)
         if not _are_texts(values):
             return values
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
@@ -136,17 +142,25 @@ class Notation:
         found = self._plain(texts).cast(pa.float64()) if numbers else texts
         return found if numbers and pc.all(pc.is_finite(found)).as_py() else texts
 
+    def values(self, texts: Sequence[str]) -> list[float | None]:
+        """Return the number that each text is; None for one that is none, or has more digits than a float tells."""
+        found = pc.utf8_trim_whitespace(pa.chunked_array([pa.array(texts, pa.string())]))
+        short = pc.less_equal(pc.utf8_length(found), _MOST_DIGITS)
+        read = pc.if_else(pc.and_(self._are_numbers(found), short), found, pa.scalar(None, pa.string()))
+        numbers: list[float | None] = self._plain(read).cast(pa.float64()).to_pylist()
+        return [None if number is None or not math.isfinite(number) else number for number in numbers]
+
     def measured(self, values: pa.ChunkedArray, column: str) -> pa.ChunkedArray | None:
         """Return a column's numbers, with null for each that is missing, infinite or NaN; None if other values occur.
 
         Whole numbers that floats do not tell apart are no numbers: they are identifiers. So are those with a zero
         before other digits, such as a postal code.
         """
-        values = _plain_values(values)
+        values = _plain_values(values, column)
         if not _are_texts(values):
             numeric = any(of(values.type) for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
             try:
-                found = values.cast(pa.float64()) if numeric else None
+                found = _floats(values) if numeric else None
             except pa.ArrowInvalid:  # beyond 2^53
                 return None
         else:
@@ -156,7 +170,7 @@ class Notation:
 
     def _measures(self, texts: pa.ChunkedArray) -> bool:
         """Return whether texts are numbers, and no identifiers of many digits, or with zeros before their digits."""
-        whole = pc.match_substring_regex(texts, f"^[-+]?(?:[0-9]{{{_MOST_DIGITS + 1},}}|0[0-9]+)$")
+        whole = pc.match_substring_regex(texts, f"^{_SIGN}(?:[0-9]{{{_MOST_DIGITS + 1},}}|0[0-9]+)$")
         return bool(pc.all(self._are_numbers(texts)).as_py()) and not pc.any(whole).as_py()
 
     def nearly_numbers(self, values: pa.ChunkedArray, column: str, where: Path) -> NearlyNumbers | None:
@@ -165,7 +179,7 @@ class Notation:
         Words that often mean "no answer" are not among those of which half are numbers. None if all texts are numbers
         in this notation, or if fewer than half are in any.
         """
-        if not _are_texts(_plain_values(values)):
+        if not _are_texts(_plain_values(values, column)):
             return None
         texts = pc.utf8_trim_whitespace(self.texts(values, column))
         others = pc.invert(self._are_numbers(texts))
@@ -189,26 +203,26 @@ class Notation:
 
         It may if three digits follow every point, and no whole number has more than three digits.
         """
-        values = _plain_values(values)
+        values = _plain_values(values, column)
         if self.thousands or not _are_texts(values):
             return []
         texts = pc.utf8_trim_whitespace(self.texts(values, column)).drop_null()
         other = {".": ",", ",": "."}[self.decimal]
-        grouped = pc.match_substring_regex(texts, rf"^[-+]?[1-9][0-9]{{0,2}}{re.escape(self.decimal)}[0-9]{{3}}$")
-        small = pc.match_substring_regex(texts, "^[-+]?(?:0|[1-9][0-9]{0,2})$")
+        grouped = pc.match_substring_regex(texts, rf"^{_SIGN}[1-9][0-9]{{0,2}}{re.escape(self.decimal)}[0-9]{{3}}$")
+        small = pc.match_substring_regex(texts, rf"^{_SIGN}(?:0|[1-9][0-9]{{0,2}})$")
         if not pc.any(grouped).as_py() or not pc.all(pc.or_(grouped, small)).as_py():
             return []
         first, mark = texts.filter(grouped)[0].as_py(), "point" if self.decimal == "." else "comma"
         every = "every number" if pc.all(grouped).as_py() else f"every number with a {mark}"
-        read = f"such as {first}, which is read as {float(first.replace(',', '.')):g}"
+        read = f"such as {first}, which is read as {float(first.replace(',', '.').replace(MINUS, '-')):g}"
         remedy = f"if the {mark} is between thousands, add --thousands {self.decimal} --decimal {other}"
         return [f"column {column!r}: {every} has three digits after its {mark}, {read}; {remedy}"]
 
     def _read(self, values: pa.ChunkedArray, column: str, where: Path | None) -> pa.ChunkedArray:
-        values = _plain_values(values)
+        values = _plain_values(values, column)
         if not _are_texts(values):
             try:
-                return values.cast(pa.float64())
+                return _floats(values)
             except pa.ArrowException as error:
                 what = f"column {column!r} does not contain numbers: {_refusal(error, values)}"
                 raise HubbubError(f"{what}; name another column, or write it as numbers below 2^53") from error
@@ -240,14 +254,14 @@ class Notation:
         """Return for each text whether it is a number in this notation, with three digits in each group."""
         decimal = re.escape(self.decimal)
         grouped = rf"[0-9]{{1,3}}(?:{GROUPS[self.thousands]}[0-9]{{3}})+|" if self.thousands else ""
-        digits = rf"(?:(?:{grouped}[0-9]+)(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE][-+]?[0-9]+)?"
-        return pc.match_substring_regex(texts, rf"^[-+]?(?:{digits}|(?i:inf|infinity|nan))$")
+        digits = rf"(?:(?:{grouped}[0-9]+)(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE]{_SIGN}[0-9]+)?"
+        return pc.match_substring_regex(texts, rf"^{_SIGN}(?:{digits}|(?i:inf|infinity|nan))$")
 
     def _plain(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return numbers of this notation as they are written with a point and without groups."""
         if self.thousands:
             texts = pc.replace_substring_regex(texts, GROUPS[self.thousands], "")
-        return pc.replace_substring(texts, self.decimal, ".")
+        return pc.replace_substring(pc.replace_substring(texts, self.decimal, "."), MINUS, "-")
 
     def _problem(self, texts: pa.ChunkedArray, row: int, column: str, place: str) -> str:
         """Return what is wrong with a text that is no number, with the notations in which it is one."""
@@ -318,12 +332,53 @@ def _refusal(error: pa.ArrowException, values: pa.ChunkedArray) -> str:
     return f"it has type {values.type}" if "Unsupported cast" in said else f"{said:.200}"
 
 
-def _plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without what only its storage has: texts as usual ones, and no dictionary."""
+def _plain_values(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    """Return a column without what only its storage has: texts as usual ones, also as bytes, and no dictionary.
+
+    Raises:
+        HubbubError: if it has bytes that are no texts.
+    """
+    if isinstance(values.type, pa.UuidType):
+        return pa.chunked_array([[value and str(value) for value in values.to_pylist()]], pa.string())
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.cast(values.type.storage_type)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    odd = pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type)
-    return values.cast(pa.string()) if odd else values
+    if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
+        return values.cast(pa.string())
+    if not any(kind(values.type) for kind in _BYTES):
+        return values
+    try:
+        return values.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise HubbubError(
+            f"column {column!r} does not contain numbers or texts: it has bytes that are no UTF-8; name another "
+            "column, or write it as texts"
+        ) from error
+
+
+_BYTES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+"""Kinds of columns of bytes: some programs write texts so."""
+
+
+def _floats(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of numbers as floats.
+
+    Raises:
+        pa.ArrowException: if it has no numbers, or whole ones that would be rounded. Of decimals Arrow rounds them.
+    """
+    found = values.cast(pa.float64())
+    if pa.types.is_decimal(values.type) and values.type.scale <= 0:
+        rounded = pc.greater_equal(pc.abs(found), 2.0**53)
+        if pc.any(rounded).as_py():
+            row = pc.index(rounded, True).as_py()
+            raise pa.ArrowInvalid(f"whole number {values[row]} would be rounded")
+    return found
 
 
 def _are_texts(values: pa.ChunkedArray) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.accountant.written_numbers import MINUS
 from hubbub.planning.simulate.notation import Notation, usually_missing
 from hubbub.planning.simulate.table_files import is_text_file
 from hubbub.planning.simulate.truth import FEWER_CATEGORIES
@@ -28,11 +29,11 @@ FEW_NUMBERS = 10
 _LOOKED_AT = 1000
 """Most different texts of a column that are looked at for a sign beside a number."""
 
-_SIGN = r"[^\W\d_]{0,3}|[^\w\s]?"
-_BESIDE = re.compile(rf"(?P<before>{_SIGN})\s?[-+(]?[0-9][0-9.,' \u00a0\u202f]*\)?\s?(?P<after>{_SIGN})")
+_SIGN = rf"[^\W\d_]{{0,3}}|[^\w\s{MINUS}]?"
+_BESIDE = re.compile(rf"(?P<before>{_SIGN})\s?[-+{MINUS}(]?[0-9][0-9.,' \u00a0\u202f]*\)?\s?(?P<after>{_SIGN})")
 """A number with a sign of a currency, of percent, or a unit of a few letters."""
 
-_FRACTION = re.compile(r"[-+]?[0-9]*[.,][0-9]+")
+_FRACTION = re.compile(rf"[-+{MINUS}]?[0-9]*[.,][0-9]+")
 
 
 def crowd_notes(column: str, categories: int, rows: int) -> list[str]:
@@ -45,7 +46,9 @@ def crowd_notes(column: str, categories: int, rows: int) -> list[str]:
 
 
 def text_notes(column: str, known: Sequence[str], notation: Notation, counted: str = "a category") -> list[str]:
-    """Return sentences about a column's distinct texts: words for "no answer", and names that differ in case alone.
+    """Return sentences about a column's distinct texts: words for "no answer", and names that mean the same.
+
+    Those differ in case or in what cannot be seen, or are one number, such as 1 and 1.0.
 
     A word that often means "no answer" is counted like every other, because the rule for it is an empty field.
     """
@@ -56,9 +59,10 @@ def text_notes(column: str, known: Sequence[str], notation: Notation, counted: s
         notes.append(
             f"column {column!r} has {named}, counted as {counted}; if that means no answer, add --missing {words}"
         )
-    alike: dict[str, list[str]] = {}
-    for text in known:
-        alike.setdefault(_looks(text), []).append(text)
+    alike: dict[str | float, list[str]] = {}
+    looks = [_looks(text) for text in known]
+    for text, look, value in zip(known, looks, notation.values(looks), strict=True):
+        alike.setdefault(look if value is None else value, []).append(text)
     if counted == "a category" and (same := next((each for each in alike.values() if len(each) > 1), None)):
         named = " and ".join(f"'{readable(text)}'" for text in same)
         notes.append(

@@ -29,15 +29,36 @@ LINES_OF_JSON = (".jsonl", ".ndjson")
 READ_ENDINGS = (*SEPARATORS, *LINES_OF_JSON, ".parquet")
 """The endings of files that are read."""
 
+_WORKBOOK = "it is a workbook; save its sheet as CSV, or run: soffice --convert-to csv {path}"
+_ARCHIVE = "run: tar -xf {path}, and give the file that was in it"
+_COPY = "if it has a row a line, run: cp {path} {commas} (.tsv if tabs separate its columns), and give that"
+
 CONVERTED = {
-    **dict.fromkeys(
-        (".xlsx", ".xls", ".ods"), "it is a workbook; save its sheet as CSV, or run: soffice --convert-to csv {path}"
-    ),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), _WORKBOOK),
+    **dict.fromkeys((".tar", ".tgz", ".tbz2", ".txz"), _ARCHIVE),
     ".zip": "run: unzip {path}, and give the file that was in it",
+    ".7z": "run: 7z x {path}, and give the file that was in it",
+    ".xz": "run: unxz --keep {path}, and give the file without .xz",
     ".json": "run: jq -c '.[]' {path} > {lines}, if it is a list of objects, and give that",
-    ".txt": "if it has a row a line, run: cp {path} {commas} (.tsv if tabs separate its columns), and give that",
+    **dict.fromkeys((".txt", ".tab", ".psv", ".dat", ".bak"), _COPY),
+    **dict.fromkeys((".parq", ".pq"), "run: cp {path} {parquet}, and give that"),
+    **{
+        ending: f"in Python, run: pandas.read_{form}({{path!r}}).to_csv({{commas!r}}, index=False), and give that"
+        for ending, form in {
+            ".feather": "feather",
+            ".arrow": "feather",
+            ".orc": "orc",
+            ".dta": "stata",
+            ".sav": "spss",
+            ".sas7bdat": "sas",
+        }.items()
+    },
+    ".rds": "in R, run: write.csv(readRDS({path!r}), {commas!r}, row.names = FALSE), and give that",
 }
-"""What to do with a file of another ending."""
+"""What to do with a file of another ending, in a shell unless it says where."""
+
+UNPACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".zst": "unzstd", ".lz4": "unlz4"}
+"""The program that unpacks a compressed file, by its ending."""
 
 HEADER_BYTES = 2**22
 """Bytes of a file in which the first line is searched."""
@@ -84,10 +105,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
     path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
     inner = _inner(path)
     if inner not in READ_ENDINGS:
-        names = {"path": str(path), "lines": f"{path.stem}.jsonl", "commas": f"{path.stem}.csv"}
-        quoted = {key: shlex.quote(name) for key, name in names.items()}
-        known = CONVERTED.get(path.suffix.lower(), "").format(**quoted)
-        raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {known or endings}")
+        ending = "".join(path.suffixes[-2:]) if inner != path.suffix.lower() and inner else path.suffix
+        raise HubbubError(f"{path} {f'ends in {ending}' if ending else 'has no ending'}; {_converted(path) or endings}")
     try:
         table = _read(path, inner, columns)
         table.validate(full=True)
@@ -102,6 +121,18 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> pa.Table:
         if isinstance(error, MemoryError) or "launch worker thread" in str(error):
             raise  # not the file's fault
         raise _unreadable(path, error) from error
+
+
+def _converted(path: Path) -> str:
+    """Return what to do with a file of another ending; empty if nothing is known of it."""
+    inner, packed = _inner(path), path.suffix.lower() if path.suffix.lower() in COMPRESSED else ""
+    known, stem = CONVERTED.get(inner, ""), Path(path.stem).stem if packed else path.stem
+    if packed and known not in ("", _COPY):
+        # An archive is unpacked with its compression, a workbook or the like before it is converted.
+        known = _ARCHIVE if known == _ARCHIVE else f"run: {UNPACKED[packed]} --keep {{path}}, and give what it makes"
+    commas = stem if Path(stem).suffix.lower() in SEPARATORS else f"{stem}.csv"
+    names = {"path": str(path), "lines": f"{stem}.jsonl", "commas": commas + packed, "parquet": f"{stem}.parquet"}
+    return known.format(**names if "{path!r}" in known else {key: shlex.quote(name) for key, name in names.items()})
 
 
 def is_text_file(path: Path) -> bool:
@@ -203,10 +234,15 @@ def _parquet(path: Path) -> pa.Table:
     from pyarrow import parquet
 
     with _opened(path) as file:
-        if path.suffix.lower() not in COMPRESSED:
-            return parquet.read_table(file)
-        # Parquet is read from its end, so a compressed file must be in memory as a whole.
-        return parquet.read_table(pa.BufferReader(file.read()))
+        try:
+            if path.suffix.lower() not in COMPRESSED:
+                return parquet.read_table(file)
+            # Parquet is read from its end, so a compressed file must be in memory as a whole.
+            return parquet.read_table(pa.BufferReader(file.read()))
+        except pa.ArrowInvalid as error:
+            if "magic bytes" not in str(error) and "Parquet file size" not in str(error):
+                raise
+            raise pa.ArrowInvalid("it is no Parquet, or has lost its end") from error
 
 
 def _json(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -330,14 +366,7 @@ def _check_quotes(path: Path, begin: _Beginning) -> None:
 
     A quote within a field is written twice. Some programs put a backslash before it instead.
     """
-    mark = re.escape(begin.separator.encode())
-    odd = re.compile(rb'[^\r\n"' + mark + rb']"[^\r\n"' + mark + rb']|""[^\r\n"' + mark + rb"]|" + rb'\\"')
-    with _opened(path) as file:
-        before, found, quotes = b"", False, 0
-        while not found and (more := file.read(HEADER_BYTES)):
-            found = b'"' in more and odd.search(before + more) is not None
-            before, quotes = more[-2:], quotes + more.count(b'"')
-    if not found and quotes % 2 == 0:
+    if not _may_have_odd_quotes(path, re.escape(begin.separator.encode())):
         return  # most files: Python's reader, which takes seconds, is not needed
     with _opened(path) as file, io.TextIOWrapper(cast(io.BytesIO, file), "utf-8-sig", "replace", newline="") as text:
         rows = csv.reader(text, delimiter=begin.separator, strict=True)
@@ -352,6 +381,26 @@ def _check_quotes(path: Path, begin: _Beginning) -> None:
                     f"line {rows.line_num} of {path} has a quote before the end of its field; write a quote within a "
                     'field twice, as in "a ""b""", and put none into another field'
                 ) from error
+
+
+def _may_have_odd_quotes(path: Path, mark: bytes) -> bool:
+    """Return whether Python's reader may find an odd quote: one within a text, or not as many begin as end fields."""
+    edge, inside = rb"[\r\n" + mark + rb"]", rb'[^\r\n"' + mark + rb"]"
+    odd = re.compile(inside + rb'"' + inside + rb'|""' + inside + rb'|\\"')
+    begins, ends = (re.compile(b'(?<=%b)"(?=%b)' % sides) for sides in ((edge, inside), (inside, edge)))
+    with _opened(path) as file:
+        before, open_fields, quotes, more = b"\n", 0, 0, b" "
+        while more:
+            more = file.read(HEADER_BYTES)
+            # The file's end ends its last field.
+            block = before + (more or b"\n")
+            if b'"' in block:
+                if odd.search(block) is not None:
+                    return True
+                open_fields += len(begins.findall(block)) - len(ends.findall(block))
+            # A quote is looked at with its neighbours, once.
+            before, quotes = block[-2:], quotes + more.count(b'"')
+    return open_fields != 0 or quotes % 2 != 0
 
 
 def _check_spaced(path: Path, table: pa.Table) -> None:

@@ -23,7 +23,8 @@ def parsed(name: str, text: str) -> float:
         AnswerError: if it is not a number; the message never repeats it.
     """
     try:
-        return float(text)
+        # Programs for text and tables write a minus sign of its own.
+        return float(text.replace("\u2212", "-"))
     except ValueError:
         # Python's own message would repeat it.
         raise AnswerError(f"the answer to {name} cannot be read; it must be a number, such as 3.5") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,22 @@ def test_a_draft_is_simulated_and_planned_as_it_is(data: Path) -> None:
     assert hubbub_here("plan", out, "--json").status == 0
     again = hubbub_here("draft", data, "--out", out)
     assert (again.status, "is there already; remove it" in again.err) == (2, True)
+
+
+def test_of_two_drafts_that_are_written_at_once_one_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one, which had looked before the first was written, wrote over it."""
+    from hubbub.planning.simulate import drafting
+
+    out, draft = data.parent / "task.toml", drafting.drafted
+
+    def late(*words: Any) -> drafting.DraftedTask:
+        out.write_text("# of the other")
+        return draft(*words)
+
+    monkeypatch.setattr(drafting, "drafted", late)
+    ran = hubbub_here("draft", data, "--out", out)
+    assert (ran.status, "is there already; remove it" in ran.err) == (2, True)
+    assert out.read_text() == "# of the other"
 
 
 def test_a_draft_is_printed_or_is_json(data: Path) -> None:

@@ -24,6 +24,8 @@ from hubbub.accountant.written_numbers import exact, real, whole
         ("0.1/0.4", Fraction(1, 4)),
         ("1073741824/4294967296", Fraction(1, 4)),
         ("-30", -30),
+        ("\u221230", -30),
+        ("1e\u22123", Fraction(1, 1000)),
         ("-1/4", Fraction(-1, 4)),
         ("1.", 1),
         ("1e-999", Fraction(1, 10**999)),

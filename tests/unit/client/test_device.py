@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,15 @@ from hubbub.client import (
     Device,
     DeviceReceipt,
     Fleet,
+    Gateway,
     HubbubError,
     KeyRecordError,
     KeySetChanged,
     MessageError,
     NoRound,
+    PrivacyLimits,
     Reason,
+    Recorder,
     Refusal,
     Retrying,
     RetryPolicy,
@@ -68,6 +74,35 @@ async def test_a_device_is_shown_by_its_task_and_shuffler_alone(device: Make) ->
     assert len(shown) < 150
     assert "12.5" not in shown
     assert "/" not in shown
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+async def test_what_has_a_state_file_or_a_connection_is_neither_copied_nor_pickled(
+    copied: Callable[[Any], Any], device: Make, fleet: Callable[..., Fleet], gateway: Gateway
+) -> None:
+    with Recorder(device()) as recorder:
+        for made in (device(), fleet(), gateway, recorder):
+            name = type(made).__name__
+            with pytest.raises(UsageError, match=f"a {name} is neither copied .* make a {name} in each process"):
+                copied(made)
+            assert repr(made).startswith(f"{name}(")
+            assert "object at" not in repr(made)
+
+
+@pytest.mark.parametrize("name", ["certificate", "key"])
+@pytest.mark.parametrize("given", ["device.pem", b"-----BEGIN", 3])
+def test_a_certificate_is_a_path_whatever_the_task(name: str, given: Any, device: Make) -> None:
+    """A task that admits otherwise took anything; the mistake was seen when another task came."""
+    with pytest.raises(UsageError, match=f"{name} is of type .*; give a Path"):
+        device(**{name: given})
+
+
+@pytest.mark.parametrize("seconds", [10**400, Fraction(10**400), float("inf")], ids=["whole", "ratio", "inf"])
+def test_a_timeout_beyond_all_floats_has_no_end(seconds: Any, device: Make) -> None:
+    assert device().resend_blocking(timeout=seconds) == []
+    policy = RetryPolicy(total=seconds)
+    assert Retrying(policy).begun(None).until == float("inf")
+    assert PrivacyLimits(epsilon_per_day=seconds).any is False
 
 
 def counted(shuffler: FakeShuffler, submission_id: bytes) -> tuple[int, ...]:

@@ -190,9 +190,13 @@ def test_a_program_without_an_event_loop_fetches_too(settings: dict[str, Any], t
 
 def test_names_are_a_set_of_texts(settings: dict[str, Any], tmp_path: Path) -> None:
     given = {name: settings[name] for name in ("operator_key", "shuffler_key", "authority")}
-    for allow in ("colors", [b"colors"]):
+    for allow in ("colors", [b"colors"], 3, None, True):
         with pytest.raises(UsageError, match="allow has the names of tasks; give a set of texts"):
             TaskFeed(allow=allow, folder=tmp_path, shuffler="127.0.0.1:1", **given)  # type: ignore[arg-type]
+    # Of a generator nothing was left after the names were checked, so that no task was ever allowed.
+    names: Any = (name for name in ("colors", "shapes"))
+    feed = TaskFeed(allow=names, folder=tmp_path, shuffler="127.0.0.1:1", **given)
+    assert repr(feed) == "TaskFeed(allow=['colors', 'shapes'], shuffler='127.0.0.1:1')"
 
 
 async def test_a_task_beyond_the_budget_of_its_purpose_is_refused(

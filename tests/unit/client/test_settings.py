@@ -334,12 +334,22 @@ def test_what_is_missing_is_named_with_its_variables(tmp_path: Path) -> None:
     assert told.endswith(f", or set HUBBUB_TASK, HUBBUB_SHUFFLER, HUBBUB_OPERATOR_KEY, {last}")
 
 
+@pytest.mark.parametrize("environment", [3, "HUBBUB_STATE=x", ["HUBBUB_STATE"], True])
+def test_variables_are_a_mapping_of_texts(environment: Any) -> None:
+    with pytest.raises(UsageError, match=r"environment is of type .*; give a dict of variables, or leave it out"):
+        read_settings(environment=environment)
+    with pytest.raises(SettingsError, match="HUBBUB_STATE is of type int; give a text, as variables are"):
+        read_settings(environment=cast(Any, {"HUBBUB_STATE": 3, 4: "x"}))
+
+
 def test_a_file_is_given_by_its_name() -> None:
     with pytest.raises(UsageError, match="the settings file is of type bytes; give a Path, or its name as a text"):
         read_settings(cast(Any, b"client.toml"))
     for name, says in (("", "is empty; name a file"), ("a\0b", "has line ends or control characters")):
         with pytest.raises(SettingsError, match=f"the settings file {says}"):
             read_settings(name)
+    with pytest.raises(SettingsError, match=r"cannot read '\\ud800': no file has such a name; check the path"):
+        read_settings("\ud800")
 
 
 @pytest.mark.parametrize(

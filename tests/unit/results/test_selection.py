@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from unit.results.test_table import ROW, made
 
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.records.results import RoundId
-from hubbub.results import ResultsTable, keys_in, open_saved
+from hubbub.results import ResultsTable, connect, keys_in, open_saved
 from hubbub.results.checked import Trust
 from hubbub.results.selection import chosen_rounds
 
@@ -35,7 +36,7 @@ def test_rounds_are_numbers_in_anything_that_is_gone_through(wanted: Any, chosen
     assert chosen_rounds(FOUND, wanted) == chosen
 
 
-@pytest.mark.parametrize("wanted", [3, "0", ["0"], [0.0], [True], [None]])
+@pytest.mark.parametrize("wanted", [3, np.array(3), "0", ["0"], [0.0], [True], [None]])
 def test_rounds_that_are_no_numbers_in_a_list_are_refused_with_an_example(wanted: Any) -> None:
     with pytest.raises(UsageError, match=r"whole numbers in a list, such as rounds=\[0, 3\]; got"):
         chosen_rounds(FOUND, wanted)
@@ -48,6 +49,9 @@ def test_rounds_that_are_no_numbers_in_a_list_are_refused_with_an_example(wanted
         ({"category": {"b"}, "round": range(2)}, 2),
         ({"round": np.array([0, 1]), "query": "q"}, 4),
         ({"round": 0.0}, 3),
+        ({"round": (0, 1)}, 5),
+        ({"round": np.array(0)}, 3),
+        ({"round_begins": [ROW.round_begins]}, 6),
         ({"category": None}, 2),
         ({"category": ["a", None]}, 4),
         ({"group": (("region", "north"),)}, 1),
@@ -64,11 +68,17 @@ def test_rows_are_chosen_by_one_value_or_by_several(wanted: dict[str, Any], rows
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ({"round": "0"}, "round of a row is no text; got '0', and rows have 0, 1, 2"),
-        ({"round": [0, "1"]}, "round of a row is no text; got '1'"),
+        ({"round": "0"}, "round of a row is a number; got '0', and rows have 0, 1, 2"),
+        ({"round": [0, "1"]}, "round of a row is a number; got '1'"),
         ({"category": 3}, "category of a row is a text; got 3, and rows have 'a', 'b', None"),
-        ({"group": "north"}, "group of a row is no text"),
-        ({"group": {"region": "north"}}, "group of a row is no text; got 'region'"),
+        ({"round": True}, "round of a row is a number; got True"),
+        ({"round": lambda: 0}, "round of a row is a number; got <function"),
+        ({"round": b"0"}, "round of a row is a number; got b'0'"),
+        ({"round_begins": datetime(2026, 1, 1)}, "is a time with its zone; got datetime.datetime"),
+        ({"round_begins": date(2026, 1, 1)}, "round_begins of a row is a time with its zone; got datetime.date"),
+        ({"significant": 1}, "significant of a row is True or False; got 1"),
+        ({"group": "north"}, "group of a row is a tuple of pairs"),
+        ({"group": {"region": "north"}}, "group of a row is a tuple of pairs; got 'region'"),
         ({"colour": "red"}, "rows have no colour; they have task"),
     ],
 )
@@ -116,6 +126,27 @@ def test_nothing_is_not_verified(tmp_path: Path) -> None:
         open_saved()
     with pytest.raises(UsageError, match=f"no results in {tmp_path}; "):
         open_saved(COMMUTE, tmp_path)
+
+
+@pytest.mark.parametrize("verify", [0, None, "", np.bool_(False), np.array([True, False])])
+def test_that_nothing_is_verified_is_said_as_false_alone(verify: Any) -> None:
+    """A 0 or an empty text of somebody's settings read results without a check."""
+    for call in (lambda: open_saved(COMMUTE, verify=verify), lambda: connect("127.0.0.1:1", COMMUTE, verify=verify)):
+        with pytest.raises(UsageError, match=r"verify is .*; give True, or False to read what was not checked"):
+            call()
+
+
+@pytest.mark.parametrize("given", [3, ["reader"], b"reader", np.int64(3)])
+def test_a_folder_of_a_reader_is_a_text_or_a_path(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"folder is .*; name the folder of a reader as a text or a Path"):
+        connect("127.0.0.1:1", given)
+    with pytest.raises(UsageError, match=r"tls is .*; give a TLS of three files"):
+        connect("127.0.0.1:1", tls=given)
+
+
+def test_what_was_opened_is_shown_with_whether_it_is_verified() -> None:
+    assert repr(open_saved(COMMUTE)) == "<1 saved rounds of commute; read() verifies>"
+    assert repr(open_saved(COMMUTE, verify=False)).endswith("read() does not verify>")
 
 
 def test_keys_that_are_no_folder_of_keys_are_told_from_each_other(tmp_path: Path) -> None:

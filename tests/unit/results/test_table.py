@@ -138,3 +138,19 @@ def test_tables_of_several_rounds_are_joined_and_nothing_else() -> None:
     for wrong in ([], [one, one], [one, other]):
         with pytest.raises(UsageError, match="different rounds of one task"):
             ResultsTable.joined(wrong)
+    assert ResultsTable.joined(each for each in (one, two)).rows == joined.rows
+
+
+@pytest.mark.parametrize("given", [3, None, "tables", [1], [None]])
+def test_what_is_no_table_is_refused_by_the_calls_that_take_tables(given: Any, table: ResultsTable) -> None:
+    with pytest.raises(UsageError, match="joined takes tables"):
+        ResultsTable.joined(given)
+    with pytest.raises(UsageError, match=r"compare_all takes (two )?tables"):
+        table.compare_all(table, given)
+
+
+@pytest.mark.parametrize(("query", "number"), [("transport", [0, 1]), ("transport", None), (3, 0), ("transport", True)])
+def test_counts_that_add_up_are_of_one_round_of_one_query(query: Any, number: Any, table: ResultsTable) -> None:
+    """Of several rounds the counts of the last one were returned, as if they were of all."""
+    with pytest.raises(UsageError, match="takes a query's name and the number of one round, not"):
+        table.consistent_counts(query, number)

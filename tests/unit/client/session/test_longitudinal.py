@@ -80,6 +80,18 @@ async def test_a_second_answer_of_a_round_neither_draws_nor_steps(settings: dict
     assert (kept(device), drawn(device, 0)) == found
 
 
+def test_a_preview_of_a_round_that_was_answered_says_so_instead_of_too_late(
+    settings: dict[str, Any], clock: Clock
+) -> None:
+    device = Device(**settings)
+    assert device.preview(answers(True)).not_sent is None
+    assert device.keep(answers(True))
+    with pytest.raises(AnswerError, match=r"round 0 was answered before, and its first answers stay; .* later round"):
+        device.preview(answers(True))
+    clock.now += 3600
+    assert device.preview(answers(False)).round == 1
+
+
 @pytest.mark.parametrize("failing", ["INSERT INTO submission", "INSERT INTO memory", "COMMIT"])
 async def test_a_crash_while_storing_leaves_neither_report_nor_step(
     settings: dict[str, Any], failing: str, monkeypatch: pytest.MonkeyPatch

@@ -238,6 +238,15 @@ def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str, why: st
         State(tmp_path / place).forget(0)
 
 
+def test_a_link_to_a_file_that_is_not_there_is_named_with_that_file(tmp_path: Path) -> None:
+    link, target = tmp_path / "state.sqlite", tmp_path / "volume.sqlite"
+    link.symlink_to(target)
+    with pytest.raises(StateError, match=f"is a link to {target}, where there is no file; make an empty file there"):
+        State(link).forget(0)
+    target.touch()
+    State(link).forget(0)
+
+
 def test_a_damaged_file_is_named(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to look like one" * 50)
     with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):

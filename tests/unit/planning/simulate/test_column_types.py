@@ -6,6 +6,7 @@ import datetime
 import decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,13 @@ from hubbub.queries.errors import HubbubError
 SECOND = datetime.timedelta(seconds=5)
 DAY = datetime.date(2026, 1, 1)
 
+WIDE = 12345678901234567890
+
+
+def uuids(*values: bytes) -> pa.Array:
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([*values, None], pa.binary(16)))
+
+
 TEXTS: list[tuple[pa.Array, list[str | None]]] = [
     (pa.array(["a", "b", "a", None]), ["a", "b", "a", None]),
     (pa.array(["a", "b", "a", None], pa.large_string()), ["a", "b", "a", None]),
@@ -26,6 +34,12 @@ TEXTS: list[tuple[pa.Array, list[str | None]]] = [
     (pa.array(["\u00e9", "e\u0301", "x", None]), ["\u00e9", "\u00e9", "x", None]),
     (pa.array([2**53 + 1, 2**53, 3, None]), ["9007199254740993", "9007199254740992", "3", None]),
     (pa.array([1.0, 2.5, float("nan"), None]), ["1", "2.5", None, None]),
+    (pa.array([0.0, -0.0, 1.0, None]), ["0", "0", "1", None]),
+    (pa.array([b"a", b"b", b"a", None]), ["a", "b", "a", None]),
+    (pa.array([b"aa", b"bb", b"aa", None], pa.binary(2)), ["aa", "bb", "aa", None]),
+    (pa.array([b"a", b"b", b"a", None], pa.large_binary()), ["a", "b", "a", None]),
+    (uuids(b"\xff" * 16, b"\0" * 16), ["ffffffff-ffff-ffff-ffff-ffffffffffff", str(UUID(int=0)), None]),
+    (pa.array([WIDE, WIDE + 1, None], pa.decimal128(38, 0)), [str(WIDE), str(WIDE + 1), None]),
     (pa.array([True, False, True, None]), ["true", "false", "true", None]),
     (pa.array([decimal.Decimal("1.10"), decimal.Decimal("2.20"), None, None]), ["1.10", "2.20", None, None]),
     (pa.array([DAY, DAY + datetime.timedelta(1), DAY, None]), ["2026-01-01", "2026-01-02", "2026-01-01", None]),
@@ -39,6 +53,8 @@ NUMBERS: list[tuple[pa.Array, list[float | None]]] = [
     (pa.array(["1", "2.5", ""]).dictionary_encode(), [1.0, 2.5, None]),
     (pa.array(["1", "2.5", ""], pa.string_view()), [1.0, 2.5, None]),
     (pa.array([True, False, None]), [1.0, 0.0, None]),
+    (pa.array([b"1", b"2.5", b""]), [1.0, 2.5, None]),
+    (pa.array([b"1.5", b"2.5"], pa.binary(3)), [1.5, 2.5]),
 ]
 
 NEITHER: list[pa.Array] = [
@@ -51,6 +67,8 @@ NEITHER: list[pa.Array] = [
 NO_NUMBERS: list[pa.Array] = [
     pa.array([2**53 + 1, 1]),
     pa.array([2**64 - 1, 1], pa.uint64()),
+    pa.array([WIDE, WIDE + 1], pa.decimal128(38, 0)),
+    pa.array([b"x", b"2"]),
     pa.array([DAY, DAY]),
     pa.array([datetime.time(1), datetime.time(2)]),
     pa.array([b"\xff", b"a"]),
@@ -93,5 +111,7 @@ def test_what_is_no_answer_is_refused_as_a_category_and_as_a_number(values: pa.A
 
 @pytest.mark.parametrize("values", NO_NUMBERS, ids=lambda each: str(each.type))
 def test_what_is_no_number_is_refused_as_one(values: pa.Array, tmp_path: Path) -> None:
-    with pytest.raises(HubbubError, match=r"column .column. does not contain numbers: .*; name another column"):
+    with pytest.raises(
+        HubbubError, match=r"column .column. does not contain numbers( or texts)?: .*; name another column"
+    ):
         from_file(written(tmp_path, values), [], [SumSpec("column", 0, 10)])

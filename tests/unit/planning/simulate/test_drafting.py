@@ -256,6 +256,9 @@ def test_texts_that_look_alike_are_pointed_out_with_what_cannot_be_seen(tmp_path
         "n": lambda row: ("x", "x\u200b", "y")[row % 3],
         "m": lambda row: ("a b", "a\u00a0b", "c")[row % 3],
         "k": lambda row: ("\uff11", "1", "2")[row % 3],
+        "one": lambda row: ("1.0", "1", "2")[row % 3],
+        "minus": lambda row: ("\u22125", "-5", "x")[row % 3],
+        "code": lambda row: ("1234567890123456", "1234567890123457", "x")[row % 3],
         "joined": lambda row: ("\u0645\u06cc\u200c\u062e\u0648", "z", "y")[row % 3],
     }
     _, notes = task_of(written(tmp_path, columns, 60))
@@ -264,7 +267,21 @@ def test_texts_that_look_alike_are_pointed_out_with_what_cannot_be_seen(tmp_path
         f"column 'n' has 'x' and 'x\\u200b', {ends}",
         f"column 'm' has 'a b' and 'a\\xa0b', {ends}",
         f"column 'k' has '1' and '\uff11', {ends}",
+        f"column 'one' has '1' and '1.0', {ends}",
+        f"column 'minus' has '-5' and '\u22125', {ends}",
     )
+
+
+def test_numbers_beyond_any_range_and_columns_without_a_value_are_named_as_the_columns_they_are(tmp_path: Path) -> None:
+    """The error spoke of query[0].upper of a draft that nobody had written; nothing was asked about in silence."""
+    path = written(tmp_path, {"n": lambda row: (1e308, 2.5)[row % 2], "none": lambda _: ""}, 60)
+    with pytest.raises(
+        HubbubError, match=r"column 'n' has numbers beyond 1e\+300, which no range holds; state a small"
+    ):
+        task_of(path, AskedColumns(sums=("n",)))
+    for columns in (AskedColumns(texts=("none",)), AskedColumns(over_time=("none",))):
+        with pytest.raises(HubbubError, match="column 'none' has no value in any row; name another column"):
+            task_of(path, columns)
 
 
 def test_more_columns_than_a_task_can_ask_about_are_refused_by_their_number(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ def read(notation: Notation, *texts: str | None) -> list[float | None]:
     ("notation", "texts", "numbers"),
     [
         (PLAIN, (" 8.350", "+5", "-.5", "1e3", "5.", "", "  ", None), [8.35, 5.0, -0.5, 1000.0, 5.0, None, None, None]),
+        (PLAIN, ("\u22125", "\u2212.5", "1e\u22123", "-1"), [-5.0, -0.5, 0.001, -1.0]),
+        (Notation(",", "."), ("\u22128.350,5",), [-8350.5]),
         (PLAIN, ("True", "false", ""), [1.0, 0.0, None]),
         (PLAIN, ("inf", "-Infinity", "NaN", "1"), [None, None, None, 1.0]),
         (PLAIN, ("", None), [None, None]),
@@ -100,6 +102,7 @@ def test_words_for_no_answer_are_a_list() -> None:
         (PLAIN, ("8.350", "-12.000", None), "such as 8.350, which is read as 8.35; if the point is between thousands"),
         (Notation(","), ("8,350", "1,000"), "add --thousands , --decimal ."),
         (PLAIN, ("850", "1.234", "0", "12.500"), "every number with a point has three digits after its point, such as"),
+        (PLAIN, ("\u22128.350",), "such as \u22128.350, which is read as -8.35"),
         (PLAIN, ("8500", "1.234"), ""),
         (PLAIN, ("0", "850"), ""),
         (PLAIN, ("8.350", "0.125"), ""),
