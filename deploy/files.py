@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -165,6 +166,22 @@ def save(path: Path, content: bytes) -> None:
             else:
                 with os.fdopen(stream or descriptor, "wb", closefd=False) as file:
                     file.write(content)
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Let one process at a time read a file and write it anew, so that none loses what another has added.
+
+    Its folder is locked, as the file itself is replaced by a new one. Others wait.
+
+    Raises:
+        NotWritten: if the folder cannot be read; it names the file.
+    """
+    with writing(path):
+        descriptor = os.open(path.parent, os.O_RDONLY)
+    with tidied(lambda: os.close(descriptor)):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def save_new(path: Path, content: bytes) -> None:

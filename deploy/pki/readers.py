@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubbub.deploy.files import naming, save
+from hubbub.deploy.files import changing, naming, save
 from hubbub.deploy.pki.authority import BACKDATE
 from hubbub.protos.errors import UsageError
 from hubbub.protos.transport.revoked_readers import read_revoked, write_revoked
@@ -31,14 +31,14 @@ def revoke_readers(settings: Path, names: Sequence[str], now: float) -> tuple[Pa
     # A certificate begins before it is made, and in whole seconds: one of this second is revoked too.
     before = int(now - BACKDATE.total_seconds()) + 1
     path = settings.absolute().parent / FILE
+    common = [reader_called(name) for name in names]
     revoked: dict[str, int] = {}
-    if path.exists():
-        with naming(path):
-            revoked = read_revoked(path.read_text(encoding="utf-8"))
-    for name in names:
-        common = reader_called(name)
-        revoked[common] = max(before, revoked.get(common, before))
-    save(path, write_revoked(revoked).encode())
+    with changing(path):
+        if path.exists():
+            with naming(path):
+                revoked = read_revoked(path.read_text(encoding="utf-8"))
+        revoked |= {each: max(before, revoked.get(each, before)) for each in common}
+        save(path, write_revoked(revoked).encode())
     return path, revoked
 
 

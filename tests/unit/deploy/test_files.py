@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.deploy.files import copy_files, draft_in, save, signed_task_in
+from hubbub.deploy.files import copy_files, draft_in, save, save_new, signed_task_in
 from hubbub.deploy.operator.export import write_csv, write_parquet
-from hubbub.protos.errors import TaskError
+from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.queries.randomizers.randomizer import Tally
 from support.patience import PATIENCE
@@ -29,6 +29,23 @@ def results() -> RoundResults:
     counted = QUERIES[0].estimates(Tally(np.array([5, 9, 2], dtype=np.int64), 16), 0)
     query = QueryResult("carrier", QueryState.PUBLISHED, 16, 16, {}, counted)
     return RoundResults(RoundId(bytes(32), "flights", 0), (query,), b'{"body":{}}')
+
+
+def test_a_new_file_is_whole_and_never_written_over_another(tmp_path: Path) -> None:
+    path = tmp_path / "task.toml"
+    save_new(path, b"first")
+    for there in (path, tmp_path):
+        with pytest.raises(UsageError, match=f"{there} is there already; remove it, or name another file with --out"):
+            save_new(there, b"second")
+    assert path.read_bytes() == b"first"
+    with pytest.raises(NotWritten, match="make its folder first"):
+        save_new(tmp_path / "none" / "task.toml", b"")
+
+
+def test_of_a_new_file_that_cannot_be_written_nothing_is_left(tmp_path: Path, full: None) -> None:
+    with pytest.raises(NotWritten, match="free space"):
+        save_new(tmp_path / "task.toml", b"content")
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.fixture
