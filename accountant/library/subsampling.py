@@ -53,9 +53,10 @@ def subsampled_delta(mechanism: AnyMechanism, reports: int, clients: int, epsilo
 
 
 def _share(reports: int, clients: int) -> float:
-    if checked_reports(clients) < checked_reports(reports):
+    drawn, people = checked_reports(reports), checked_reports(clients)
+    if people < drawn:
         raise AccountingError(f"clients is {clients}; give at least the {reports} reports drawn from them")
-    return reports / clients
+    return drawn / people
 
 
 def _shrunk(epsilon: float, share: float) -> float:

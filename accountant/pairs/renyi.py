@@ -49,10 +49,11 @@ def rdp_upper(mechanism: AnyMechanism, reports: int, order: float, dummies: int 
     if isinstance(mechanism, Gaussian):
         GaussianRound(mechanism, reports, dummies=dummies)
         return checked_order(order) / (2 * mechanism.sigma**2) * (1 + 1e-15)
+    order = checked_order(order)
     ceiling = rdp_local(mechanism, order)
     part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     local = mechanism.epsilon_local
-    log_tail = _log_tail(order, local, reports + dummies)
+    log_tail = _log_tail(order, local, part.reports + part.dummies)
     # Cut mass costs e^{(λ−1)ε₀} times itself: beyond these limits that charge would exceed the local bound.
     if log_tail > LOG_TAIL_LIMIT or order * local > TOO_LARGE:
         return ceiling
@@ -74,7 +75,7 @@ def rdp_lower(mechanism: AnyMechanism, reports: int, order: float, dummies: int 
     the larger of both directions. Generic: the attack on kRR of three values, which is such a randomizer. Laplace:
     everyone else has 1/2. Gaussian: the sum of n reports alone, whose mean the victim moves by up to 1: λ/(2nσ²).
     """
-    checked_order(order)
+    order = checked_order(order)
     if isinstance(mechanism, Gaussian):
         batch = GaussianRound(mechanism, reports, dummies=dummies)
         return None if batch.dummies else order / (2 * batch.reports * mechanism.sigma**2) * (1 - 1e-15)
@@ -89,7 +90,7 @@ def rdp_lower(mechanism: AnyMechanism, reports: int, order: float, dummies: int 
         return 0.0
     moment = 0.0
     if walk is not None:
-        log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, mechanism.epsilon_local, reports))
+        log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, mechanism.epsilon_local, part.reports))
         moment = _moment((part.accurate() for part in contracted_atoms(walk, log_tail)), order)
     elif law is not None:
         moment = max(_both_ways(law, order))

@@ -88,7 +88,7 @@ class SumSpec:
         match = re.fullmatch(r"(.+):([^:]+):([^:]+)", text)
         try:
             if match is None:
-                raise ValueError("two colons are missing")
+                raise ValueError("a column's name and two numbers are expected, with colons between them")
             lower, upper = real(match[2]), real(match[3])
             if not lower < upper or not math.isfinite(upper - lower):
                 raise ValueError(f"LOWER {lower:g} must be below UPPER {upper:g}, and both finite")

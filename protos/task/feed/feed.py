@@ -343,13 +343,22 @@ class Feed:
         published = self.published.get(entry.task_id)
         if entry.after is None:
             if published is not None:
-                raise FeedError(f"{entry.name} publishes task {published.task.name}, which was published before")
+                raise FeedError(
+                    f"{entry.name} publishes task {published.task.name}, which was published before; leave it out, or "
+                    "publish a task that was planned anew"
+                )
             self._check_budget(entry)
             return
         if published is None:
-            raise FeedError(f"{entry.name} ends task {entry.task_id.hex()[:16]}…, which the feed does not publish")
+            raise FeedError(
+                f"{entry.name} ends task {entry.task_id.hex()[:16]}…, which the feed does not publish; name one that "
+                "it does (`hubbub tasks list`)"
+            )
         if entry.task_id in self.ends:
-            raise FeedError(f"{entry.name} ends task {published.task.name}, which has ended before")
+            raise FeedError(
+                f"{entry.name} ends task {published.task.name}, which has ended before; leave it out, as an end is "
+                "final"
+            )
         rounds = published.task.schedule.rounds
         if entry.after >= rounds:
             raise FeedError(

@@ -1,6 +1,8 @@
 import json
 import math
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import KRR, Gaussian, Generic
 from hubbub.accountant.pairs.renyi import excess, rdp_lower, rdp_upper
 from support.source_tree import ROOT
 
@@ -128,3 +130,12 @@ def test_a_divergence_outside_the_conditions_is_refused() -> None:
         BOUNDS["2rr"].rdp(KRR.from_local_epsilon(4, 1.0), 200, 3.0)
     with pytest.raises(OutsideConditions, match="dummies"):
         BOUNDS["krr-lower"].rdp(KRR.from_local_epsilon(4, 1.0), 200, 3.0, dummies=5)
+
+
+@pytest.mark.parametrize("mechanism", [KRR(4, Fraction(1, 4)), Generic(1.0), Gaussian(1.0)])
+@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float64, np.int64])
+def test_numbers_of_any_type_are_the_floats_that_they_are(mechanism: Any, kind: Any) -> None:
+    """Sums of decimals and floats were a TypeError, and a result was of numpy's type."""
+    for divergence in (rdp_upper, rdp_lower):
+        found = divergence(mechanism, kind(30), kind(2))
+        assert (found, type(found)) == (divergence(mechanism, 30, 2.0), float)

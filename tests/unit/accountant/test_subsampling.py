@@ -1,4 +1,5 @@
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -79,3 +80,8 @@ def test_a_secret_draw_never_costs_more_than_everybodys_report(categories: int, 
     assert 0 <= found.numerical_slack <= 1
     assert found.epsilon_lower is None or found.epsilon_lower <= found.epsilon_upper
     assert compose_delta([sampled], 1.0).delta_upper <= compose_delta([everybody], 1.0).delta_upper
+
+
+def test_people_are_counted_by_numbers_of_any_type() -> None:
+    found = subsampled_epsilon(MECHANISM, Decimal(100), Decimal(1000), 1e-6)  # type: ignore[arg-type]
+    assert found == subsampled_epsilon(MECHANISM, 100, 1000, 1e-6)

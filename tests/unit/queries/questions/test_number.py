@@ -141,3 +141,8 @@ def test_the_truth_is_of_clipped_values_and_tells_the_raw_mean() -> None:
     expected = {"answered": 3.0, "sum": 150.0, "mean": 50.0, "raw_mean": 200 / 3}
     assert truth == {(statistic, None): value for statistic, value in expected.items()}
     assert Number("delay", -30.0, 180.0).truth([None]) == {("answered", None): 0.0, ("sum", None): 0.0}
+
+
+@pytest.mark.parametrize(("text", "number"), [("-3.5", -3.5), ("\u22123.5", -3.5), ("1e\u22123", 0.001), ("12", 12.0)])
+def test_a_number_is_read_as_people_and_their_programs_write_it(text: str, number: float) -> None:
+    assert Number("delay", -30.0, 180.0).parse(text) == number

@@ -113,11 +113,11 @@ def test_swapped_repeated_and_skipped_entries_are_refused() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(FeedError, match="publishes task first, which was published before"):
+    with pytest.raises(FeedError, match="publishes task first, which was published before; leave it out"):
         WHOLE.publishing(FIRST)
-    with pytest.raises(FeedError, match="which the feed does not publish"):
+    with pytest.raises(FeedError, match="which the feed does not publish; name one that it does"):
         WHOLE.ending(bytes(32), 0)
-    with pytest.raises(FeedError, match="ends task first, which has ended before"):
+    with pytest.raises(FeedError, match="ends task first, which has ended before; leave it out"):
         ENDED.ending(FIRST.task.id, 0)
     with pytest.raises(FeedError, match="after round 3, but its rounds are 0 to 2"):
         WHOLE.ending(FIRST.task.id, 3)
