@@ -83,6 +83,12 @@ def test_malformed_sums_are_refused(text: str) -> None:
         SumSpec.parse(text)
 
 
+def test_a_sum_without_a_column_is_told_what_is_missing() -> None:
+    """It has two colons, and was told that they are missing."""
+    with pytest.raises(HubbubError, match="a column's name and two numbers are expected"):
+        SumSpec.parse(":0:1")
+
+
 def test_column_names_may_hold_colons() -> None:
     assert SumSpec.parse("a:b:-30:180") == SumSpec("a:b", -30.0, 180.0)
 
