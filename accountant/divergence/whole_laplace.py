@@ -27,6 +27,11 @@ answers are alike. Three cases are left, each with one parameter in [0, L]:
 changes by at most ½ per unit of a (the mass of R_a on one side), and by at most α/2 per unit of b. So in the cell f is
 at most the larger of its ends, plus a quarter of the width, or α times that.
 
+**Where V ends.** R_x/R_z, R_x'/R_z and R_x/R_x' are in [e^−L, e^L]. So V = (R_x/R_z)(1 − α·R_x'/R_x) is at most
+e^L·(1 − αe^−L) = e^L − α if that is above 0, as it is below the local ε; and V = (R_x'/R_z)(R_x/R_x' − α) is at least
+e^L·(e^−L − α) = 1 − αe^L. Hence U is in [−α(e^L − 1), e^L − 1], and the grid of s need not go beyond. It must not: what
+rounding adds to the potential is an atom at the grid's end, and among many people tilts of e^(θs) make that count.
+
 The potential is evaluated on a grid, to a known rounding, and joined by chords: it is convex, so chords are above it.
 The lower convex hull of the raised values is the potential of a law with atoms on the grid. Several cells may be
 joined: the larger of their values at each place is above all of them.
@@ -118,11 +123,8 @@ class _CellPotentials:
 
     @classmethod
     def of(cls, length: float, power: float) -> _CellPotentials:
-        mean = 1 - power
-        top = exp(length) * (1 + 1e-9) + power
-        side = np.geomspace(0.02 * min(length, 1.0), top, POINTS)
-        lowest = -(power * exp(length) * (1 + 1e-9) + 1 - mean)
-        low = np.geomspace(0.02 * min(length, 1.0), -lowest, POINTS)
+        mean, most = 1 - power, expm1(length) * (1 + 1e-9)
+        side, low = (np.geomspace(0.02 * min(length, 1.0), end, POINTS) for end in (most, power * most))
         grid = np.concatenate([-low[::-1], [0.0], side])
         kappa = grid + mean
         heights = np.concatenate(
@@ -303,4 +305,4 @@ def _cells(length: float, epsilon: float) -> _CellPotentials:
 @lru_cache(maxsize=4096)
 def _log_delta(law: HiddenLaplace, people: int, epsilon: float) -> LogBracket:
     """Cached, as a curve needs both ends."""
-    return with_one_fewer(law.found, people, epsilon)
+    return with_one_fewer(law, people, epsilon)

@@ -92,6 +92,9 @@ _FARTHEST = 40.0
 _FEW = 1000
 """Beyond so many people one person changes δ by less than a thousandth."""
 
+_VERY_FEW, _NEAR = 100, 1.5
+"""Beyond so many people one fewer shows more from so many deviations of the loss on."""
+
 _ENOUGH = 0.05
 """Several further values are taken together if that adds no more than this to ln δ: 0.05 % of ε."""
 
@@ -116,6 +119,16 @@ class Whole(Hashable, Protocol):
 
     def near(self, people: int, delta: float) -> Callable[[float], LogBracket]:
         """Return `log_delta` as a smooth function of ε, good where δ is about `delta`."""
+
+
+class Found(Protocol):
+    """A bound of which `log_delta` is found."""
+
+    def variance(self) -> float:
+        """Return the second moment of V at ε = 0."""
+
+    def found(self, people: int, epsilon: float) -> LogBracket:
+        """Return ln of a number never below δ(`epsilon`) of so many people."""
 
 
 class Further(Protocol):
@@ -214,7 +227,9 @@ def bound(hidden: float, sums: Sequence[IidSum], charge: float, further: Further
         # How much the quick bound is above the sum depends little on the law.
         excess = nodes.at_most(float(tops.max()), people, mean) - upper
         lower, upper = _with_further(further, nodes, hidden, (people, mean, excess), (lower, upper))
-    return LogBracket(float(np.logaddexp(lower, charge)), float(np.logaddexp(upper, charge)))
+    # No δ is above 1.
+    lower, upper = (min(float(np.logaddexp(each, charge)), 0.0) for each in (lower, upper))
+    return LogBracket(lower, upper)
 
 
 def _with_further(
@@ -280,19 +295,20 @@ def _tilt(sums: Sequence[IidSum], laws: Sequence[tuple[Array, Array]], top: floa
 @lru_cache(maxsize=4096)
 def _log_delta(law: WholeLaw, people: int, epsilon: float) -> LogBracket:
     """Cached: a curve needs its upper ends first, and then the lower ones at the same ε."""
-    return with_one_fewer(law.found, people, epsilon)
+    return with_one_fewer(law, people, epsilon)
 
 
-def with_one_fewer(found: Callable[[int, float], LogBracket], people: int, epsilon: float) -> LogBracket:
+def with_one_fewer(law: Found, people: int, epsilon: float) -> LogBracket:
     """Return the smaller bound of those for all people and, of an even number, for one fewer.
 
     Both are valid: a batch is a post-processing of the batch without one of the others, whose report is added and
     shuffled in. Of an odd number of others one factor is taken at v = 0, so that among few one fewer may show less.
+    Among more it does so near ε = 0 alone, and is not asked elsewhere.
     """
-    here = found(people, epsilon)
-    if people % 2 or people > _FEW:
+    here = law.found(people, epsilon)
+    if people % 2 or people > _FEW or (people > _VERY_FEW and epsilon > _NEAR * sqrt(law.variance() / people)):
         return here
-    return min(here, found(people - 1, epsilon), key=lambda each: each.upper)
+    return min(here, law.found(people - 1, epsilon), key=lambda each: each.upper)
 
 
 @dataclass(frozen=True)

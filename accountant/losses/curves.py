@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +26,7 @@ from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hul
 from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
 PER_DEVIATION = 18
-"""Fewest points of the curve per standard deviation of the loss: chords add 1/(6·18²) to its variance, 0.03 % of ε."""
+"""Points of the curve per standard deviation of the loss: chords add 1/(6·18²) to its variance, 0.03 % of ε."""
 
 STEPS = 64
 """Most steps per standard deviation: points are whole steps apart, as steps are powers of two and the deviation not."""
@@ -34,6 +35,13 @@ FAR = 64
 """From so many distances of points on their distance is this share of ε.
 
 If hardly any report says anything, the local ε may be a million deviations away.
+"""
+
+USUAL, WIDEST = 3 / 8, 16
+"""Beyond this share of the deviations that a single loss may reach, distances grow with the square of ε, up to ε/16.
+
+The losses of two rounds or more seldom reach that far if their sum does not exceed what is stated: two of half of it
+each are far likelier than one of all. The least favorable is two rounds, where chords then add up to 0.08 % to ε.
 """
 
 PRECISION = 0.01
@@ -92,21 +100,24 @@ def blanket_curve(
     deviation = math.sqrt(points.variance() / people)
     # With few people the deviation can exceed the local ε, the end of the curve; then that sets the step.
     step = min(grid_step(deviation, STEPS), grid_step(epsilon_local, 8 * STEPS))
-    apart = max(min(int(deviation / step), STEPS) // PER_DEVIATION, 1)
-    # Of halved steps as many lie between two points, so each point of the coarser curve is one of the finer.
-    step, far = (step / 2, 2 * FAR) if finely else (step, FAR)
+    apart = min(deviation / step, STEPS) / PER_DEVIATION
+    # At the curve's end, δ = e^−log_tail, a Gaussian loss is sqrt(2·log_tail) deviations away.
+    usual = USUAL * deviation * math.sqrt(2 * log_tail) / step
 
-    def evaluate(place: int) -> float:
-        if place * step >= epsilon_local:
-            return -math.inf
-        return points.log_upper(people, place * step, PRECISION)
+    def evaluate(loss: float) -> float:
+        return points.log_upper(people, loss, PRECISION) if loss < epsilon_local else -math.inf
 
     # δ(ε) is 0 from the local ε on, so the loop ends there at the latest.
-    places, seen = [0], [evaluate(0)]
+    places, seen, wanted = [0], [evaluate(0.0)], 0.0
     while seen[-1] > -log_tail:
-        here = places[-1]
-        places.append(here + max(apart, here // far))
-        seen.append(evaluate(places[-1]))
+        wanted += max(apart, wanted / FAR, min(apart * (wanted / usual) ** 2, wanted / WIDEST))
+        places.append(max(round(wanted), places[-1] + 1))
+        seen.append(evaluate(places[-1] * step))
+    if finely:
+        step /= 2
+        middles = [(one + two, evaluate((one + two) * step)) for one, two in pairwise(places)]
+        finer = sorted([*zip((2 * place for place in places), seen, strict=True), *middles])
+        places, seen = [place for place, _ in finer], [height for _, height in finer]
     upper = [min(1.0, math.exp(each) * (1 + 1e-14)) for each in seen]
     return Curve(points, people, np.array(places), np.array(upper), step)
 

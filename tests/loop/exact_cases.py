@@ -1,4 +1,4 @@
-"""Cases of every kind for `million.py`: what the accountant is asked, and the exact views of every data set.
+"""Cases of one round or two for `million.py`: what the accountant is asked, and the exact views of every data set.
 
 A view is a law of what is seen. All laws are exact fractions, and batches are enumerated report by report.
 """

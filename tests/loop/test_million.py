@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import pytest
 from loop import million
-from loop.exact_cases import KINDS, Case, case
+from loop.exact_cases import Case
+from loop.over_rounds_cases import KINDS, case
 
 from hubbub.accountant import delta_bracket
 from hubbub.accountant.losses.grid import LossGrid

@@ -326,6 +326,36 @@ def test_every_data_set_is_below_a_cell(
     assert truth <= height + 1e-7 * (1 + power + abs(at))
 
 
+@settings(deadline=None, max_examples=200)
+@given(
+    length=st.sampled_from([0.1, 0.5, 2.0, 8.0]),
+    shares=st.tuples(*[st.sampled_from([0.0, 1.0]) | st.floats(0, 1)] * 4),
+    strength=st.floats(0, 1),
+)
+def test_no_report_is_beyond_the_grid(
+    length: float, shares: tuple[float, float, float, float], strength: float
+) -> None:
+    """By the densities alone; if two of the others' places are 0 or L, one of its ends is reached."""
+    power = math.exp(strength * length)
+    x, other, z, report = (share * length for share in shares)
+    likely, less, theirs = (math.exp(-abs(report - answer)) for answer in (x, other, z))
+    grid = whole_laplace._CellPotentials.of(length, power).grid
+    moved = (likely - power * less) / theirs - (1 - power)
+    assert grid[0] <= moved <= grid[-1]
+    assert grid[-1] <= math.expm1(length) * (1 + 1e-8)
+    assert grid[0] >= -power * math.expm1(length) * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.4, 0.5, 0.8, 0.99])
+def test_a_small_local_epsilon_is_answered_far_beyond_what_any_attack_reaches(share: float) -> None:
+    """Among so many, mass that rounding puts beyond the largest V was once more than all of δ."""
+    mechanism, people = Laplace(0.1), 10_000
+    low, high = BOUNDS["whole-law"].delta(mechanism, people, share * 0.1)
+    attack, others = (BOUNDS[name].delta(mechanism, people, share * 0.1) for name in ("ends-lower", "stronger-clones"))
+    assert attack[0] <= high
+    assert low <= high <= max(others[1], 1e-300)
+
+
 def family(x: float, other: float, z: float, length: float) -> tuple[int, float]:
     """Which family the stretched answers belong to, and the parameter as a share of L."""
     span = max(x, other, z) - min(x, other, z)
