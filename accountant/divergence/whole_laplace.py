@@ -61,7 +61,7 @@ _EVENLY, _SMALLER = np.linspace(0, 1, 7), 2.0 ** np.arange(-3, 0) / 6
 _EDGES = np.concatenate([[0.0], _SMALLER, _EVENLY[1:-1], 1 - _SMALLER[::-1], [1.0]])
 """Ends of the cells of a parameter, as shares of L: near the ends, where the worst data sets are, they are small."""
 
-POINTS = 40
+POINTS = 44
 """Points of the grid of s on each side of 0."""
 
 _ROUNDING = 1e-14

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import SumPoints
-from hubbub.accountant.losses.curves import Curve, blanket_curve, grid_below
+from hubbub.accountant.losses.curves import blanket_curve, grid_below
 from hubbub.accountant.losses.grid import LossGrid
 
 
@@ -43,13 +43,17 @@ def _ends(points: SumPoints, people: int, epsilon: float, precision: float) -> L
     return positive_part(points.sum(people, epsilon), precision)
 
 
-def attack_curves_grid(points: SumPoints, epsilon_local: float, people: int, log_tail: float) -> LossGrid:
-    """Return losses below those of a batch of `people` on this data set; P is the law with the heavier tail."""
-    curves = [_curve(each, epsilon_local, people, log_tail) for each in (points, points.exchanged())]
+def attack_curves_grid(
+    points: SumPoints, epsilon_local: float, people: int, log_tail: float, *, finely: bool = True
+) -> LossGrid:
+    """Return losses below those of a batch of `people` on this data set; P is the law with the heavier tail.
+
+    Without `finely` half as many points are asked, and a composed attack is a few ten-thousandths lower.
+    """
+    curves = [
+        blanket_curve(DataSetCurve(each), epsilon_local, people, log_tail, finely=finely)
+        for each in (points, points.exchanged())
+    ]
     # Either law may be P. Large losses decide δ, so it is the one that has them.
     back, forth = sorted(curves, key=lambda each: float(each.places[-1]) * each.step)
     return grid_below(forth, back)
-
-
-def _curve(points: SumPoints, epsilon_local: float, people: int, log_tail: float) -> Curve:
-    return blanket_curve(DataSetCurve(points), epsilon_local, people, log_tail)

@@ -49,6 +49,12 @@ DENSE = 400
 SHADE = 8e-3
 """Relative step of a·S + b·M in M: the relative change of ε is about 2.5·SHADE², two ten-thousandths."""
 
+FINER_BUDGET = 500_000
+"""Atoms of one pair up to which that step is made smaller, if S is enumerated one by one.
+
+Among few people of a large local ε, and at a small δ, S and M are far from their means, and its square counts for more.
+"""
+
 BUDGET = 2_000_000
 """Most atoms of one pair for which S is enumerated one by one."""
 
@@ -169,8 +175,11 @@ def fixed_walk(blankets: int, categories: int, gamma: Fraction) -> Walk:
 def spread_atoms(walk: Walk, log_tail: float, budget: int = BUDGET) -> Iterator[Atoms]:
     """Yield the atoms of a pair that dominates `walk`; about 10·e^−log_tail is cut, and reported as `cut`."""
     low, high = _widened(Binomial(walk.trials, walk.share).window(log_tail), walk.trials)
-    others = _other_law(walk, low, log_tail)
+    others = _other_law(walk, low, log_tail, SHADE)
     plan = _plan(walk, low, high, log_tail, (len(others[0]), FINE, budget))
+    layers = FINER_BUDGET // ((high - low + 1) * _lattice(high, plan.reach))
+    if plan.count_step == 1 and layers > len(others[0]) > 1:
+        others = _other_law(walk, low, log_tail, SHADE * len(others[0]) / layers)
     if walk.trials <= 48:
         columns, signs = _exact_columns(walk), _lattice_signs(np.arange(walk.trials + 1.0), math.inf)
         yield from _combine(walk, columns, signs, [(0.0, 1.0)], 0.0)
@@ -209,8 +218,7 @@ class _GridSteps:
 def _plan(walk: Walk, low: int, high: int, log_tail: float, effort: tuple[int, int, int]) -> _GridSteps:
     layers, fine, budget = effort
     reach = math.sqrt(2 * high * log_tail)
-    window = high - low + 1
-    lattice = min(reach, high) / 2 + 1
+    window, lattice = high - low + 1, _lattice(high, reach)
     if window * lattice * layers <= budget:
         return _GridSteps(1, 1, reach)
     middle = max(float(walk.trials * walk.share), 1.0)
@@ -221,13 +229,18 @@ def _plan(walk: Walk, low: int, high: int, log_tail: float, effort: tuple[int, i
     return _GridSteps(count_step, sign_step, reach)
 
 
-def _other_law(walk: Walk, low: int, log_tail: float) -> tuple[Array, Array]:
+def _lattice(high: int, reach: float) -> float:
+    """Return how many values of D ≥ 0 there are at most."""
+    return min(reach, high) / 2 + 1
+
+
+def _other_law(walk: Walk, low: int, log_tail: float, shade: float) -> tuple[Array, Array]:
     """Return places and masses of b·(M − E[M | S] + p'·(n − low)), M of n − low trials, split onto a coarse grid."""
     law = Binomial(walk.trials - low, walk.other_share)
     if walk.b == 0 or walk.other_share in (0, 1):
         return np.array([float(walk.b * walk.other_share * (walk.trials - low))]), np.ones(1)
     first, last = _widened(law.window(log_tail), law.trials)
-    wanted = max(1, min(int(SHADE * float(walk.scale / walk.b)), last - first))
+    wanted = max(1, min(int(shade * float(walk.scale / walk.b)), last - first))
     fine = wanted
     if last - first + 2 * wanted > DIRECT_POINTS:
         fine = max(1, min(int(law.deviation), wanted))

@@ -203,6 +203,11 @@ class LocalPairs(MechanismPairs[L_co]):
         """Whether `dominating_grid` has another pair than `dominating_atoms`: Rényi divergences then try both."""
         return False
 
+    @property
+    def dear(self) -> bool:
+        """Whether points of its curves take long: then fewer are asked for what is stated from below."""
+        return False
+
     # Attacks on one round without dummies
 
     @abstractmethod
@@ -220,7 +225,7 @@ class LocalPairs(MechanismPairs[L_co]):
         """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
         points = self.attacking_points(part)
         if points is not None:
-            return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail)
+            return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail, finely=not self.dear)
         walk = self.attacking_walk(part)
         return None if walk is None else tangent_grid(contracted_atoms(walk, log_tail))
 

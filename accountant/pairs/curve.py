@@ -28,11 +28,6 @@ class CurvedPairs(LocalPairs[L_co]):
     string of fair bits, nor an arbitrary number.
     """
 
-    @property
-    def dear(self) -> bool:
-        """Whether points of the curve take long: then the lower grid is laid from those of the upper one."""
-        return False
-
     def upper_bounds(self) -> tuple[str, ...]:
         """All that others send, if that is known; its own blanket; or the stronger clones, by the local ε alone."""
         whole = () if self.whole_law is None else ("whole-law",)
