@@ -121,7 +121,7 @@ class Whole(Hashable, Protocol):
         """Return `log_delta` as a smooth function of ε, good where δ is about `delta`."""
 
 
-class Found(Protocol):
+class FoundLaw(Protocol):
     """A bound of which `log_delta` is found."""
 
     def variance(self) -> float:
@@ -298,7 +298,7 @@ def _log_delta(law: WholeLaw, people: int, epsilon: float) -> LogBracket:
     return with_one_fewer(law, people, epsilon)
 
 
-def with_one_fewer(law: Found, people: int, epsilon: float) -> LogBracket:
+def with_one_fewer(law: FoundLaw, people: int, epsilon: float) -> LogBracket:
     """Return the smaller bound of those for all people and, of an even number, for one fewer.
 
     Both are valid: a batch is a post-processing of the batch without one of the others, whose report is added and
