@@ -14,7 +14,7 @@ SPREAD = -n $(WORKERS) --dist worksteal
 # Programs that tests start take their time to compile what they import, each of them anew, if none may keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures screenshots browser gaps docs notebooks hooks clean
+.PHONY: help demo demo-cluster check test pytest costs exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures screenshots browser web gaps docs notebooks hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,7 +40,7 @@ costs: $(VENV)/.installed  ## Measure what tests cost (COSTS=tests/unit), and wr
 	-$(RUN) -m pytest $(SPREAD) --cost build/costs $(or $(COSTS),tests)
 	$(RUN) tests/loop/costs.py build/costs
 
-exhaustive: lint types $(VENV)/.browser  ## All of it whole, property tests with ten times the examples: before a release. Hours.
+exhaustive: lint types $(VENV)/.browser $(VENV)/.web  ## All of it whole, property tests with ten times the examples: before a release. Hours.
 	TEST_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests
 	$(RUN) tests/loop/million.py --minutes 30
 	$(MAKE) demo demo-cluster bench withstand
@@ -91,6 +91,9 @@ reference: $(VENV)/.installed  ## Make the pages of docs/reference from the code
 pictures: $(VENV)/.installed  ## Redraw the pictures of the explanations in docs/pictures.
 	cd docs && ../$(RUN) -m pictures.draw
 
+web: $(VENV)/.web  ## Tests of the TypeScript client in Node, and in the machine's Chromium after `make browser`.
+	TEST_EXAMPLES=10 $(RUN) -m pytest -q -n 0 tests/web
+
 browser: $(VENV)/.browser  ## Tests of pages in the machine's Chromium, with every page; `make test` has some of them.
 	TEST_EXAMPLES=10 $(RUN) -m pytest -q -n 0 tests/browser
 
@@ -111,7 +114,7 @@ hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, fr
 	$(VENV)/bin/pre-commit install
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html docs/notebooks/*.ipynb
+	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html docs/notebooks/*.ipynb clients/typescript/node_modules clients/typescript/dist clients/typescript/src/gen
 
 # The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
 # installs again. The links are for type checkers and editors.
@@ -125,6 +128,11 @@ $(VENV)/.installed: $(SETUP)
 $(VENV)/.browser: $(VENV)/.installed
 	@echo "installing what drives a browser into $(VENV), once; the browser is the machine's: apt-get install chromium"
 	$(RUN) $(PIP) --editable '.[browser]'
+	touch $@
+
+$(VENV)/.web: $(VENV)/.installed clients/typescript/package-lock.json
+	@echo "installing the packages of the TypeScript client, once; Node is the machine's, or comes by pip"
+	cd tests && ../$(RUN) -m support.web_client
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed

@@ -86,7 +86,8 @@ class TaskFeed:
 
     def __repr__(self) -> str:
         """Return the names that it allows, and the shuffler."""
-        return f"TaskFeed(allow={sorted(self._allowed)}, shuffler={self._address!r})"
+        names = ", ".join(sorted(self._allowed))
+        return f"TaskFeed(allow={names!r}, shuffler={self._address!r})"
 
     async def fetch(self, *, timeout: float | None = None) -> int:  # noqa: ASYNC109 - for all calls, not for the whole
         """Take the entries that are new at the shuffler; return how many there were.

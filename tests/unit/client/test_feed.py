@@ -196,7 +196,7 @@ def test_names_are_a_set_of_texts(settings: dict[str, Any], tmp_path: Path) -> N
     # Of a generator nothing was left after the names were checked, so that no task was ever allowed.
     names: Any = (name for name in ("colors", "shapes"))
     feed = TaskFeed(allow=names, folder=tmp_path, shuffler="127.0.0.1:1", **given)
-    assert repr(feed) == "TaskFeed(allow=['colors', 'shapes'], shuffler='127.0.0.1:1')"
+    assert repr(feed) == "TaskFeed(allow='colors, shapes', shuffler='127.0.0.1:1')"
 
 
 async def test_a_task_beyond_the_budget_of_its_purpose_is_refused(

@@ -1,0 +1,57 @@
+// Makes dist/: the modules and their types, and the sample page's one script. The messages' code is made from the
+// .proto files of the repository by protoc, which is here, in $PROTOC, or in Python's grpcio-tools.
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { build } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const protos = join(here, "..", "..", "protos");
+const bin = join(here, "node_modules", ".bin");
+const run = (program, ...words) => execFileSync(program, words, { cwd: here, stdio: "inherit" });
+
+function protoc(...words) {
+  const ways = process.env.PROTOC
+    ? [[process.env.PROTOC]]
+    : [["protoc"], ["python3", "-m", "grpc_tools.protoc"]];
+  for (const [program, ...first] of ways) {
+    try {
+      return execFileSync(program, [...first, ...words], { cwd: here, stdio: "pipe" });
+    } catch (error) {
+      if (error.code !== "ENOENT" && !String(error.stderr).includes("No module named")) throw error;
+    }
+  }
+  throw new Error("no protoc: install protobuf-compiler, or pip install grpcio-tools, or name one in PROTOC");
+}
+
+for (const folder of ["src/gen", "dist"]) rmSync(join(here, folder), { recursive: true, force: true });
+mkdirSync(join(here, "src/gen"), { recursive: true });
+protoc(
+  `--plugin=protoc-gen-es=${join(bin, "protoc-gen-es")}`,
+  `-Ihubbub/protos=${protos}`,
+  "--es_out=src/gen",
+  "--es_opt=target=ts,import_extension=js",
+  "hubbub/protos/v1/submission.proto",
+  "hubbub/protos/v1/document.proto",
+);
+run(join(bin, "tsc"));
+const bundled = {
+  absWorkingDir: here,
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  outdir: "dist",
+};
+const pages = {
+  "sample/sample": "sample/sample.ts",
+  "bundle/browser": "src/browser.ts",
+  "test/page": "test/page.ts",
+};
+await build({ ...bundled, entryPoints: pages });
+const programs = { "test/vectors": "test/node.ts", "test/device": "test/device.ts" };
+await build({ ...bundled, entryPoints: programs, platform: "node", minify: false });
+for (const file of ["index.html", "sample.css"])
+  cpSync(join(here, "sample", file), join(here, "dist/sample", file));

@@ -1,0 +1,52 @@
+/** Ed25519 signatures, each under the name of the format of what is signed; and public keys in their usual forms. */
+
+import { ed25519 } from "@noble/curves/ed25519.js";
+
+import { type Bytes, fromHex, joined, utf8 } from "./bytes.js";
+import { DocumentError } from "./errors.js";
+
+const ZERO = new Uint8Array(1);
+/** How the SubjectPublicKeyInfo of an Ed25519 key begins (RFC 8410). */
+const BEGINNING = "302a300506032b6570032100";
+
+/** Return whether `key` signed a body under the name of its format. */
+export function isSignedBy(
+  format: string,
+  body: Uint8Array,
+  signature: Uint8Array,
+  key: Uint8Array,
+): boolean {
+  if (signature.length !== 64) return false;
+  try {
+    return ed25519.verify(signature, joined(utf8(format), ZERO, body), key, { zip215: false });
+  } catch {
+    // Bytes that are no point of the curve are no key.
+    return false;
+  }
+}
+
+/** Return a public key (32 bytes) that is given as these bytes, as 64 hex digits, or as PEM. */
+export function publicKey(given: string | Uint8Array, name: string): Bytes {
+  if (typeof given !== "string") {
+    if (given.length === 32) return new Uint8Array(given);
+    given = new TextDecoder().decode(given);
+  }
+  const found = fromHex(given.trim(), 32) ?? fromPem(given);
+  if (found !== null) return found;
+  throw new DocumentError(
+    "signature",
+    `${name} has no readable public key; give 32 bytes, 64 hex digits, or the file *.pub.pem`,
+  );
+}
+
+function fromPem(text: string): Bytes | null {
+  const inside = /-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----/.exec(text)?.[1];
+  if (inside === undefined) return null;
+  try {
+    const raw = Uint8Array.from(atob(inside.replace(/\s/g, "")), (mark) => mark.charCodeAt(0));
+    const digits = [...raw].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    return digits.startsWith(BEGINNING) ? fromHex(digits.slice(BEGINNING.length), 32) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,369 @@
+/** What a device promises, against a shuffler that answers as a test says: the same over files and over IndexedDB. */
+
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+
+import { hex, ownHex, utf8 } from "../src/base/bytes.js";
+import { systemRandom } from "../src/base/random.js";
+import {
+  EnrollRequestSchema,
+  EnrollResponseSchema,
+  GetRoundResponseSchema,
+  SubmitRequestSchema,
+  SubmitResponseSchema,
+} from "../src/gen/hubbub/protos/v1/submission_pb.js";
+import type { Answers, Device, HttpAnswer, Post, PrivacyLimits, Store } from "../src/index.js";
+import { Device as DeviceClass } from "../src/index.js";
+import type { Load, Result } from "./vectors.js";
+
+/** Makes a store at a place of its own; with the name of an earlier one, another one at the same place. */
+export type Stores = (name: string) => Store;
+
+const ROUND = 1;
+const NOW = 1767230000;
+const ANSWERS: Answers = { carrier: "Ö", delay: 5 };
+const HOUR = 3600;
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+type Any = any;
+
+/** A shuffler that notes what comes, and refuses what it is told to: a reason, or "lost" for no answer at all. */
+class Shuffler {
+  readonly submitted: { id: string; envelope: string; credential: string }[] = [];
+  readonly deviceKeys = new Set<string>();
+  asked = 0;
+  private credentials = 0;
+
+  constructor(
+    private readonly keys: Any,
+    private readonly refusals: string[] = [],
+  ) {}
+
+  readonly post: Post = async (url, body) => {
+    const call = url.split("/").at(-1);
+    if (call === "GetRound") return this.round();
+    if (call === "Enroll") return this.enrolled(body);
+    const { submission, destination } = fromBinary(SubmitRequestSchema, body);
+    const { id, envelope, credential } = submission!;
+    this.submitted.push({ id: hex(id), envelope: hex(envelope), credential: hex(credential) });
+    const refusal = this.refusals.shift();
+    if (refusal === "lost") throw new TypeError("the connection was lost");
+    if (refusal !== undefined) return refused(refusal);
+    const receipt = { submissionId: id, round: destination!.round };
+    return answered(toBinary(SubmitResponseSchema, create(SubmitResponseSchema, { receipt })));
+  };
+
+  private round(): HttpAnswer {
+    this.asked += 1;
+    const signed = (one: Any) => ({ document: { body: base64(one.body), signature: ownHex(one.signature) } });
+    const keySet = {
+      shuffler: signed(this.keys.shuffler),
+      analyzer: signed(this.keys.analyzer),
+      successions: [],
+    };
+    return answered(toBinary(GetRoundResponseSchema, create(GetRoundResponseSchema, { keySet })));
+  }
+
+  private enrolled(body: Uint8Array): HttpAnswer {
+    const [redemption] = fromBinary(EnrollRequestSchema, body).redemptions;
+    this.deviceKeys.add(hex(redemption!.deviceKey));
+    this.credentials += 1;
+    const id = new Uint8Array(44).fill(this.credentials);
+    new DataView(id.buffer).setBigUint64(4, BigInt(NOW + 24 * HOUR));
+    const value = { id, key: new Uint8Array(32).fill(7) };
+    const answers = [{ answer: { case: "credential" as const, value } }];
+    return answered(toBinary(EnrollResponseSchema, create(EnrollResponseSchema, { answers })));
+  }
+}
+
+function answered(body: Uint8Array): HttpAnswer {
+  return { status: 200, header: () => null, body };
+}
+
+function refused(reason: string): HttpAnswer {
+  const headers: Record<string, string> = { "hubbub-reason": reason, "hubbub-retry-after-ms": "1" };
+  return { status: 400, header: (name) => headers[name] ?? null, body: utf8('{"message": "told so"}') };
+}
+
+function base64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (mark) => mark.charCodeAt(0));
+}
+
+function equal(found: unknown, wanted: unknown, what: string): void {
+  const texts = [found, wanted].map((each) => JSON.stringify(each));
+  if (texts[0] !== texts[1]) throw new Error(`${what}: ${texts[0]}, not ${texts[1]}`);
+}
+
+/** Return the name of the error that something throws, and the reason if it is a refusal's. */
+async function thrown(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+  } catch (error) {
+    const { name, reason } = error as { name: string; reason?: string };
+    return reason ?? name;
+  }
+  return "nothing";
+}
+
+/** Run everything; each claim is a result of its own. */
+export async function behave(load: Load, stores: Stores): Promise<Result[]> {
+  const vectors = JSON.parse(new TextDecoder().decode(await load("refused.json"))) as Any;
+  const [keys] = vectors.round_keys.sets;
+  const other = vectors.round_keys.sets.find((each: Any) =>
+    each.what.startsWith("the successor's successor"),
+  );
+  const results: Result[] = [];
+  let place = 0;
+
+  const device = (
+    name: string,
+    shuffler: Shuffler,
+    limits: PrivacyLimits = {},
+    now = NOW,
+    store = stores(name),
+  ): Promise<Device> => {
+    const options = {
+      task: base64(vectors.tasks[0].document),
+      operatorKey: vectors.keys.operator as string,
+      shufflerKey: vectors.keys.shuffler as string,
+      shuffler: "https://127.0.0.1:1",
+      ticket: " a ticket\n",
+      limits,
+      retry: { firstPauseMs: 1 },
+    };
+    return DeviceClass.open(options, { store, post: shuffler.post, clock: () => now, random: systemRandom });
+  };
+  const test = async (claim: string, body: (name: string) => Promise<void>): Promise<void> => {
+    try {
+      await body(`behaviour-${place++}`);
+      results.push([claim, null]);
+    } catch (error) {
+      results.push([claim, error instanceof Error ? `${error.name}: ${error.message}` : String(error)]);
+    }
+  };
+  const shuffler = (...refusals: string[]): Shuffler => new Shuffler(keys, refusals);
+
+  await test("the same bytes are sent until they are acknowledged, and then erased", async (name) => {
+    const there = shuffler("overloaded", "lost", "not_ready", "disk_full");
+    const one = await device(name, there);
+    equal(await one.submit(ANSWERS, ROUND), { round: ROUND, used: true, sent: true }, "the receipt");
+    equal(new Set(there.submitted.map((each) => JSON.stringify(each))).size, 1, "different submissions");
+    equal(there.submitted.length, 5, "tries");
+    const state = JSON.stringify(await stores(name).read());
+    if (state.includes(there.submitted[0]!.envelope)) throw new Error("the envelope is still stored");
+    equal(await one.waiting(), [], "what waits");
+  });
+
+  await test("a round is answered once, also by another device object over the same state", async (name) => {
+    const there = shuffler();
+    await (await device(name, there)).submit(ANSWERS, ROUND);
+    const again = await device(name, there);
+    equal(
+      await again.submit({ carrier: "AA", delay: null }, ROUND),
+      { round: ROUND, used: false, sent: false },
+      "receipt",
+    );
+    equal(there.submitted.length, 1, "submissions");
+  });
+
+  await test("two that answer at once draw one submission between them", async (name) => {
+    const there = shuffler();
+    const both = await Promise.all([device(name, there), device(name, there), device(name, there)]);
+    const receipts = await Promise.all(both.map((each) => each.submit(ANSWERS, ROUND)));
+    equal(receipts.filter((each) => each.used).length, 1, "answers that were used");
+    equal(new Set(there.submitted.map((each) => each.id + each.envelope)).size, 1, "different submissions");
+    equal(there.deviceKeys.size, 1, "device keys");
+  });
+
+  for (const reason of ["too_late", "erased", "round_full", "task_ended"]) {
+    await test(`after ${reason} the submission is discarded`, async (name) => {
+      const there = shuffler(reason);
+      const one = await device(name, there);
+      equal(await thrown(one.submit(ANSWERS, ROUND)), reason, "the error");
+      equal(await one.waiting(), [], "what waits");
+      equal(await thrown(one.submit(ANSWERS, ROUND)), reason, "the error of a second call");
+      equal(there.submitted.length, 1, "submissions");
+    });
+  }
+
+  for (const reason of ["malformed", "revoked", "key_set_differs", "a_reason_to_come"]) {
+    await test(`after ${reason} the submission is kept, and not sent again by itself`, async (name) => {
+      const there = shuffler(reason);
+      const one = await device(name, there);
+      equal(await thrown(one.submit(ANSWERS, ROUND)), reason, "the error");
+      equal([await one.waiting(), there.submitted.length], [[ROUND], 1], "what waits, and submissions");
+      equal((await one.resend()).receipts.length, 1, "receipts of resend()");
+      equal(new Set(there.submitted.map((each) => each.envelope)).size, 1, "different envelopes");
+    });
+  }
+
+  await test("after not_enrolled the ticket is redeemed again, once, with the same device key", async (name) => {
+    const there = shuffler("not_enrolled");
+    await (await device(name, there)).submit(ANSWERS, ROUND);
+    equal(there.submitted.length, 2, "submissions");
+    equal(new Set(there.submitted.map((each) => each.credential)).size, 2, "credentials");
+    equal(new Set(there.submitted.map((each) => each.id + each.envelope)).size, 1, "different submissions");
+    equal(there.deviceKeys.size, 1, "device keys");
+    const twice = shuffler("not_enrolled", "not_enrolled");
+    equal(
+      await thrown((await device(`${name}b`, twice)).submit(ANSWERS, ROUND)),
+      "not_enrolled",
+      "the second time",
+    );
+  });
+
+  await test("answers are kept without any network, and sent later as they were drawn", async (name) => {
+    const there = shuffler();
+    const one = await device(name, there);
+    equal(await one.keep(ANSWERS, ROUND), { round: ROUND, used: true }, "what was kept");
+    equal(await one.keep(ANSWERS, 2), { round: 2, used: true }, "what was kept for the next round");
+    equal(there.asked, 0, "calls");
+    const before = (await stores(name).read()).tasks;
+    const id = Object.values(before)[0]!.rounds[ROUND]!.id;
+    equal(
+      (await one.resend()).receipts.map((each) => each.round),
+      [ROUND],
+      "what was sent",
+    );
+    equal(
+      there.submitted.map((each) => each.id),
+      [id],
+      "the ids",
+    );
+    equal(await one.waiting(), [2], "what waits");
+    equal(await thrown(one.submit(ANSWERS, 2)), "NoRound", "the error of a round to come");
+  });
+
+  await test("no answer is in the state, and reports are erased once they are sealed", async (name) => {
+    const there = shuffler("malformed");
+    const one = await device(name, there);
+    await one.keep(ANSWERS, ROUND);
+    const kept = JSON.stringify(await stores(name).read());
+    if (kept.includes("Ö")) throw new Error("an answer is stored");
+    const { reports } = Object.values((await stores(name).read()).tasks)[0]!.rounds[ROUND]!;
+    await thrown(one.submit(ANSWERS, ROUND));
+    const round = Object.values((await stores(name).read()).tasks)[0]!.rounds[ROUND]!;
+    equal([reports!.length, round.reports, round.envelope!.length > 0], [16, undefined, true], "the round");
+  });
+
+  await test("other keys than those that were seen first are refused, and nothing is sealed", async (name) => {
+    const first = await device(name, new Shuffler(keys, ["malformed"]));
+    await thrown(first.submit(ANSWERS, ROUND));
+    // The pinned keys are used; the shuffler is not asked again.
+    const second = new Shuffler(other, []);
+    await (await device(name, second)).resend();
+    equal([second.asked, second.submitted.length], [0, 1], "questions and submissions");
+    // Two that ask at once: the one that comes second finds other keys.
+    const racing = stores(`${name}b`);
+    const one = await device(`${name}b`, shuffler(), {}, NOW, racing);
+    await one.keep(ANSWERS, ROUND);
+    await racing.change((state) => {
+      const task = Object.values(state.tasks)[0]!;
+      const record = { body: "", signature: "" };
+      task.keys[ROUND] = { shuffler: record, analyzer: record, hash: "00", overAt: NOW * 2 };
+    });
+    equal((await thrown(one.submit(ANSWERS, ROUND))) === "nothing", false, "an answer under unknown keys");
+  });
+
+  await test("a device that has opted out takes nothing, and what waits is erased", async (name) => {
+    const there = shuffler("malformed");
+    const one = await device(name, there);
+    await thrown(one.submit(ANSWERS, ROUND));
+    await one.keep(ANSWERS, 2);
+    await one.optOut();
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "OptedOut", "the error");
+    equal([await one.isOptedOut(), await one.waiting()], [true, []], "the state");
+    equal((await one.resend()).receipts, [], "what is sent");
+    await one.optIn();
+    // What was sealed may have been sent, so its round stays answered. What was not never left.
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "NoRound", "the error of the round that was sealed");
+    equal((await one.keep(ANSWERS, 2)).used, true, "whether the other round is answered");
+  });
+
+  await test("after a wipe nothing of a submission is left, and its round is not answered twice", async (name) => {
+    const there = shuffler();
+    const one = await device(name, there);
+    await one.submit(ANSWERS, ROUND);
+    await one.wipe();
+    if (JSON.stringify(await stores(name).read()).includes(there.submitted[0]!.id))
+      throw new Error("the id is left");
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "NoRound", "the error");
+    equal((await one.budget()).rounds, 1, "rounds that were charged");
+  });
+
+  await test("a round that is over is forgotten, and a clock that was set back does not answer it", async (name) => {
+    const there = shuffler();
+    await (await device(name, there)).submit(ANSWERS, ROUND);
+    const later = await device(name, there, {}, NOW + 2 * HOUR);
+    equal((await later.resend()).receipts, [], "what is sent");
+    const task = Object.values((await stores(name).read()).tasks)[0]!;
+    equal(
+      [task.rounds, task.keys, task.answered, task.expired, task.forgotten],
+      [{}, {}, 1, 0, ROUND],
+      "what is kept",
+    );
+    equal(await thrown((await device(name, there)).submit(ANSWERS, ROUND)), "NoRound", "the error");
+  });
+
+  await test("what is spent is added up, and a limit is never passed", async (name) => {
+    const one = await device(name, shuffler());
+    const cost = (await one.preview(ANSWERS, ROUND)).epsilonLocal;
+    equal((await one.budget()).epsilonLocal, 0, "what is spent before");
+    await one.keep(ANSWERS, ROUND);
+    const { rounds, epsilonLocal, epsilonLocalToday } = await one.budget();
+    equal([rounds, epsilonLocal, epsilonLocalToday], [1, cost, cost], "what is spent");
+    for (const limit of ["epsilonLocalPerDay", "epsilonLocalPerTask", "epsilonPerDay", "epsilonPerTask"]) {
+      const limited = await device(name, shuffler(), { [limit]: 1.5 * cost });
+      equal(await thrown(limited.keep(ANSWERS, 2)), "OverLimit", `the error of ${limit}`);
+      const allowed = await device(name, shuffler(), { [limit]: 100 });
+      equal((await allowed.preview(ANSWERS, 2)).notSent, null, `why it is not sent within ${limit}`);
+    }
+    for (const limit of ["epsilon", "delta", "epsilonLocal"]) {
+      const limited = await device(name, shuffler(), { [limit]: 1e-9 });
+      equal(await thrown(limited.keep(ANSWERS, 2)), "OverLimit", `the error of ${limit}`);
+    }
+    equal(
+      await thrown(device(name, shuffler(), { epsilonAtAll: 1 } as PrivacyLimits)),
+      "RangeError",
+      "an unknown limit",
+    );
+  });
+
+  await test("a preview says what is sent, and stores, sends and spends nothing", async (name) => {
+    const there = shuffler();
+    const one = await device(name, there);
+    const before = JSON.stringify(await stores(name).read());
+    const shown = await one.preview(ANSWERS, ROUND);
+    equal(
+      shown.queries.map((each) => [each.name, each.encoded, each.report.length])[0],
+      ["carrier", "Ö", 4],
+      "the query",
+    );
+    equal([JSON.stringify(await stores(name).read()), there.asked], [before, 0], "the state, and calls");
+    await one.submit(ANSWERS, ROUND);
+    const { id, envelope } = there.submitted[0]!;
+    equal(shown.submissionBytes, (id.length + envelope.length) / 2, "the length");
+  });
+
+  await test("answers that do not fit are refused, and nothing is drawn", async (name) => {
+    const one = await device(name, shuffler());
+    for (const wrong of [
+      { carrier: "nobody" },
+      { carrier: "AA", delay: "5" },
+      { carrier: "AA", delay: NaN },
+      { delay: 5 },
+    ]) {
+      equal(await thrown(one.submit(wrong as Answers, ROUND)), "AnswerError", JSON.stringify(wrong));
+    }
+    equal(await thrown(one.submit({ ...ANSWERS, more: 1 }, ROUND)), "AnswerError", "one more");
+    equal(Object.values((await stores(name).read()).tasks), [], "what is stored");
+    equal((await one.keep({ carrier: "O\u0308" }, ROUND)).used, true, "an answer in another form of Unicode");
+  });
+
+  await test("a state of another version is refused, and stays as it is", async (name) => {
+    const store = stores(name);
+    await store.change((state) => Object.assign(state, { format: "hubbub-device/2" }));
+    equal(await thrown(device(name, shuffler())), "StateError", "the error");
+  });
+
+  return results;
+}
