@@ -18,6 +18,7 @@ from hubbub.deploy.conformance.default import default_draft
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
 from hubbub.pages.report.written import browser
 from support.patience import PATIENCE
+from support.samples import make_tls
 from support.thoroughness import usually
 from support.web_client import DIST, node, play
 
@@ -25,8 +26,8 @@ ANSWERS = {"theme": "dark", "session": 12.5}
 DONE = {"round": 0, "used": True, "sent": True}
 FEWEST_POINTS = 15
 """Fewest points before and after each change of the state, and each call, of one submission."""
-EVERY = usually(4, 1)
-"""Every how many points a program is killed at; a page is killed at each."""
+EVERY, EVERY_OF_PAGES = usually(4, 1), usually(3, 1)
+"""Every how many points a program is killed at, and a page."""
 
 
 def running_in(
@@ -82,6 +83,16 @@ async def test_killed_at_any_point_a_program_answers_a_round_once(built: None, t
     assert running.verdict.accepted == kills + 1
 
 
+async def test_a_shuffler_that_the_authority_did_not_certify_is_not_called_again(built: None, tmp_path: Path) -> None:
+    async with running_in(tmp_path) as running:
+        of = about(running)
+        device = {"state": str(tmp_path / "state"), "ticket": next(numbered_tickets(of)), "answers": ANSWERS}
+        other = make_tls(tmp_path / "other", "service")["service"].authority
+        status, (result,) = await play(plays({**of, "authority": str(other)}, [device]), tmp_path)
+    assert (status, result["error"].partition(":")[0]) == (0, "Distrusted")
+    assert running.verdict.seen.total() == 0
+
+
 OPENED = """async ([options, play, answers]) => {
   const device = await hubbub.opened(options, play);
   return device.submit(answers);
@@ -114,7 +125,9 @@ async def test_killed_at_any_point_a_page_answers_a_round_once(pages: Pages, sta
             options, named = options_of(of, ticket), {"name": f"device {place}"}
             page = await tab.page.context.new_page()
             await page.goto(of["https"])
-            going = asyncio.ensure_future(page.evaluate(OPENED, [options, {**named, "killAt": 1 + place}, ANSWERS]))
+            going = asyncio.ensure_future(
+                page.evaluate(OPENED, [options, {**named, "killAt": 1 + place * EVERY_OF_PAGES}, ANSWERS])
+            )
             ended = asyncio.ensure_future(died.wait())
             await asyncio.wait({going, ended}, return_when=asyncio.FIRST_COMPLETED)
             ended.cancel()
@@ -129,7 +142,7 @@ async def test_killed_at_any_point_a_page_answers_a_round_once(pages: Pages, sta
             await page.goto(of["https"])
             assert (await page.evaluate(OPENED, [options, named, ANSWERS]))["round"] == 0
             await page.close()
-    assert kills >= FEWEST_POINTS
+    assert kills >= FEWEST_POINTS // EVERY_OF_PAGES
     assert running.verdict.problems == {}
     assert running.verdict.accepted == kills + 1
 

@@ -154,12 +154,14 @@ async function begin(): Promise<void> {
     );
   }
   const resend = reacting(async () => {
-    const { receipts } = await device.resend();
+    const { receipts, errors } = await device.resend();
     if (receipts.length > 0) say("Thank you. What was stored here has arrived.");
+    // What was refused is refused again, until somebody has mended the cause.
+    if (errors.some(({ error }) => !(error instanceof Unreachable))) clearInterval(again);
   });
+  const again = setInterval(resend, RETRY_MS);
   resend();
   addEventListener("online", resend);
-  setInterval(resend, RETRY_MS);
 }
 
 reacting(begin)();

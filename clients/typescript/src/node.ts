@@ -2,6 +2,7 @@
 
 import { Agent, request } from "node:https";
 
+import { Distrusted } from "./base/errors.js";
 import type { Post } from "./calls/transport.js";
 import { LONGEST_ANSWER } from "./calls/transport.js";
 import { Device } from "./device/device.js";
@@ -24,6 +25,16 @@ export function openDevice(options: NodeOptions, around: Partial<Surroundings> =
     post: postByHttps(options.authority),
     ...around,
   });
+}
+
+/** Whether the other side's certificate is why a call failed: it would show the same one again. */
+function isDistrusted(error: NodeJS.ErrnoException): boolean {
+  return /^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|ERR_TLS_CERT_)/.test(error.code ?? "");
+}
+
+function distrusted(url: string, error: NodeJS.ErrnoException): Distrusted {
+  const remedy = "give the certificate of the authority that issued it, as `authority`";
+  return new Distrusted(`the certificate of ${new URL(url).host} is not trusted (${error.code}); ${remedy}`);
 }
 
 /** Return a way to post by Node's own client. `fetch` takes no authority. */
@@ -54,7 +65,9 @@ export function postByHttps(authority?: string | Buffer): Post {
           });
         },
       );
-      call.on("error", reject);
+      call.on("error", (error: NodeJS.ErrnoException) =>
+        reject(isDistrusted(error) ? distrusted(url, error) : error),
+      );
       // In one piece: each piece becomes a record of TLS.
       call.end(body);
     });

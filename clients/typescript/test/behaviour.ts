@@ -23,7 +23,6 @@ const NOW = 1767230000;
 const ANSWERS: Answers = { carrier: "Ö", delay: 5 };
 const HOUR = 3600;
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Any = any;
 
 /** A shuffler that notes what comes, and refuses what it is told to: a reason, or "lost" for no answer at all. */
@@ -47,8 +46,11 @@ class Shuffler {
     this.submitted.push({ id: hex(id), envelope: hex(envelope), credential: hex(credential) });
     const refusal = this.refusals.shift();
     if (refusal === "lost") throw new TypeError("the connection was lost");
-    if (refusal !== undefined) return refused(refusal);
-    const receipt = { submissionId: id, round: destination!.round };
+    if (refusal === "not a message") return answered(utf8("\u0001"));
+    if (refusal?.startsWith("status ")) return { ...answered(utf8("")), status: Number(refusal.slice(7)) };
+    if (refusal !== undefined && refusal !== "another receipt") return refused(refusal);
+    const submissionId = refusal === undefined ? id : id.toReversed();
+    const receipt = { submissionId, round: destination!.round };
     return answered(toBinary(SubmitResponseSchema, create(SubmitResponseSchema, { receipt })));
   };
 
@@ -153,6 +155,16 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal(await one.waiting(), [], "what waits");
   });
 
+  await test("what is no receipt of this submission is none, and a proxy's refusal comes to an end", async (name) => {
+    const there = shuffler("another receipt", "not a message", "status 408", "status 429", "status 503");
+    await (await device(name, there)).submit(ANSWERS, ROUND);
+    equal(there.submitted.length, 6, "tries");
+    equal(new Set(there.submitted.map((each) => JSON.stringify(each))).size, 1, "different submissions");
+    const final = await device(`${name}b`, shuffler("status 404"));
+    equal(await thrown(final.submit(ANSWERS, ROUND)), "none", "the reason of a status that is for good");
+    equal(await final.waiting(), [ROUND], "what waits");
+  });
+
   await test("a round is answered once, also by another device object over the same state", async (name) => {
     const there = shuffler();
     await (await device(name, there)).submit(ANSWERS, ROUND);
@@ -252,16 +264,21 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     const second = new Shuffler(other, []);
     await (await device(name, second)).resend();
     equal([second.asked, second.submitted.length], [0, 1], "questions and submissions");
-    // Two that ask at once: the one that comes second finds other keys.
+    // Two that ask at once: while this one asks, the other one has pinned other keys.
     const racing = stores(`${name}b`);
-    const one = await device(`${name}b`, shuffler(), {}, NOW, racing);
-    await one.keep(ANSWERS, ROUND);
-    await racing.change((state) => {
-      const task = Object.values(state.tasks)[0]!;
-      const record = { body: "", signature: "" };
-      task.keys[ROUND] = { shuffler: record, analyzer: record, hash: "00", overAt: NOW * 2 };
-    });
-    equal((await thrown(one.submit(ANSWERS, ROUND))) === "nothing", false, "an answer under unknown keys");
+    const asking = shuffler();
+    const post: Post = async (...words) => {
+      await racing.change((state) => {
+        const record = { body: "", signature: "" };
+        const keys = Object.values(state.tasks)[0]!.keys;
+        keys[ROUND] = { shuffler: record, analyzer: record, hash: "00", overAt: NOW * 2 };
+      });
+      return asking.post(...words);
+    };
+    const one = await device(`${name}b`, { post } as Shuffler);
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "KeySetChanged", "the error");
+    const round = Object.values((await racing.read()).tasks)[0]!.rounds[ROUND]!;
+    equal([round.sealed, round.envelope], [false, undefined], "what was sealed");
   });
 
   await test("a device that has opted out takes nothing, and what waits is erased", async (name) => {

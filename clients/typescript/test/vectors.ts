@@ -12,13 +12,13 @@ import { readQuestion, symbolsOf } from "../src/task/questions.js";
 import { readRandomizer, reportBytes } from "../src/task/randomizers.js";
 import { readSuccession } from "../src/task/successions.js";
 import { type Query, readTask, type SuiteName, type Task } from "../src/task/task.js";
+import { calls, hops, session } from "./sessions.js";
 
 /** Reads a file of tests/vectors. */
 export type Load = (name: string) => Promise<Uint8Array<ArrayBuffer>>;
 /** A test's name, and what is wrong; null if nothing is. */
 export type Result = [string, string | null];
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Any = any;
 
 const KINDS = [
@@ -58,6 +58,9 @@ export async function run(load: Load): Promise<Result[]> {
   await refusals(test, await json(load, "refused.json"));
   await answers(test, await json(load, "answers.json"));
   await documents(test, load);
+  await hops(test, await json(load, "hops.json"));
+  await calls(test, await json(load, "calls.json"));
+  await session(test, await json(load, "session.json"));
   return results;
 }
 

@@ -75,6 +75,11 @@ export class Refusal extends HubbubError {
   }
 }
 
+/** The other side showed a certificate that is not trusted; nothing was sent, and the same one would come again. */
+export class Distrusted extends HubbubError {
+  override readonly name = "Distrusted";
+}
+
 /** There was no answer, or none that can be read. It may have arrived: the same bytes are sent again. */
 export class Unreachable extends HubbubError {
   override readonly name = "Unreachable";

@@ -98,6 +98,7 @@ export class Calls {
     try {
       answer = await this.post(url, own(body), headers, timeoutMs);
     } catch (error) {
+      if (error instanceof HubbubError) throw error;
       throw new Unreachable(`the shuffler at ${this.address} does not answer: ${said(error)}`);
     }
     if (answer.status !== 200) throw refusalOf(answer.status, answer.header, answer.body);
@@ -125,7 +126,8 @@ function refusalOf(
   const message = messageOf(body) ?? `the answer has the status ${status}`;
   if (reason !== null) return new Refusal(reason.slice(0, 40), message, after);
   // A proxy in between says so of itself; the same bytes may be taken later.
-  if (status === 408 || status === 429 || status >= 500) return new Unreachable(message, after);
+  if (status === 408 || status === 429 || (status >= 500 && status !== 501))
+    return new Unreachable(message, after);
   return new Refusal("none", `${message}; it has no reason: look whether the address is the shuffler's`);
 }
 
