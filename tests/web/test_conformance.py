@@ -150,7 +150,7 @@ async def test_killed_at_any_point_a_page_answers_a_round_once(pages: Pages, sta
 @contextlib.asynccontextmanager
 async def profile(folder: Path, origin: str) -> AsyncIterator[Any]:
     """A page of a browser whose storage is in a folder; the block may kill the browser."""
-    from playwright.async_api import async_playwright
+    from playwright.async_api import Error, async_playwright
 
     async with async_playwright() as playwright:
         started = await playwright.chromium.launch_persistent_context(
@@ -163,7 +163,9 @@ async def profile(folder: Path, origin: str) -> AsyncIterator[Any]:
             await page.goto(origin)
             yield page
         finally:
-            await started.close()
+            # A browser that was killed may be known to be gone, or not yet.
+            with contextlib.suppress(Error):
+                await started.close()
 
 
 def kill_browser(folder: Path) -> None:

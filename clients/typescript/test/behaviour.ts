@@ -29,6 +29,7 @@ type Any = any;
 class Shuffler {
   readonly submitted: { id: string; envelope: string; credential: string }[] = [];
   readonly deviceKeys = new Set<string>();
+  readonly tickets: string[] = [];
   asked = 0;
   private credentials = 0;
 
@@ -68,6 +69,8 @@ class Shuffler {
   private enrolled(body: Uint8Array): HttpAnswer {
     const [redemption] = fromBinary(EnrollRequestSchema, body).redemptions;
     this.deviceKeys.add(hex(redemption!.deviceKey));
+    this.tickets.push(new TextDecoder().decode(redemption!.ticket));
+    if (this.tickets.at(-1) === "spent") return refused("ticket_redeemed");
     this.credentials += 1;
     const id = new Uint8Array(44).fill(this.credentials);
     new DataView(id.buffer).setBigUint64(4, BigInt(NOW + 24 * HOUR));
@@ -122,13 +125,14 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     limits: PrivacyLimits = {},
     now = NOW,
     store = stores(name),
+    ticket: string | (() => Promise<string>) = " a ticket\n",
   ): Promise<Device> => {
     const options = {
       task: base64(vectors.tasks[0].document),
       operatorKey: vectors.keys.operator as string,
       shufflerKey: vectors.keys.shuffler as string,
       shuffler: "https://127.0.0.1:1",
-      ticket: " a ticket\n",
+      ticket,
       limits,
       retry: { firstPauseMs: 1 },
     };
@@ -221,6 +225,22 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
       "not_enrolled",
       "the second time",
     );
+  });
+
+  await test("a function gives a ticket once, and another one only if that is spent", async (name) => {
+    const given = ["spent", "good", "never"];
+    const ticket = async (): Promise<string> => given.shift()!;
+    const there = shuffler("malformed", "not_enrolled");
+    const one = await device(name, there, {}, NOW, stores(name), ticket);
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "ticket_redeemed", "the first ticket");
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "malformed", "the second ticket");
+    await one.submit(ANSWERS, ROUND);
+    equal(
+      [there.tickets, given],
+      [["spent", "spent", "good", "good"], ["never"]],
+      "what was redeemed, and is left",
+    );
+    equal(there.deviceKeys.size, 1, "device keys");
   });
 
   await test("answers are kept without any network, and sent later as they were drawn", async (name) => {

@@ -11,6 +11,9 @@ import type { Session } from "./session.js";
 
 /** Seconds before its end from which a credential is not relied on: clocks differ. */
 const MARGIN_SECONDS = 60;
+const ONCE_MS = 5000;
+/** Reasons for which the same ticket is refused again, however often. */
+const SPENT: ReadonlySet<string> = new Set(["bad_ticket", "ticket_expired", "ticket_redeemed", "revoked"]);
 
 /** Return a submission with its proof, if the task wants one; a ticket is redeemed if there is no credential. */
 export async function proven(
@@ -34,33 +37,47 @@ export async function dropCredential(session: Session): Promise<void> {
 }
 
 async function credentialOf(session: Session, retrying: Retrying): Promise<Credential> {
-  const shuffler = session.task.lineage.first("shuffler");
-  const held = (await session.store.read()).enrolments[shuffler];
-  const lasts =
-    held?.credential !== undefined && expiry(held.credential.id) > session.clock() + MARGIN_SECONDS;
-  // A function is not asked again while there is a credential: it may cost a request.
-  const given =
-    typeof session.options.ticket === "string" || !lasts ? await ticketOf(session, held) : held.ticket;
-  if (lasts && given === held.ticket) return read(held.credential!);
-  try {
-    return await redeemed(session, shuffler, given, retrying);
-  } catch (error) {
-    // A credential that still lasts proves the submission, whatever is wrong with a newer ticket.
-    if (lasts && (error instanceof Refusal || error instanceof Unreachable)) return read(held.credential!);
-    throw error;
+  const held = (await session.store.read()).enrolments[session.task.lineage.first("shuffler")];
+  const enroll: Enroll = (ticket, key) =>
+    retrying.retry((timeoutMs) => session.calls.enroll(ticket, key, timeoutMs));
+  if (held?.credential !== undefined && expiry(held.credential.id) > session.clock() + MARGIN_SECONDS) {
+    return renewed(session, held, read(held.credential));
   }
-}
-
-async function ticketOf(session: Session, held: Enrolment | undefined): Promise<string> {
   const { ticket } = session.options;
-  const given = typeof ticket === "function" ? await ticket() : ticket;
-  const found = given?.trim() || held?.ticket;
-  if (found) return found;
+  // A ticket that is stored is redeemed, also again: a function would give another one, each time it is called.
+  if (held !== undefined && held.credential === undefined && typeof ticket === "function") {
+    try {
+      return await redeemed(session, held.ticket, held, enroll);
+    } catch (error) {
+      if (!(error instanceof Refusal && SPENT.has(error.reason))) throw error;
+    }
+  }
+  const given = (typeof ticket === "function" ? await ticket() : ticket)?.trim() || held?.ticket;
+  if (given) return redeemed(session, given, held, enroll);
   const name = session.task.name;
   throw new Refusal(
     "not_enrolled",
-    `task ${name} admits enrolled devices, and this one has no ticket; give it one`,
+    `task ${name} admits enrolled devices; give this one a ticket of the operator`,
   );
+}
+
+type Enroll = (ticket: Bytes, deviceKey: Bytes) => Promise<Credential>;
+
+/** Return the credential of a newer ticket, if the application gives one; else that which lasts.
+ *
+ * There is one try, so that time is left to submit. */
+async function renewed(session: Session, held: Enrolment, credential: Credential): Promise<Credential> {
+  const { ticket } = session.options;
+  if (typeof ticket !== "string" || ticket.trim() === held.ticket) return credential;
+  const shuffler = session.task.lineage.first("shuffler");
+  try {
+    const newer = await session.calls.enroll(utf8(ticket.trim()), ownHex(held.deviceKey), ONCE_MS);
+    await keepCredential(session, shuffler, { deviceKey: held.deviceKey, ticket: ticket.trim() }, newer);
+    return newer;
+  } catch (error) {
+    if (error instanceof Refusal || error instanceof Unreachable) return credential;
+    throw error;
+  }
 }
 
 function expiry(id: string): number {
@@ -72,27 +89,36 @@ function read(credential: { readonly id: string; readonly key: string }): Creden
   return { id: ownHex(credential.id), key: ownHex(credential.key) };
 }
 
-/** Redeem a ticket by the secret of this device, which is stored before it is first sent. */
+/** Redeem a ticket by the secret of this device. Both are stored before they are first sent.
+ *
+ * `before` is what was stored when the ticket was chosen: what another tab has stored since counts instead. */
 async function redeemed(
   session: Session,
-  shuffler: string,
-  ticket: string,
-  retrying: Retrying,
+  given: string,
+  before: Enrolment | undefined,
+  enroll: Enroll,
 ): Promise<Credential> {
+  const shuffler = session.task.lineage.first("shuffler");
   const fresh = hex(session.random(32));
-  const deviceKey = await session.store.change((state) => {
-    state.enrolments[shuffler] ??= { deviceKey: fresh, ticket };
-    return state.enrolments[shuffler].deviceKey;
+  const chosen = await session.store.change((state) => {
+    const held = (state.enrolments[shuffler] ??= { deviceKey: fresh, ticket: given });
+    if (held.ticket === before?.ticket) held.ticket = given;
+    return { deviceKey: held.deviceKey, ticket: held.ticket };
   });
-  const credential = await retrying.retry((timeoutMs) =>
-    session.calls.enroll(utf8(ticket), ownHex(deviceKey), timeoutMs),
-  );
-  await session.store.change((state) => {
-    state.enrolments[shuffler] = {
-      deviceKey,
-      ticket,
-      credential: { id: hex(credential.id), key: hex(credential.key) },
-    };
-  });
+  const credential = await enroll(utf8(chosen.ticket), ownHex(chosen.deviceKey));
+  await keepCredential(session, shuffler, chosen, credential);
   return credential;
+}
+
+async function keepCredential(
+  session: Session,
+  shuffler: string,
+  of: Enrolment,
+  credential: Credential,
+): Promise<void> {
+  await session.store.change((state) => {
+    const { deviceKey, ticket } = of;
+    const kept = { id: hex(credential.id), key: hex(credential.key) };
+    state.enrolments[shuffler] = { deviceKey, ticket, credential: kept };
+  });
 }
