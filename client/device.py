@@ -59,6 +59,8 @@ class Device(NotCopied):
             tasks that admit by certificates (`mtls`), and in no others.
         proxy: http://host:port of a proxy that takes CONNECT, through which a shuffler on another machine is called.
             `https_proxy` and its like name none.
+        relay: https://host/path of another party's relay of Oblivious HTTP. Then all calls go through it, and none to
+            `shuffler`; `authority` is that of the relay's certificate.
         name: the device's name, if several devices share a state file. It is never sent.
         retrying: how long to try, with which clock, pauses and jitter, and a function to call before each pause.
         limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may have. No limits by
@@ -87,6 +89,7 @@ class Device(NotCopied):
         certificate: Path | None = None,
         key: Path | None = None,
         proxy: str | None = None,
+        relay: str | None = None,
         name: str = "",
         retrying: Retrying | None = None,
         limits: PrivacyLimits | None = None,
@@ -107,6 +110,7 @@ class Device(NotCopied):
             tickets=ticket_of(ticket),
             shown=(certificate, key),
             proxy=proxy,
+            relay=relay,
         )
         try:
             self._work = DeviceWork(session, checked_name(name))

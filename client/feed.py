@@ -13,6 +13,7 @@ from hubbub.client.session.trust import (
     checked_path,
     checked_shuffler,
     named_proxy,
+    named_relay,
     public_key,
     trusted_authority,
 )
@@ -23,6 +24,7 @@ from hubbub.protos.identity.successions import MOST_SUCCESSIONS, read_succession
 from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedPage, FeedParties
 from hubbub.protos.task.feed.files import add_entry, feed_in
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.relay import Relay
 
 
 class TaskFeed:
@@ -50,6 +52,7 @@ class TaskFeed:
         authority: Path | bytes,
         retrying: Retrying | None = None,
         proxy: str | None = None,
+        relay: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Prepare to follow a feed; nothing is read or sent yet.
@@ -63,6 +66,7 @@ class TaskFeed:
             authority: the certificate of the authority that issued the shuffler's, as a Path or as bytes.
             retrying: how long to try, and how; 60 seconds by default.
             proxy: http://host:port of a proxy through which the shuffler is called.
+            relay: https://host/path of a relay through which all calls go, as `Device` takes it.
             clock: returns seconds since 1970.
 
         Raises:
@@ -83,6 +87,8 @@ class TaskFeed:
         given = Retrying() if retrying is None else retrying
         self._retrying = checked_type(given, Retrying, "retrying", "a Retrying(…), or None")
         self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
+        url = named_relay(relay)
+        self._relay = None if url is None else Relay(url, lambda _successions: self._shuffler, self._clock)
 
     def __repr__(self) -> str:
         """Return the names that it allows, and the shuffler."""
@@ -102,7 +108,7 @@ class TaskFeed:
             Unreachable: if the shuffler does not answer.
         """
         retrying, taken = self._retrying.begun(timeout), 0
-        async with ShufflerLink(self._address, self._tls) as link:
+        async with ShufflerLink(self._address, self._tls, self._relay) as link:
             while True:
                 known = await in_thread(self._known)()
                 # From the last known entry on: the shuffler shows that its feed goes on from there.

@@ -150,6 +150,7 @@ class Fleet(NotCopied):
         authority: Path | bytes,
         tickets: Mapping[str, Path | bytes] | Callable[[str], Path | bytes | None] | None = None,
         proxy: str | None = None,
+        relay: str | None = None,
         retrying: Retrying | None = None,
         limits: PrivacyLimits | None = None,
         random: Random = os.urandom,
@@ -168,6 +169,7 @@ class Fleet(NotCopied):
             clock=clock,
             tickets=tickets_of(tickets),
             proxy=proxy,
+            relay=relay,
         )
         self._state = self._session.state
 

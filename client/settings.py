@@ -28,7 +28,7 @@ from hubbub.client.validation import is_number
 from hubbub.protos.errors import HubbubError, SettingsError, SignatureError, TaskError, UsageError, remedy_of
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.transport.addresses import checked_target
+from hubbub.protos.transport.addresses import checked_relay, checked_target
 from hubbub.protos.transport.proxies import checked_proxy
 from hubbub.queries.randomizers.sampling import Random
 
@@ -107,6 +107,10 @@ def _proxy(value: object) -> str | None:
     return _checked(checked_proxy)(value) if value != "" else None
 
 
+def _relay(value: object) -> str | None:
+    return _checked(checked_relay)(value) if value != "" else None
+
+
 def _double(value: object) -> float:
     """Return a number as a double; NaN if it is none, which no check takes."""
     try:
@@ -163,6 +167,7 @@ class SettingKind:
 
 FILE = SettingKind("path", _file)
 ADDRESS = SettingKind("host:port or https://host:port", _checked(checked_target))
+RELAY = SettingKind("https://host/path, or empty", _relay)
 PROXY = SettingKind("http://host:port, or empty", _proxy)
 NAME = SettingKind("text", _checked(checked_name))
 SECONDS = SettingKind("seconds, above 0", _seconds, is_number=True)
@@ -198,6 +203,13 @@ class DeviceSettings:
     proxy: str | None = field(
         default=None,
         metadata=PROXY.of("a proxy that takes CONNECT, to call other machines through; `https_proxy` names none"),
+    )
+    relay: str | None = field(
+        default=None,
+        metadata=RELAY.of(
+            "another party's relay of Oblivious HTTP, through which all calls go, and none to `shuffler`; `authority` "
+            "is then that of the relay's certificate"
+        ),
     )
     name: str = field(default="", metadata=NAME.of("the device's name, if several share a state file; never sent"))
     timeout: float = field(default=60.0, metadata=SECONDS.of("how long a call tries to reach the shuffler"))
@@ -269,6 +281,7 @@ class FleetArguments(GatewayArguments, total=False):
     limits: PrivacyLimits | None
     random: Random
     clock: Callable[[], float]
+    relay: str | None
 
 
 class DeviceArguments(GatewayArguments, total=False):
@@ -285,6 +298,7 @@ class DeviceArguments(GatewayArguments, total=False):
     limits: PrivacyLimits | None
     random: Random
     clock: Callable[[], float]
+    relay: str | None
 
 
 @dataclass(frozen=True)

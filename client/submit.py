@@ -32,6 +32,7 @@ from hubbub.protos.transport import channels as transport
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.protos.transport.proxies import way_to
+from hubbub.protos.transport.relay import Relay, RelayChannel
 from hubbub.queries.randomizers.sampling import Random, draw
 
 T = TypeVar("T")
@@ -268,6 +269,8 @@ def _transient(answer: Answer) -> Refusal | None:
 class ShufflerLink:
     """A TLS connection to the shuffler, by gRPC (host:port) or HTTPS (https://host:port), opened at its first use.
 
+    With a relay it is a connection to that, and there is none to the shuffler, whatever fails.
+
     If there are several addresses (with commas between them), it begins with a random one, so that devices spread over
     them. If an address does not answer, or is overloaded, the next call goes to the next address.
 
@@ -275,9 +278,12 @@ class ShufflerLink:
     a loop, may use one link at a time. `async with` closes the loop's connections at the end of the loop's last block.
     """
 
-    def __init__(self, address: str, tls: transport.TLS) -> None:
-        self._addresses = address.split(",")
-        self._called = [f"the shuffler at {way_to(each, tls.proxy)}" for each in self._addresses]
+    def __init__(self, address: str, tls: transport.TLS, relay: Relay | None = None) -> None:
+        """Open nothing yet; with a relay, only the relay is called, and `address` says for whom."""
+        self._relay = relay
+        self._addresses = address.split(",")[: None if relay is None else 1]
+        called = [f"the shuffler at {way_to(each, tls.proxy)}" for each in self._addresses]
+        self._called = called if relay is None else [f"the shuffler, through the relay {relay.address},"]
         self._at = secrets.randbelow(len(self._addresses))
         self._tls = tls
         # Other threads add and remove their loops at any time; what a loop has is changed in its own thread only.
@@ -306,9 +312,17 @@ class ShufflerLink:
             self._drop_ended_loops()
             channels = self._channels[loop] = {}
         if address not in channels:
-            open_ = HTTPSChannel if address.startswith(HTTPS) else transport.open_channel
-            channels[address] = open_(address, self._tls)
+            channels[address] = self._open(address)
         return channels[address]
+
+    def _open(self, address: str) -> grpc.aio.Channel | HTTPSChannel:
+        if self._relay is not None:
+            return RelayChannel(self._relay, address, self._tls)
+        return (
+            HTTPSChannel(address, self._tls)
+            if address.startswith(HTTPS)
+            else transport.open_channel(address, self._tls)
+        )
 
     def _drop_ended_loops(self) -> None:
         """Drop the connections of loops that ended without closing them: nothing can be awaited there any more."""

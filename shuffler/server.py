@@ -171,7 +171,7 @@ async def _with_traces(
     last = (rounds.stop, analyzer.close, openers.close, lambda: asyncio.to_thread(store.close))
     live = ShufflerLiveTasks(settings, tasks, signed, rounds).shared_with(workers, store_server)
     followed = live.followed(FeedParties(served.operator, identity.public, successions, Role.SHUFFLER), incidents)
-    async with tidied_async(*callers, *last), followed:
+    async with tidied_async(*callers, *last), followed, enrollment.renewed():
         queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys
         admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, reserve, damaged)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
@@ -187,7 +187,7 @@ async def _with_traces(
         handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT), pages=live.pages)
         async with certificates.watched(), watched_standbys(standbys_of(store), incidents, metrics.registry):
             control = Control(tasks, store, rounds, clock, enrollment, counts, signed)
-            others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
+            others = replication_of(store), secret_server_of(store, rounds.damaged_keys, credentials), workers
             yield _ShufflerParts(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
 
 
@@ -242,6 +242,6 @@ def _enrollment(
     successions: Sequence[Succession],
     clock: Callable[[], float],
 ) -> tuple[SharedCredentials, EnrollmentControl]:
-    credentials, rate = SharedCredentials(), Rate(settings.enrollments_per_second)
+    credentials, rate = SharedCredentials(identity, successions, clock), Rate(settings.enrollments_per_second)
     who = signers_of_tickets(load_public(settings.operator_key), identity.public, tasks, successions)
     return credentials, EnrollmentControl(credentials, store, *who, clock, rate)

@@ -72,6 +72,11 @@ class DevicePortSettings(SettingsTable):
         "authority; empty for none, then the port shows `tls.certificate`",
     )
     https_key: OptionalFile = Field(default=None, description="PEM private key of `https_certificate`; empty for none")
+    https_oblivious: bool = Field(
+        default=False,
+        description="whether the HTTPS port also takes calls by Oblivious HTTP, through a relay of another party, "
+        "at /ohttp",
+    )
     metrics_listen: MetricsListen = ""
     tasks: TaskFiles
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the tasks")
@@ -115,6 +120,8 @@ class DevicePortSettings(SettingsTable):
             raise ValueError("https_certificate and https_key belong together; name both files, or none")
         if self.https_certificate is not None and not self.https_listen:
             raise ValueError("https_certificate is for https_listen, which names no port; name one")
+        if self.https_oblivious and not self.https_listen:
+            raise ValueError("https_oblivious is for https_listen, which names no port; name one")
         return self
 
     def https_tls(self) -> TLS | None:

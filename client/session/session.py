@@ -21,6 +21,7 @@ from hubbub.client.session.trust import (
     checked_path,
     checked_shuffler,
     named_proxy,
+    named_relay,
     trusted_authority,
     trusted_task,
 )
@@ -39,6 +40,7 @@ from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import connected, followed
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.host_process import checked_host
+from hubbub.protos.transport.relay import Relay
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.longitudinal.over_rounds import Encoded
 from hubbub.queries.questions.question import Value
@@ -72,6 +74,7 @@ class Session:
         clock: Callable[[], float],
         tickets: Tickets,
         proxy: str | None,
+        relay: str | None,
         shown: tuple[Path | None, Path | None] = (None, None),
     ) -> None:
         """See `Device` and `Fleet`."""
@@ -88,6 +91,9 @@ class Session:
         )
         self.random: Random = checked_function(random, "random", "bytes")
         self.clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
+        url = named_relay(relay, self.task)
+        self._relay = None if url is None else Relay(url, self._oblivious_identity, self.clock)
+        self._followed = False
         self.link = self.new_link()
         self.enrolled = CredentialManager(self.task, self.state, tickets, self.random, self.clock)
         # These follow from the task's queries and promises, which no succession changes.
@@ -96,11 +102,10 @@ class Session:
         ends = list(accumulate(query.report_bytes for query in self.task.queries))
         self._cuts = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         self.remembers = any(query.horizon is not None for query in self.task.queries)
-        self._followed = False
 
     def new_link(self) -> ShufflerLink:
-        """Return another connection to the shuffler; the caller must close it."""
-        return ShufflerLink(self.address, self.tls)
+        """Return another connection to the shuffler, or to the relay; the caller must close it."""
+        return ShufflerLink(self.address, self.tls, self._relay)
 
     async def close(self) -> None:
         """Close this event loop's connection, and the state file; the next use opens them again."""
@@ -195,6 +200,12 @@ class Session:
         if fetched:
             self.state.pin(of, key_set, forgotten_after(self.task.schedule, of.number))
         return keys
+
+    def _oblivious_identity(self, documents: Sequence[bytes]) -> bytes:
+        """Return the identity (32 bytes) that must have signed the oblivious key, after these successions."""
+        if documents or not self._followed:
+            self._follow(documents)
+        return self.task.identities.shuffler
 
     def _follow(self, documents: Sequence[bytes]) -> None:
         """Replace the task's identities by their successors; store new successions."""

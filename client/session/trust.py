@@ -17,7 +17,7 @@ from hubbub.protos.identity.keys import parse_public
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
-from hubbub.protos.transport.addresses import HostError, checked_target
+from hubbub.protos.transport.addresses import HostError, checked_relay, checked_target
 from hubbub.protos.transport.proxies import ProxyError, checked_proxy
 
 
@@ -138,6 +138,27 @@ def checked_shuffler(address: object) -> str:
         return checked_target(address)
     except HostError as error:
         raise UsageError(f"shuffler: {error}") from error
+
+
+def named_relay(relay: object, task: Task | None = None) -> str | None:
+    """Return the URL of the relay through which all calls go; None for none.
+
+    Raises:
+        UsageError: if it is no such URL, or the task admits by certificates, which do not go through a relay.
+    """
+    if relay is None:
+        return None
+    if not isinstance(relay, str):
+        raise UsageError(f"relay is of type {type(relay).__name__}; give https://host/path, as text, or None")
+    if task is not None and task.admission.mode is Mode.MTLS:
+        raise UsageError(
+            f"task {task.name} admits devices by certificate, which a relay cannot pass on; make the device without a "
+            "relay, or ask the operator for a task that admits enrolled devices"
+        )
+    try:
+        return checked_relay(relay)
+    except HostError as error:
+        raise UsageError(str(error)) from error
 
 
 def named_proxy(proxy: object) -> str | None:

@@ -158,6 +158,7 @@ class LocalPipeline:
             for name in SETTINGS[Role(self._command(party))].values():
                 self._set(party, name, kept_address())
         self._set(Role.SHUFFLER, "https_listen", kept_address() if self._https else "")
+        self._set(Role.SHUFFLER, "https_oblivious", self._https)
         if any(each.task.admission.mode is Mode.MTLS for each in self.tasks):
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")

@@ -52,6 +52,8 @@ class Admitted:
     version: bytes
     masters: tuple[MasterSecret, ...] = ()
     revoked: Revoked = Revoked()
+    oblivious_records: bytes = b""
+    """The signed oblivious key, as devices get it (`protos.oblivious.key_records`)."""
 
 
 @dataclass(frozen=True)

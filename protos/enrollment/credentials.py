@@ -51,6 +51,7 @@ _KEY_LABEL = b"hubbub/v1 credential key\x00"
 _PROOF_LABEL = b"hubbub/v1 submission proof\x00"
 _AUTHORITY_LABEL = b"hubbub/v1 second authority\x00"
 _DEVICE_KEY_LABEL = b"hubbub/v1 device key\x00"
+_OBLIVIOUS_LABEL = b"hubbub/v1 oblivious key\x00"
 _FINGERPRINT_LABEL = b"hubbub/v1 master key fingerprint\x00"
 
 NO_AUTHORITY = bytes(AUTHORITY_BYTES)
@@ -133,6 +134,11 @@ def credential_keys(master: bytes) -> Keyed:
 def credential_key(master: bytes, credential: bytes) -> bytes:
     """Return the key (32 bytes) of the credential of that id under a master key (32 bytes)."""
     return credential_keys(master).of(credential)
+
+
+def oblivious_seed(master: bytes) -> bytes:
+    """Return the secret (32 bytes) that the oblivious key for Oblivious HTTP follows from, under a master key."""
+    return Keyed(master, KEY_BYTES, _OBLIVIOUS_LABEL).of(b"")
 
 
 def master_fingerprint(master: bytes) -> str:

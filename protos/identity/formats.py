@@ -66,8 +66,9 @@ CERTIFICATE = Kind("certificate", ("hubbub-certificate/1",))
 SUCCESSION = Kind("succession", ("hubbub-succession/1",))
 TICKET = Kind("ticket", ("hubbub-ticket/1",))
 FEED_ENTRY = Kind("feed entry", ("hubbub-feed/1",))
+OBLIVIOUS_KEY = Kind("oblivious key", ("hubbub-oblivious/1",))
 
-SIGNED = (TASK, KEY_RECORD, BATCH_RECORD, HOP_RECORD, CERTIFICATE, SUCCESSION, TICKET, FEED_ENTRY)
+SIGNED = (TASK, KEY_RECORD, BATCH_RECORD, HOP_RECORD, CERTIFICATE, SUCCESSION, TICKET, FEED_ENTRY, OBLIVIOUS_KEY)
 """The kinds that are signed."""
 
 

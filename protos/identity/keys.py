@@ -91,6 +91,10 @@ class Identity:
         """Return this identity together with others of the same party: its successors and predecessors."""
         return Identity(self.key, others)
 
+    def every(self) -> list[Identity]:
+        """Return this identity and those beside it."""
+        return [self, *(each for public, each in self._others.items() if public != self.public)]
+
     def named(self, public: bytes) -> Identity:
         """Return the party's identity with that public key (32 bytes), for signing.
 

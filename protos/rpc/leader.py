@@ -97,6 +97,7 @@ def write_admitted(admitted: Admitted) -> leader_pb2.GetAdmittedResponse:
         masters=masters,
         revoked_devices=sorted(revoked.devices),
         revoked_numbers=sorted(revoked.numbers),
+        oblivious_records=admitted.oblivious_records,
     )
 
 
@@ -130,7 +131,7 @@ def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
     devices = frozenset(codec.checked(each, DEVICE_BYTES, "a device") for each in message.revoked_devices)
     numbers = frozenset(codec.checked(each, NUMBER_BYTES, "a device's number") for each in message.revoked_numbers)
     version = codec.checked(message.version, VERSION_BYTES, "a version")
-    return Admitted(version, tuple(masters), Revoked(devices, numbers))
+    return Admitted(version, tuple(masters), Revoked(devices, numbers), message.oblivious_records)
 
 
 def write_tickets(tickets: Iterable[RedeemedTicket]) -> leader_pb2.RedeemTicketsRequest:

@@ -28,6 +28,9 @@ HTTPS = "https://"
 # Underscores are not allowed in host names, but container networks assign such names, and they work.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PATH = re.compile(r"(?:[!-~](?<![?#]))*")
+# A colon inside an IPv6 address is none before a port.
+_HAS_PORT = re.compile(r"(?:^[^:]*|\]):[0-9]*$")
 _PORT = re.compile(r"[0-9]{1,5}")
 _EXAMPLE = "such as shuffler.example.org, 192.0.2.7 or 2001:db8::7"
 
@@ -121,6 +124,26 @@ def checked_target(address: str) -> str:
         HostError: if one is neither, or there are too many.
     """
     return _each_checked(address, _checked_target)
+
+
+def checked_relay(url: str) -> str:
+    """Return the URL of a relay of Oblivious HTTP, https://host:port/path; the port is 443 if none is given.
+
+    Raises:
+        HostError: if it is none.
+    """
+    form = "https://host/path or https://host:port/path, such as https://relay.example.org/ohttp"
+    if "@" in url:
+        # Looked for first: no other message may show it.
+        raise HostError(f"a relay has a name or a password before its host; give {form}, without these")
+    if not url.startswith(HTTPS):
+        raise HostError(f"relay is {url!r:.200}; give {form}")
+    where, _, path = url.removeprefix(HTTPS).partition("/")
+    if not _PATH.fullmatch(path):
+        raise HostError(f"relay is {url!r:.200}: its path has spaces, a query or a fragment; give {form}")
+    if not _HAS_PORT.search(where):
+        where = f"{bracketed(checked_host(where))}:443"
+    return f"{HTTPS}{checked_address(where)}/{path}"
 
 
 def checked_addresses(address: str) -> str:

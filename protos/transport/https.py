@@ -13,10 +13,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -38,7 +38,21 @@ HTTP = "http/1.1"
 _BY_STATUS = {401: "unauthenticated", 403: "permission_denied", 404: "unimplemented", 429: "unavailable"}
 _GATEWAY = range(500, 600)
 
+CALLS = "/hubbub.v1.SubmissionService/"
+"""What the paths of calls begin with."""
+
 T = TypeVar("T", bound=Message)
+HttpAnswer = tuple[int, Mapping[str, str], bytes]
+"""Status, headers by lower-case name, and content."""
+
+
+class HttpRequest(NamedTuple):
+    """A request; `headers` returns its headers, given the seconds that are left for it."""
+
+    verb: str
+    path: str
+    body: bytes | None
+    headers: Callable[[float], dict[str, str]]
 
 
 class NotHttps(ConnectionError):
@@ -48,14 +62,14 @@ class NotHttps(ConnectionError):
 class HTTPSChannel:
     """Connections to one https://host:port, each opened when a call needs it and kept for the next."""
 
-    def __init__(self, address: str, tls: TLS) -> None:
-        """Open none yet.
+    def __init__(self, address: str, tls: TLS, who: str = "the shuffler") -> None:
+        """Open none yet; errors name the other side as `who`.
 
         Raises:
             HubbubError: if a TLS file is missing.
             CertificateError: if one cannot be used.
         """
-        self._what = f"the shuffler at {way_to(address, tls.proxy)}"
+        self._what = f"{who} at {way_to(address, tls.proxy)}"
         self._proxy = proxy_to(address, tls.proxy)
         host, self._port = parted(address.removeprefix(HTTPS))
         self._host = host.strip("[]")
@@ -93,7 +107,7 @@ class HTTPSChannel:
             HubbubError: if the other side does not know the call.
         """
         until = time.monotonic() + seconds
-        exchange = partial(self._exchange, method, request.SerializeToString(), until)
+        exchange = partial(self._called, method, request.SerializeToString(), until)
         try:
             async with asyncio.timeout(seconds):
                 status, headers, body = await asyncio.get_running_loop().run_in_executor(self._pool, exchange)
@@ -110,15 +124,19 @@ class HTTPSChannel:
 
     # In threads
 
-    def _exchange(self, method: str, body: bytes, until: float) -> tuple[int, Mapping[str, str], bytes]:
+    def _called(self, method: str, body: bytes, until: float) -> HttpAnswer:
+        """Make a call with a message, and return its answer."""
+        return self._exchange(HttpRequest("POST", f"{CALLS}{method}", body, call_headers), until)
+
+    def _exchange(self, request: HttpRequest, until: float) -> HttpAnswer:
         connection = self._idle_one()
         if connection is not None:
             try:
-                return self._asked(connection, method, body, until)
+                return self._asked(connection, request, until)
             except (http.client.RemoteDisconnected, ConnectionError):
                 # A server may close a connection between two calls; the call may be repeated.
                 pass
-        return self._asked(self._made(_left(until)), method, body, until)
+        return self._asked(self._made(left(until)), request, until)
 
     def _made(self, timeout: float) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=timeout)
@@ -143,9 +161,7 @@ class HTTPSChannel:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _asked(
-        self, connection: http.client.HTTPSConnection, method: str, body: bytes, until: float
-    ) -> tuple[int, Mapping[str, str], bytes]:
+    def _asked(self, connection: http.client.HTTPSConnection, request: HttpRequest, until: float) -> HttpAnswer:
         with self._lock:
             self._busy.add(connection)
         kept = False
@@ -153,17 +169,12 @@ class HTTPSChannel:
             if connection.sock is None:
                 self._connect(connection)
             else:
-                connection.sock.settimeout(_left(until))
-            left = _left(until)
-            headers = {
-                "Content-Type": PROTO,
-                "Connect-Protocol-Version": "1",
-                "Connect-Timeout-Ms": str(max(1, min(round(1000 * left), 10**10 - 1))),
-            }
+                connection.sock.settimeout(left(until))
+            headers = request.headers(left(until))
             # A gRPC server ends a connection without its protocol at any time after the handshake, so in many ways.
             agreed = isinstance(connection.sock, ssl.SSLSocket) and connection.sock.selected_alpn_protocol() == HTTP
             try:
-                connection.request("POST", f"/hubbub.v1.SubmissionService/{method}", body, headers)
+                connection.request(request.verb, request.path, request.body, headers)
                 response = connection.getresponse()
             except (ssl.SSLError, ConnectionError) as error:
                 if agreed:
@@ -183,7 +194,17 @@ class HTTPSChannel:
                 connection.close()
 
 
-def _left(until: float) -> float:
+def call_headers(seconds: float) -> dict[str, str]:
+    """Return the headers of a call that may take so many seconds."""
+    return {
+        "Content-Type": PROTO,
+        "Connect-Protocol-Version": "1",
+        "Connect-Timeout-Ms": str(max(1, min(round(1000 * seconds), 10**10 - 1))),
+    }
+
+
+def left(until: float) -> float:
+    """Return the seconds until a time of `time.monotonic`, and a moment if it has passed."""
     return max(until - time.monotonic(), 0.001)
 
 

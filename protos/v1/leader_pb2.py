@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhubbub/protos/v1/leader.proto\x12\thubbub.v1\"3\n\x11GetSecretsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\x03\"Q\n\x12GetSecretsResponse\x12\x0f\n\x07storage\x18\x01 \x01(\x0c\x12\x15\n\rpseudonym_key\x18\x02 \x01(\x0c\x12\x13\n\x0bprivate_key\x18\x03 \x01(\x0c\"%\n\x12GetAdmittedRequest\x12\x0f\n\x07version\x18\x01 \x01(\x0c\"\x82\x01\n\x13GetAdmittedResponse\x12\x0f\n\x07version\x18\x01 \x01(\x0c\x12(\n\x07masters\x18\x02 \x03(\x0b\x32\x17.hubbub.v1.MasterSecret\x12\x17\n\x0frevoked_devices\x18\x03 \x03(\x0c\x12\x17\n\x0frevoked_numbers\x18\x04 \x03(\x0c\"P\n\x0cMasterSecret\x12\x12\n\ngeneration\x18\x01 \x01(\r\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\x12\r\n\x05state\x18\x03 \x01(\t\x12\r\n\x05since\x18\x04 \x01(\x03\"B\n\x14RedeemTicketsRequest\x12*\n\x07tickets\x18\x01 \x03(\x0b\x32\x19.hubbub.v1.RedeemedTicket\"C\n\x15RedeemTicketsResponse\x12*\n\x07tickets\x18\x01 \x03(\x0b\x32\x19.hubbub.v1.RedeemedTicket\"V\n\x0eRedeemedTicket\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\x0c\x12\x13\n\x0bredeemed_by\x18\x02 \x01(\x0c\x12\x0e\n\x06number\x18\x03 \x01(\x0c\x12\x0f\n\x07\x65xpires\x18\x04 \x01(\x03\x32\xfc\x01\n\rLeaderService\x12I\n\nGetSecrets\x12\x1c.hubbub.v1.GetSecretsRequest\x1a\x1d.hubbub.v1.GetSecretsResponse\x12L\n\x0bGetAdmitted\x12\x1d.hubbub.v1.GetAdmittedRequest\x1a\x1e.hubbub.v1.GetAdmittedResponse\x12R\n\rRedeemTickets\x12\x1f.hubbub.v1.RedeemTicketsRequest\x1a .hubbub.v1.RedeemTicketsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhubbub/protos/v1/leader.proto\x12\thubbub.v1\"3\n\x11GetSecretsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\x03\"Q\n\x12GetSecretsResponse\x12\x0f\n\x07storage\x18\x01 \x01(\x0c\x12\x15\n\rpseudonym_key\x18\x02 \x01(\x0c\x12\x13\n\x0bprivate_key\x18\x03 \x01(\x0c\"%\n\x12GetAdmittedRequest\x12\x0f\n\x07version\x18\x01 \x01(\x0c\"\x9d\x01\n\x13GetAdmittedResponse\x12\x0f\n\x07version\x18\x01 \x01(\x0c\x12(\n\x07masters\x18\x02 \x03(\x0b\x32\x17.hubbub.v1.MasterSecret\x12\x17\n\x0frevoked_devices\x18\x03 \x03(\x0c\x12\x17\n\x0frevoked_numbers\x18\x04 \x03(\x0c\x12\x19\n\x11oblivious_records\x18\x05 \x01(\x0c\"P\n\x0cMasterSecret\x12\x12\n\ngeneration\x18\x01 \x01(\r\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\x12\r\n\x05state\x18\x03 \x01(\t\x12\r\n\x05since\x18\x04 \x01(\x03\"B\n\x14RedeemTicketsRequest\x12*\n\x07tickets\x18\x01 \x03(\x0b\x32\x19.hubbub.v1.RedeemedTicket\"C\n\x15RedeemTicketsResponse\x12*\n\x07tickets\x18\x01 \x03(\x0b\x32\x19.hubbub.v1.RedeemedTicket\"V\n\x0eRedeemedTicket\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\x0c\x12\x13\n\x0bredeemed_by\x18\x02 \x01(\x0c\x12\x0e\n\x06number\x18\x03 \x01(\x0c\x12\x0f\n\x07\x65xpires\x18\x04 \x01(\x03\x32\xfc\x01\n\rLeaderService\x12I\n\nGetSecrets\x12\x1c.hubbub.v1.GetSecretsRequest\x1a\x1d.hubbub.v1.GetSecretsResponse\x12L\n\x0bGetAdmitted\x12\x1d.hubbub.v1.GetAdmittedRequest\x1a\x1e.hubbub.v1.GetAdmittedResponse\x12R\n\rRedeemTickets\x12\x1f.hubbub.v1.RedeemTicketsRequest\x1a .hubbub.v1.RedeemTicketsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,15 +38,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETADMITTEDREQUEST']._serialized_start=180
   _globals['_GETADMITTEDREQUEST']._serialized_end=217
   _globals['_GETADMITTEDRESPONSE']._serialized_start=220
-  _globals['_GETADMITTEDRESPONSE']._serialized_end=350
-  _globals['_MASTERSECRET']._serialized_start=352
-  _globals['_MASTERSECRET']._serialized_end=432
-  _globals['_REDEEMTICKETSREQUEST']._serialized_start=434
-  _globals['_REDEEMTICKETSREQUEST']._serialized_end=500
-  _globals['_REDEEMTICKETSRESPONSE']._serialized_start=502
-  _globals['_REDEEMTICKETSRESPONSE']._serialized_end=569
-  _globals['_REDEEMEDTICKET']._serialized_start=571
-  _globals['_REDEEMEDTICKET']._serialized_end=657
-  _globals['_LEADERSERVICE']._serialized_start=660
-  _globals['_LEADERSERVICE']._serialized_end=912
+  _globals['_GETADMITTEDRESPONSE']._serialized_end=377
+  _globals['_MASTERSECRET']._serialized_start=379
+  _globals['_MASTERSECRET']._serialized_end=459
+  _globals['_REDEEMTICKETSREQUEST']._serialized_start=461
+  _globals['_REDEEMTICKETSREQUEST']._serialized_end=527
+  _globals['_REDEEMTICKETSRESPONSE']._serialized_start=529
+  _globals['_REDEEMTICKETSRESPONSE']._serialized_end=596
+  _globals['_REDEEMEDTICKET']._serialized_start=598
+  _globals['_REDEEMEDTICKET']._serialized_end=684
+  _globals['_LEADERSERVICE']._serialized_start=687
+  _globals['_LEADERSERVICE']._serialized_end=939
 # @@protoc_insertion_point(module_scope)

@@ -96,7 +96,10 @@ class GetAdmittedResponse(_message.Message):
     MASTERS_FIELD_NUMBER: _builtins.int
     REVOKED_DEVICES_FIELD_NUMBER: _builtins.int
     REVOKED_NUMBERS_FIELD_NUMBER: _builtins.int
+    OBLIVIOUS_RECORDS_FIELD_NUMBER: _builtins.int
     version: _builtins.bytes
+    oblivious_records: _builtins.bytes
+    """The oblivious key for Oblivious HTTP, signed, as devices get it."""
     @_builtins.property
     def masters(self) -> _containers.RepeatedCompositeFieldContainer[Global___MasterSecret]:
         """Empty where the version is the one that is known, as all that follows."""
@@ -114,10 +117,11 @@ class GetAdmittedResponse(_message.Message):
         masters: _abc.Iterable[Global___MasterSecret] | None = ...,
         revoked_devices: _abc.Iterable[_builtins.bytes] | None = ...,
         revoked_numbers: _abc.Iterable[_builtins.bytes] | None = ...,
+        oblivious_records: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["masters", b"masters", "revoked_devices", b"revoked_devices", "revoked_numbers", b"revoked_numbers", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["masters", b"masters", "oblivious_records", b"oblivious_records", "revoked_devices", b"revoked_devices", "revoked_numbers", b"revoked_numbers", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

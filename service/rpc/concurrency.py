@@ -92,6 +92,8 @@ class PortLimit(StrEnum):
     """A TLS handshake had more records or bytes than any honest one. HTTPS port only."""
     HTTP = "http"
     """The HTTP request was no call: wrong path, method or type, or unacceptable headers. HTTPS port only."""
+    ENCAPSULATION = "encapsulation"
+    """An encapsulated request did not open, or names a key that is not here. HTTPS port with `https_oblivious` only."""
 
 
 @dataclass(frozen=True)

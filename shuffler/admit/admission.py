@@ -87,7 +87,7 @@ class AdmissionHandler:
         self._openers = openers
         self._clock = clock
         self._load_shedder = load_shedder
-        self._credentials = credentials or Credentials()
+        self.credentials = credentials or Credentials()
         self._disk_reserve = disk_reserve
         self._damaged = damaged
         self._full: set[int] = set()
@@ -224,7 +224,7 @@ class AdmissionHandler:
         if mode is Mode.OPEN or keys is None or is_over(round_):
             return [submission.id for submission in submissions]
         by_mtls = mode is Mode.MTLS
-        numbers = [shown] * len(submissions) if by_mtls else self._credentials.numbers(destination, submissions)
+        numbers = [shown] * len(submissions) if by_mtls else self.credentials.numbers(destination, submissions)
         pseudonyms = pseudonyms_of(keys.pseudonym_key)
         return [None if number is None else pseudonyms.of(number) for number in numbers]
 
@@ -246,7 +246,7 @@ class AdmissionHandler:
         # Mixing writes a round's whole content once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
         disk_full = None if self._disk_reserve is None else self._disk_reserve.refusal(task.name, needed)
-        free, revoked = self._load_shedder.free, self._credentials.revoked.numbers
+        free, revoked = self._load_shedder.free, self.credentials.revoked.numbers
         unusable, now = round_.key in self._damaged, self._clock()
         arrival = Arrival(
             task, round_, destination, now, free, self._load_shedder.most, revoked, held, disk_full, unusable
@@ -288,7 +288,7 @@ class AdmissionHandler:
             self._say_full(task, round_)
 
     def _unproven(self, task: Task, round_: Round) -> Refusal:
-        return not_ready(round_.number) if self._credentials.outdated else not_enrolled(task.admission)
+        return not_ready(round_.number) if self.credentials.outdated else not_enrolled(task.admission)
 
     async def _take(
         self, task: Task, round_: Round, submissions: Sequence[Submission], stored_ids: Sequence[bytes]

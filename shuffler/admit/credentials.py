@@ -15,8 +15,10 @@ from hubbub.protos.enrollment.credentials import (
     bound_to,
     credential_keys,
     is_proven,
+    oblivious_seed,
 )
 from hubbub.protos.messages import KeyState, Submission
+from hubbub.protos.oblivious.encapsulation import ObliviousKey, ObliviousKeys
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.shuffler.records import MasterSecret, Revoked
 from hubbub.shuffler.stores.protocol import IngestStore
@@ -35,6 +37,10 @@ class Credentials:
         self._keys: dict[bytes, Keyed] = {}
         self._active: MasterSecret | None = None
         self.revoked = Revoked()
+        self.oblivious_keys = ObliviousKeys()
+        """The keys that open encapsulated requests: each follows from a master key, and lives as long."""
+        self.oblivious_records = b""
+        """The signed key, as devices get it; empty if nobody who has the shuffler's identity gave one."""
 
     @property
     def outdated(self) -> bool:
@@ -47,6 +53,12 @@ class Credentials:
         self._keys = {master.generation.to_bytes(4, "big"): credential_keys(master.secret) for master in masters}
         self._active = next((master for master in masters if master.state is KeyState.ACTIVE), None)
         self.revoked = await store.revoked()
+        # The active one first: devices use it. The others open what was sealed before or elsewhere, so there is an
+        # overlap at every change, and it ends when the operator has the retired master key forgotten.
+        first = sorted(masters, key=lambda master: master.state is not KeyState.ACTIVE)
+        self.oblivious_keys = ObliviousKeys(
+            ObliviousKey.derived(master.generation % 256, oblivious_seed(master.secret)) for master in first
+        )
 
     def numbers(self, to: Destination, submissions: Sequence[Submission]) -> list[bytes | None]:
         """Return the number of the device that is proven to have sent each submission, or None."""

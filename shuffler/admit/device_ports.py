@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from hubbub.protos.rpc import SUBMISSION_SERVICE
 from hubbub.service.rpc import largest_submissions, serve_mtls, serve_submissions, submission_router
+from hubbub.service.rpc.connect import ConnectRouter
+from hubbub.service.rpc.oblivious import ObliviousRouter
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.grpc_server import resolved
@@ -71,7 +74,8 @@ async def open_to_devices(
     if settings.https_listen:
         # Behind a proxy all connections have its address, so a limit by address would be a limit for everybody.
         of_address = None if settings.behind_proxy else limits.address_connections
-        router = submission_router(admission, pipelines["https"], envelope_bytes)
+        make = partial(ObliviousRouter, source=admission.oblivious) if settings.https_oblivious else ConnectRouter
+        router = submission_router(admission, pipelines["https"], envelope_bytes, make)
         connection_limits = ConnectionLimits(many, of_address, settings.https_origins)
         tls = settings.https_tls() or settings.tls.paths()
         https_server = HttpsServer(router, connection_limits, tls, lambda: certificates.renewals, shared=shared)

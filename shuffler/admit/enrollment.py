@@ -7,10 +7,11 @@ again, or one under the master key that is active by now. Any other device is re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import lru_cache
 
 import structlog
@@ -37,6 +38,9 @@ from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.records import ANY_ROUND, RedeemedTicket, StoreError
 from hubbub.shuffler.stores.protocol import IngestStore, ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
+
+RENEW_SECONDS = 3600.0
+"""Seconds until the oblivious key is signed again; its record begins with a day."""
 
 RETRY_SECONDS = 1.0
 """Seconds until a device may come again if the rate of this second is used up, or the disk is full."""
@@ -232,6 +236,24 @@ class EnrollmentControl(CredentialIssuer):
         # STATUS changes no key, but a store without master keys gets its first one at every step.
         await self._kept.step_masters(CredentialAction.STATUS, self._random(KEY_BYTES), int(self._clock()))
         await self._credentials.read(self._kept)
+
+    @contextlib.asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Read the store again and again, so that the oblivious key is signed anew long before its record ends."""
+        task = asyncio.create_task(self._again_and_again())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            # What fails now is read the next time: a record is valid for many days.
+            with contextlib.suppress(StoreError):
+                async with self._changing:
+                    await self._credentials.read(self._kept)
 
     # The operator
 

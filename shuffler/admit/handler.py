@@ -12,6 +12,7 @@ from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.service.observability.timing import Observe
+from hubbub.service.rpc.oblivious import ObliviousKeySource
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.coalescing import Coalescer
 from hubbub.shuffler.admit.enrollment import CredentialIssuer
@@ -45,6 +46,11 @@ class DeviceHandler:
     def showing(self, fingerprint: bytes) -> DeviceHandler:
         """Return the handler for the device whose certificate has this fingerprint."""
         return DeviceHandler(self._admission, self._enrollment, self._observe, fingerprint, self._pages)
+
+    @property
+    def oblivious(self) -> ObliviousKeySource:
+        """The keys by which the shuffler opens what comes through relays."""
+        return self._admission.credentials
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return a round's keys."""

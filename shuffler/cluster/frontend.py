@@ -84,10 +84,15 @@ class _FrontendParts:
         # If no leader answers, `learn` opens an incident.
         with contextlib.suppress(HubbubError):
             if await self.store.learn():
-                await self.credentials.read(self.store)
+                await _read(self.credentials, self.store)
 
     async def leave(self) -> None:
         """Let the calls in progress finish; each takes only a short time."""
+
+
+async def _read(credentials: Credentials, store: FrontendStore) -> None:
+    await credentials.read(store)
+    credentials.oblivious_records = store.oblivious_records
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
@@ -126,7 +131,7 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
         credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrollments_per_second)
         # Without the secrets every device would be refused as unknown.
         await store.learn()
-        await credentials.read(store)
+        await _read(credentials, store)
         queue = LoadShedder(settings.queue, settings.queue_seconds)
         admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials)
         issuing = CredentialIssuer(credentials, store, *who, clock, rate)

@@ -11,6 +11,7 @@ from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler
+from hubbub.service.rpc.oblivious import ObliviousKeySource
 from hubbub.shuffler.records import Round, RoundId
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
@@ -143,14 +144,17 @@ def standbys_of(store: ShufflerStore) -> Callable[[], tuple[int, int]]:
     return (lambda: (0, 0)) if found is None else found.following
 
 
-def secret_server_of(store: ShufflerStore, damaged: Collection[int]) -> LeaderHandler | None:
+def secret_server_of(
+    store: ShufflerStore, damaged: Collection[int], source: ObliviousKeySource
+) -> LeaderHandler | None:
     """Return the handler for front ends; None for a store that cannot have any.
 
     `damaged` has the `Round.key` of each round whose private key is damaged; others add to it.
+    `source` has the signed oblivious key.
     """
     found: SecretServer | None = getattr(store, "secret_server", None)
     if found is not None:
-        found.damaged = damaged
+        found.damaged, found.oblivious_records = damaged, lambda: source.oblivious_records
     return found
 
 

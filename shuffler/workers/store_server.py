@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.oblivious.key_records import MOST_RECORDS, ObliviousRecord, write_oblivious_records
 from hubbub.service.errors import StoreError
 from hubbub.service.rpc import ipc_messages
 from hubbub.shuffler.admit.credentials import Credentials
@@ -22,17 +25,30 @@ _UNNAMED = bytes(VERSION_BYTES)
 class SharedCredentials(Credentials):
     """Credentials that every worker gets after each read; the operator is answered once all workers have them."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: Identity, successions: Sequence[Succession], clock: Callable[[], float]) -> None:
+        """Start without keys; `identity` signs the oblivious key, valid from the day on that `clock` gives."""
         super().__init__()
+        self._identity, self._clock = identity, clock
+        self._successions = [each.encode() for each in successions]
         self.admitted = Admitted(_UNNAMED)
         self.tell: Callable[[Admitted], Awaitable[None]] | None = None
 
     async def read(self, store: IngestStore) -> None:
         """Read the store, and send the result to the workers."""
         await super().read(store)
-        self.admitted = Admitted(_UNNAMED, tuple(await store.masters()), self.revoked)
+        self.oblivious_records = self._signed_oblivious_key()
+        self.admitted = Admitted(_UNNAMED, tuple(await store.masters()), self.revoked, self.oblivious_records)
         if self.tell is not None:
             await self.tell(self.admitted)
+
+    def _signed_oblivious_key(self) -> bytes:
+        """Sign the oblivious key by every identity of this shuffler: a device knows the one that its task names."""
+        configuration = self.oblivious_keys.preferred
+        if configuration is None:
+            return b""
+        record = ObliviousRecord.at(configuration, self._clock())
+        signed = [record.signed_by(each) for each in self._identity.every()[:MOST_RECORDS]]
+        return write_oblivious_records(signed, self._successions)
 
 
 class StoreServer:

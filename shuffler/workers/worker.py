@@ -123,6 +123,7 @@ class WorkerState:
         if self.store is not None:
             self.store.admitted = ipc_messages.read_admitted(payload)
             await self.credentials.read(self.store)
+            self.credentials.oblivious_records = self.store.admitted.oblivious_records
 
     def _note_incidents(self, kinds: frozenset[str]) -> None:
         for kind in IncidentKind:

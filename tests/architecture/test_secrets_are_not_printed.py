@@ -41,6 +41,8 @@ from hubbub.protos.enrollment.tickets import Ticket, TreeHead
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeySet
 from hubbub.protos.messages import Envelopes, KeyState, Receipt, Redemption, Submission
+from hubbub.protos.oblivious.binary_http import BinaryRequest, BinaryResponse
+from hubbub.protos.oblivious.encapsulation import ObliviousKey
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.sealing.suites import DEFAULT
@@ -68,6 +70,7 @@ HOLDING = re.compile(r"\b(bytes|Value|Answers|Memory|Memories)\b")
 PUBLIC = {
     # What is signed, and published as it is.
     "body", "signature", "signatures", "attestation", "successions", "records", "certificate", "table",
+    "oblivious_records",
     "operator_signature", "shuffler_signature",
     # How far a log goes: random numbers of SQLite's.
     "salts",
@@ -151,6 +154,9 @@ HOLDERS: tuple[Any, ...] = (
     Found({}, {"device": SECRET}, {"device": SECRET}, {}),
     Seen(StoredSubmission(SECRET, SECRET, None, SECRET), None, opted_out=False, refusal=None, memory=SECRET.hex()),
     Stored(RoundRef(bytes(32), 0), StoredSubmission(SECRET, SECRET, None, SECRET), None),
+    BinaryRequest(SECRET, SECRET, SECRET, SECRET, ((SECRET, SECRET),), SECRET),
+    BinaryResponse(200, ((SECRET, SECRET),), SECRET),
+    ObliviousKey.derived(1, SECRET),
     _waiting(),
 )
 """One of every kind of value that hides something, holding a secret there. A new one is a line."""

@@ -101,6 +101,11 @@ SUBMITTING = {
     ),
     "submit_https_over_grpc": least(4, "the same", "gRPC's `submit` in the same run"),
     "submit_batch_https": least(0.75, "`SubmitBatch` by HTTPS, 100 enrolled devices a call", OPENS),
+    "ohttp_call": most(
+        1.2,
+        "what `Submit` through a [relay](../howto/hide-addresses.md) costs the port more than a bare one",
+        "a bare open",
+    ),
     "frontends": least(
         1.5,
         "`SubmitBatch`, 100 enrolled devices a call, through two front ends with a core each; PostgreSQL, leader and "

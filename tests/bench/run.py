@@ -45,6 +45,7 @@ MODULES = (
     "submitting",
     "polling",
     "submitting_https",
+    "oblivious",
     "replicating",
     "overloading",
     "mixing",

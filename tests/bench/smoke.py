@@ -34,6 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "BATCHES_AT_A_TIME": 2,
     },
     "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
+    "oblivious": {"RUNS": 1, "CALLS": 4},
     "polling": {"RUNS": 1, "BATCHES": 2, "DEVICES": 3, "AT_A_TIME": 1},
     "replicating": {"RUNS": 1, "BATCHES": 2, "DEVICES": 3, "AT_A_TIME": 1},
     "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},

@@ -90,6 +90,16 @@ from hubbub.protos.messages import (
     RoundStatus,
     Submission,
 )
+from hubbub.protos.oblivious.binary_http import (
+    BinaryRequest,
+    BinaryResponse,
+    read_request,
+    read_response,
+    write_request,
+    write_response,
+)
+from hubbub.protos.oblivious.encapsulation import KeyConfiguration, ObliviousKey, ObliviousKeys, seal_request
+from hubbub.protos.oblivious.key_records import ObliviousRecord, read_oblivious_record, write_oblivious_records
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
 from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, position_after
 from hubbub.protos.records.results import (
@@ -217,6 +227,12 @@ DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
+OBLIVIOUS = ObliviousKey.derived(1, KEY)
+OBLIVIOUS_KEYS = ObliviousKeys([OBLIVIOUS])
+OBLIVIOUS_NOW = 1_800_000_000
+OBLIVIOUS_RECORD = ObliviousRecord.at(OBLIVIOUS.configuration, OBLIVIOUS_NOW).signed_by(PARTIES.shuffler)
+OBLIVIOUS_ANSWERS = (write_oblivious_records([OBLIVIOUS_RECORD], [b"{}"]),)
+BINARY = BinaryRequest(b"POST", b"https", b"localhost:7308", b"/a", ((b"content-type", b"application/proto"),), b"a")
 TICKETS = new_tickets(3, PARTIES.shuffler.public, 1_800_000_000, [PARTIES.operator, PARTIES.analyzer])
 SEALED = SealedSubmission(DESTINATION, Submission(ID, b"sealed", b"credential", b"proof"))
 OUTCOMES = (
@@ -300,6 +316,7 @@ def _documents() -> dict[str, Any]:
             ID,
             (admitted.MasterSecret(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
             admitted.Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})),
+            b"records",
         ),
         "tickets": [admitted.RedeemedTicket(bytes(16), KEY, ID, 1_800_000_000)],
         "redeemed": [admitted.RedeemedTicket(bytes(16), KEY, ID, 1_800_000_000)],
@@ -461,6 +478,32 @@ def read_feed_entry(data: bytes) -> None:
         found.check(FeedParties(PARTIES.operator.public, PARTIES.shuffler.public))
     except FeedError as error:
         _check_message(error)
+
+
+def read_binary_request(data: bytes) -> None:
+    request = read_request(data)
+    same(read_request(write_request(request)), request)
+
+
+def read_binary_response(data: bytes) -> None:
+    response = read_response(data)
+    same(read_response(write_response(response)), response)
+
+
+def open_encapsulated(data: bytes) -> None:
+    OBLIVIOUS_KEYS.open(data)
+
+
+def open_encapsulated_answer(data: bytes) -> None:
+    seal_request(OBLIVIOUS.configuration, b"")[1].open(data)
+
+
+def read_key_configuration(data: bytes) -> None:
+    KeyConfiguration.decode(data)
+
+
+def read_oblivious_keys(data: bytes) -> None:
+    read_oblivious_record(data, lambda _successions: PARTIES.shuffler.public, OBLIVIOUS_NOW)
 
 
 def open_outer(data: bytes) -> None:
@@ -844,7 +887,7 @@ def _targets() -> list[Target]:
         b'[{"mechanism":"generic","local_epsilon":0.5,"reports":50000}]',
     )
     values = (b"{}", b"[]", b'{"a":[1.5,null,true,"x"]}')
-    signatures = (SignatureError,)
+    signatures, messages = (SignatureError,), (MessageError,)
     tasks = (SignatureError, TaskError)
     return [
         *(_message_target(name) for name in readers() if name in _documents()),
@@ -857,6 +900,19 @@ def _targets() -> list[Target]:
         _count_target("unary", UNARY[1]),
         _count_target("hashed", HASHED),
         _http_target(),
+        Target(
+            "binary request", read_binary_request, (write_request(BINARY), b"\2" + write_request(BINARY)[1:]), messages
+        ),
+        Target(
+            "binary response",
+            read_binary_response,
+            (write_response(BinaryResponse(200, BINARY.fields, b"a")),),
+            messages,
+        ),
+        Target("encapsulated request", open_encapsulated, (seal_request(OBLIVIOUS.configuration, b"a")[0],), messages),
+        Target("encapsulated answer", open_encapsulated_answer, (bytes(64),), messages),
+        Target("key configuration", read_key_configuration, (OBLIVIOUS.configuration.encode(),), messages),
+        Target("oblivious keys", read_oblivious_keys, OBLIVIOUS_ANSWERS, (*signatures, KeyRecordError), of_json),
         Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)),), (ValueError,)),
         Target("candidates", read_candidates_file, ("straße\r\nchrome\n\n".encode(),), (HubbubError,)),
         Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.rpc import submission_router
+from hubbub.service.rpc.connect import ConnectRouter
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
@@ -27,11 +28,14 @@ async def opened(
     tls: TLS,
     pipeline: RequestPipeline | None = None,
     connection_limits: ConnectionLimits | None = None,
+    make: Callable[..., ConnectRouter] = ConnectRouter,
     **limits: Any,
 ) -> AsyncIterator[int]:
-    """A port for that handler; gives its port. `limits` are of its connections."""
+    """A port for that handler; gives its port. `limits` are of its connections, `make` makes its router."""
     connection_limits = connection_limits or ConnectionLimits(replace(Connections(), **limits))
-    https = HttpsServer(submission_router(handler, pipeline or RequestPipeline()), connection_limits, tls, lambda: 0)
+    https = HttpsServer(
+        submission_router(handler, pipeline or RequestPipeline(), None, make), connection_limits, tls, lambda: 0
+    )
     port = https.listen("127.0.0.1:0")
     try:
         yield port

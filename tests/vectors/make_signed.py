@@ -9,6 +9,7 @@ protect nothing. Nothing is written over.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from hubbub.protos.identity.formats import (  # noqa: E402
     FEED_ENTRY,
     HOP_RECORD,
     KEY_RECORD,
+    OBLIVIOUS_KEY,
     SUCCESSION,
     TASK,
     TICKET,
 )
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role  # noqa: E402
 from hubbub.protos.identity.successions import Succession  # noqa: E402
+from hubbub.protos.oblivious.encapsulation import KeyConfiguration  # noqa: E402
+from hubbub.protos.oblivious.key_records import ObliviousRecord  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord  # noqa: E402
 from hubbub.protos.records.release_chain import ChainPosition  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
@@ -108,6 +112,13 @@ def vector_records() -> tuple[SignedDocument, SignedDocument]:
     return released, HopRecord(2, released, 150, {"unopenable": 1}, bytes([8]) * 32, 7).signed_by(identity(15))
 
 
+def vector_oblivious() -> SignedDocument:
+    """The key of the example of RFC 9458, appendix A, as the shuffler would sign it."""
+    example = json.loads((FOLDER.parent / "oblivious.json").read_text())["ohttp"]
+    configuration = KeyConfiguration.decode(bytes.fromhex(example["key_configuration"]))
+    return ObliviousRecord.at(configuration, 1_800_000_000).signed_by(PARTIES.shuffler)
+
+
 def keep(format_: str, document: bytes) -> None:
     """Write a document into the file that its format names, such as hubbub-task-1.json for hubbub-task/1."""
     path = FOLDER / f"{format_.replace('/', '-')}.json"
@@ -126,6 +137,7 @@ def main() -> None:
     keep(KEY_RECORD.format, canonical(vector_key().as_json()))
     keep(TICKET.format, vector_ticket().encode())
     keep(FEED_ENTRY.format, vector_feed_entry().encode())
+    keep(OBLIVIOUS_KEY.format, canonical(vector_oblivious().as_json()))
     batch, hop = vector_records()
     keep(BATCH_RECORD.format, canonical(batch.as_json()))
     keep(HOP_RECORD.format, canonical(hop.as_json()))

@@ -91,6 +91,7 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
             'https_listen = "127.0.0.1:0"\nhttps_certificate = "a.pem"',
             "https_key belong together",
         ),
+        ("https_oblivious = true", "https_oblivious is for https_listen, which names no port"),
         ('https_listen = "127.0.0.1:0"\nhttps_key = "a.key"', "https_key belong together"),
         ('https_certificate = "a.pem"\nhttps_key = "a.key"', "https_listen, which names no port; name one"),
     ],

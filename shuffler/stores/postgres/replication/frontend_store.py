@@ -241,6 +241,11 @@ class FrontendStore(PostgresIngestStore):
         """Return the master keys as they were last received."""
         return list(self._admitted.masters)
 
+    @property
+    def oblivious_records(self) -> bytes:
+        """The signed oblivious key as it was last received."""
+        return self._admitted.oblivious_records
+
     async def revoked(self) -> Revoked:
         """Return the revoked devices as they were last received."""
         return self._admitted.revoked

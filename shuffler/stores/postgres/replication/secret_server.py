@@ -34,6 +34,8 @@ class SecretServer:
         self._secrets_of = secrets_of
         self.damaged: Collection[int] = frozenset()
         """The `Round.key` of each round whose private key is damaged: front ends get none of its secrets."""
+        self.oblivious_records: Callable[[], bytes] = bytes
+        """Returns the signed oblivious key."""
         # Keyed, so that a version reveals nothing of the content, even to a reader who knows a part of it.
         self._key = os.urandom(32)
 
@@ -63,18 +65,19 @@ class SecretServer:
         return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.pseudonym_key)
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
-        """Return the master keys and revoked devices, or None if the caller already has this version."""
+        """Return master keys, revoked devices and the oblivious key, or None if the caller already has this version."""
         with refused_for_now():
             masters, revoked = await self._store.masters(), await self._store.revoked()
-        found = self._version(masters, revoked)
-        return None if found == version else Admitted(found, tuple(masters), revoked)
+        records = self.oblivious_records()
+        found = self._version(masters, revoked, records)
+        return None if found == version else Admitted(found, tuple(masters), revoked, records)
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         with refused_for_now():
             return await self._store.redeem(tickets)
 
-    def _version(self, masters: Sequence[MasterSecret], revoked: Revoked) -> bytes:
-        told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)
+    def _version(self, masters: Sequence[MasterSecret], revoked: Revoked, records: bytes) -> bytes:
+        told = hashlib.blake2b(hashlib.sha256(records).digest(), key=self._key, digest_size=VERSION_BYTES)
         for each in masters:
             told.update(f"{each.generation} {each.state.value} {each.since} ".encode() + each.secret)
         for part in (revoked.devices, revoked.numbers):

@@ -17,6 +17,7 @@ from hubbub.protos.identity.documents import SignedDocument, canonical, parse_ca
 from hubbub.protos.identity.formats import KINDS, Kind
 from hubbub.protos.identity.keys import Identity, KeyRecord
 from hubbub.protos.identity.successions import Succession
+from hubbub.protos.oblivious.key_records import ObliviousRecord
 from hubbub.protos.records.batch import BatchRecord, HopRecord
 from hubbub.protos.records.counts import read_certified
 from hubbub.protos.task.feed.feed import FeedEntry
@@ -116,6 +117,7 @@ READERS: dict[str, dict[str, Callable[[Kind, str], object]]] = {
     "succession": {"a file": _inside("body", Succession.decode)},
     "ticket": {"a file": _inside("body", Ticket.decode)},
     "feed entry": {"a file": _inside("body", FeedEntry.decode)},
+    "oblivious key": {"a device": _read_signed(ObliviousRecord.read, PARTIES.shuffler)},
     "file of results": {"verify": _plain(lambda document: read_results(Path("results.json"), document))},
     "series of results": {"verify": _plain(lambda document: read_every(Path("all.json"), document))},
     "sealed submission": {"a gateway": _plain(SealedSubmission.decode)},

@@ -77,7 +77,7 @@ def test_counts_arrive() -> None:
 
 def test_who_is_admitted_and_tickets_arrive() -> None:
     masters = (MasterSecret(1, bytes(32), KeyState.ACTIVE, 5),)
-    admitted = Admitted(bytes(VERSION_BYTES), masters, Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})))
+    admitted = Admitted(bytes(VERSION_BYTES), masters, Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})), b"r")
     assert ipc_messages.read_admitted(ipc_messages.write_admitted(admitted)) == admitted
     tickets = [RedeemedTicket(bytes([number]) * 16, bytes(32), bytes(16), 9) for number in range(3)]
     assert ipc_messages.read_tickets(ipc_messages.write_tickets(tickets)) == tickets
