@@ -229,6 +229,10 @@ PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
 OBLIVIOUS = ObliviousKey.derived(1, KEY)
 OBLIVIOUS_KEYS = ObliviousKeys([OBLIVIOUS])
+OBLIVIOUS_SEALED, OBLIVIOUS_OPENER = seal_request(OBLIVIOUS.configuration, b"a")
+OBLIVIOUS_ANSWER = OBLIVIOUS_KEYS.open(OBLIVIOUS_SEALED)[1].seal(b"an answer")
+OPEN_ENDED = bytes.fromhex("0203474554056874747073000a2f68656c6c6f2e74787400026869000000")
+"""A binary request of unknown lengths."""
 OBLIVIOUS_NOW = 1_800_000_000
 OBLIVIOUS_RECORD = ObliviousRecord.at(OBLIVIOUS.configuration, OBLIVIOUS_NOW).signed_by(PARTIES.shuffler)
 OBLIVIOUS_ANSWERS = (write_oblivious_records([OBLIVIOUS_RECORD], [b"{}"]),)
@@ -495,7 +499,7 @@ def open_encapsulated(data: bytes) -> None:
 
 
 def open_encapsulated_answer(data: bytes) -> None:
-    seal_request(OBLIVIOUS.configuration, b"")[1].open(data)
+    OBLIVIOUS_OPENER.open(data)
 
 
 def read_key_configuration(data: bytes) -> None:
@@ -901,7 +905,10 @@ def _targets() -> list[Target]:
         _count_target("hashed", HASHED),
         _http_target(),
         Target(
-            "binary request", read_binary_request, (write_request(BINARY), b"\2" + write_request(BINARY)[1:]), messages
+            "binary request",
+            read_binary_request,
+            (write_request(BINARY), OPEN_ENDED),
+            messages,
         ),
         Target(
             "binary response",
@@ -909,8 +916,8 @@ def _targets() -> list[Target]:
             (write_response(BinaryResponse(200, BINARY.fields, b"a")),),
             messages,
         ),
-        Target("encapsulated request", open_encapsulated, (seal_request(OBLIVIOUS.configuration, b"a")[0],), messages),
-        Target("encapsulated answer", open_encapsulated_answer, (bytes(64),), messages),
+        Target("encapsulated request", open_encapsulated, (OBLIVIOUS_SEALED,), messages),
+        Target("encapsulated answer", open_encapsulated_answer, (OBLIVIOUS_ANSWER,), messages),
         Target("key configuration", read_key_configuration, (OBLIVIOUS.configuration.encode(),), messages),
         Target("oblivious keys", read_oblivious_keys, OBLIVIOUS_ANSWERS, (*signatures, KeyRecordError), of_json),
         Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)),), (ValueError,)),

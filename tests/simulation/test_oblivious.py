@@ -52,8 +52,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalPipeline]:
-    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path_factory.mktemp("p") / "p", https=True) as made:
+    async with asyncio.timeout(PATIENCE), _with_workers(tmp_path_factory.mktemp("p")) as made:
         yield made
+
+
+def _with_workers(folder: Path) -> LocalPipeline:
+    """One whose port is opened by processes that do not have the shuffler's identity."""
+    return LocalPipeline(DRAFT, folder / "p", https=True, workers=2)
 
 
 def https_port(pipeline: LocalPipeline) -> str:

@@ -115,6 +115,7 @@ def test_the_sample_says_the_defaults(tmp_path: Path) -> None:
 VALUES: Mapping[str, tuple[str, str, Any]] = {
     "shuffler": ('"a.example:1"', "B.example:2", "b.example:2"),
     "proxy": ('"http://a.example:1"', "http://b.example:2", "http://b.example:2"),
+    "relay": ('"https://a.example:1/x"', "https://b.example/y", "https://b.example:443/y"),
     "name": ('"one"', "two", "two"),
     "timeout": ("5", "2.5e-1", 0.25),
     **{name: ("1.5", "inf", math.inf) for name in SETTINGS if name.startswith("limits.")},
@@ -138,7 +139,7 @@ def test_a_variable_counts_before_the_file(tmp_path: Path, key: str) -> None:
     assert value_of(read_settings(path, {SETTINGS[key].variable: of_variable}), key) == read
 
 
-MAY_BE_EMPTY = {"proxy": None, "name": ""}
+MAY_BE_EMPTY = {"proxy": None, "relay": None, "name": ""}
 """Settings of which nothing is a value; it counts before the file's."""
 
 
@@ -244,6 +245,7 @@ def test_a_device_that_is_made_of_arguments_reads_no_variable(
         ('task = "a\\u0000b"', "task has line ends or control characters, as the content of a file has"),
         ("shuffler = 7301", "shuffler is 7301; it must be a text, in quotes"),
         ('shuffler = "host"', "shuffler: 'host' is not host:port with a port from 0 to 65535"),
+        ('relay = "http://h/x"', "relay: relay is 'http://h/x'; give https://host/path"),
         ('proxy = "https://h:1"', "proxy: proxy is 'https://h:1'; give http://host:port of a proxy"),
         ('name = "a\\nb"', "name: a device's name must be a text of at most 200 printable characters"),
         ('timeout = "60"', "timeout is '60'; it must be a number of seconds above 0, such as 60"),
@@ -387,6 +389,7 @@ SECRET = "hunter2"
         ("HUBBUB_TICKET", SECRET * 1000),
         ("HUBBUB_SETTINGS", f'key = """\n{SECRET}"""'),
         ("HUBBUB_PROXY", f"http://me:{SECRET}@proxy.example:1"),
+        ("HUBBUB_RELAY", f"https://me:{SECRET}@relay.example/x"),
         ("HUBBUB_PROXY", f"https://me:{SECRET}@proxy.example:1"),
         ("HUBBUB_PROXY", f"http://me:{SECRET}@[proxy.example:1"),
         ("HUBBUB_TIMEOUT", f'{{"ticket": "{SECRET}"}}'),

@@ -25,6 +25,7 @@ from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.service.rpc import serve_leader, serve_replication
 from hubbub.service.transport.grpc_server import listen
 from hubbub.shuffler.admit.checks.capacity import unavailable
+from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.cluster.failover import FRONTENDS, LEADERS, StandbyHandler
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents
@@ -220,6 +221,18 @@ async def test_one_that_stands_by_is_followed_by_the_next_address(leader: Settin
             assert frontend._leader._addresses[0] == f"127.0.0.1:{leader.port}"
 
 
+async def test_the_signed_oblivious_key_is_told_with_who_is_admitted(leader: Setting) -> None:
+    await leader.store.step_masters(CredentialAction.STATUS, bytes(32), 1)
+    source, server = Credentials(), leader.store.secret_server
+    assert secret_server_of(leader.store, frozenset(), source) is server
+    async with closing(leader.frontend()) as frontend:
+        for records in (b"", b"signed today", b"signed tomorrow"):
+            source.oblivious_records = records
+            assert await frontend.learn()
+            assert not await frontend.learn()
+            assert frontend.oblivious_records == records
+
+
 async def test_who_is_admitted_is_told_once_and_again_when_it_changes(leader: Setting) -> None:
     await leader.store.step_masters(CredentialAction.STATUS, bytes(32), 1)
     async with closing(leader.frontend()) as frontend:
@@ -287,7 +300,7 @@ async def test_frontends_are_told_why_a_leader_cannot_and_it_is_no_failed_call(
 
 async def test_a_round_whose_key_is_damaged_is_told_to_nobody(leader: Setting) -> None:
     round_ = await leader.round()
-    assert secret_server_of(leader.store, {round_.key}) is leader.store.secret_server
+    assert secret_server_of(leader.store, {round_.key}, Credentials()) is leader.store.secret_server
     async with closing(leader.frontend()) as frontend:
         with pytest.raises(Refusal) as refused:
             await frontend.find(TASK, 0)
