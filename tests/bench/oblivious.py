@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from cores import INFO
-from rows import Outcome, Row
+from row import Outcome, Row
 
 from hubbub.protos import codec
 from hubbub.protos.messages import Answer, Receipt, Submission
