@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -22,12 +23,14 @@ from hubbub.protos.oblivious.encapsulation import REQUEST, RESPONSE, UNKNOWN_KEY
 from hubbub.protos.oblivious.key_records import RECORDS, ObliviousRecord, write_oblivious_records
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.transport.addresses import HostError, checked_relay
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.relay import Relay, RelayChannel
 from hubbub.protos.v1 import submission_pb2
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
+from vectors.make_signed import vector_task
 
 NOW = 1_800_000_000.0
 SHUFFLER = Identity.generate()
@@ -297,3 +300,11 @@ def test_a_relay_that_is_no_text_is_refused() -> None:
     assert named_relay(None) is None
     with pytest.raises(UsageError, match="of type bytes"):
         named_relay(b"https://relay.example.org/ohttp")
+
+
+def test_a_task_that_admits_by_certificates_is_not_answered_through_a_relay() -> None:
+    url = "https://relay.example.org/ohttp"
+    assert named_relay(url, vector_task()) == checked_relay(url)
+    task = replace(vector_task(), admission=AdmissionPolicy(Mode.MTLS))
+    with pytest.raises(UsageError, match="which a relay cannot pass on"):
+        named_relay(url, task)
