@@ -101,6 +101,7 @@ def test_a_key_record_of_a_round_is_no_oblivious_key() -> None:
         write_oblivious_records([RECORD.signed_by(SHUFFLER)]) + b" ",
         bytes(LARGEST_RECORDS + 1),
     ],
+    ids=range(10),
 )
 def test_malformed_answers_are_refused(answer: bytes) -> None:
     with pytest.raises(SignatureError):

@@ -142,7 +142,9 @@ SEALED = seal_request(KEY.configuration, write_request(INSIDE))[0]
 
 
 @pytest.mark.parametrize(
-    "body", [b"", SEALED[:50], SEALED[:-1], SEALED[:-1] + bytes([SEALED[-1] ^ 1]), b"\3\0\x10" + SEALED[3:]]
+    "body",
+    [b"", SEALED[:50], SEALED[:-1], SEALED[:-1] + bytes([SEALED[-1] ^ 1]), b"\3\0\x10" + SEALED[3:]],
+    ids=range(5),
 )
 async def test_what_does_not_open_is_refused_in_the_open_and_counted(tls: TLS, body: bytes) -> None:
     port = Port(tls)
