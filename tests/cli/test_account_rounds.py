@@ -66,7 +66,8 @@ def test_delta_over_rounds_inverts_epsilon_over_rounds() -> None:
     there = account("epsilon", *CROWD, "--delta", "1e-6", "--rounds", "3")
     back = account("delta", *CROWD, "--epsilon", str(there["epsilon_upper"]), "--rounds", "3")
     assert back["delta_lower"] <= back["delta_upper"]
-    assert 0.99e-6 < back["delta_upper"] <= 1.0001e-6
+    # Each way has a grid of its own.
+    assert 0.99e-6 < back["delta_upper"] <= 1.001e-6
 
 
 def test_a_bound_over_rounds_composes_its_own_pair() -> None:

@@ -60,4 +60,4 @@ def test_health_names_missing_standbys_and_fails_for_them(tmp_path: Path) -> Non
         change(settings, "store", "postgresql://hubbub@db/shuffler")
         change(settings, "standbys", asked)
         assert says in _what(ServiceKind.SHUFFLER, settings, [IncidentKind.STANDBYS])
-    assert {IncidentKind.STANDBYS, IncidentKind.TICKETS} <= STOPPING
+    assert {IncidentKind.STANDBYS, IncidentKind.TICKETS} <= STOPPING.keys()
