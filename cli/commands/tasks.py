@@ -224,7 +224,9 @@ def _named(feed: Feed, name: str) -> SignedTask:
     found = [each for each in running if each.task.name == name or (digits and each.task.id.hex().startswith(digits))]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(f"{each.task.name} ({each.task.id.hex()[:16]})" for each in running) or "none"
+    if not running:
+        raise UsageError(f"no task of this feed runs, so {name!r} cannot end; `hubbub tasks list` shows what ended")
+    names = ", ".join(f"{each.task.name} ({each.task.id.hex()[:16]})" for each in running)
     which = "several running tasks are" if found else "no running task is"
     raise UsageError(f"{which} named {name!r}; name one of these by its id: {names}")
 

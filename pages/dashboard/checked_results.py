@@ -184,7 +184,8 @@ class TaskRounds:
     @property
     def unverified(self) -> str:
         """The rounds that are shown although they are not checked yet, in words; empty if there are none."""
-        return in_words([each.number for each in self.shown if not each.verified])
+        numbers = [each.number for each in self.shown if not each.verified]
+        return f"{'round' if len(numbers) == 1 else 'rounds'} {in_words(numbers)}" if numbers else ""
 
     def rows(self, query: str) -> list[PublishedRow]:
         """Return the rows of a query in all rounds that are shown, rising."""

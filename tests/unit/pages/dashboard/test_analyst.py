@@ -188,7 +188,7 @@ def test_while_rounds_are_checked_pages_show_what_is_there(reader: StubReader) -
     waiting = []
     browser = Browser(site_of(reader, start=waiting.append))
     words = browser.get(HERE).page.words
-    assert "0 of 3 rounds are verified so far. Not checked yet: rounds 2." in words
+    assert "0 of 3 rounds are verified so far. Not checked yet: round 2." in words
     assert "2 rounds are not read yet" in words
     assert "what round 2 states of ε is shown as it came" in words
     assert words.count("not checked yet") == 3, "the list of rounds says so of each"
