@@ -48,7 +48,7 @@ def test_a_device_goes_through_the_session(tmp_path: Path, monkeypatch: Any) -> 
     async def at_once(_seconds: float) -> None:
         return
 
-    monkeypatch.setattr(HTTPSChannel, "_exchange", answered)
+    monkeypatch.setattr(HTTPSChannel, "_called", answered)
     monkeypatch.setattr("hubbub.protos.transport.https._context", lambda _tls: None)
     monkeypatch.setattr("hubbub.client.session.session.trusted_authority", lambda _given: b"")
     random = Drawn()
