@@ -183,7 +183,8 @@ def _points_below(curve: Curve, step: float) -> tuple[Places, Array]:
     it be moved to the right, onto the line from the left. The corner before it is not above that line, as it is below
     the chord that the line extends; so the hull is not above the line up to the new corner. Beyond it the hull is below
     where it was. The other way is the mirror image. Without that, atoms between two places would all lose a part of a
-    step, which adds up over rounds.
+    step, which adds up over rounds. But no height is below 0: raised to 0, a corner would be above the line. If that
+    line is below 0 there, the corner is moved to the left, where both lines are above 0.
     """
     x, low, high = np.expm1(curve.places * curve.step), curve.lower(), curve.upper
     falls = np.diff(x)
@@ -193,7 +194,10 @@ def _points_below(curve: Curve, step: float) -> tuple[Places, Array]:
     start, stop = slice(1, -2), slice(2, -1)
     apart = np.minimum(left - right, -1e-300)
     meet = (low[stop] - low[start] + left * x[start] - right * x[stop]) / apart
-    places = np.rint(np.log1p(np.clip(meet, x[start], x[stop])) / step)
+    exact = np.log1p(np.clip(meet, x[start], x[stop])) / step
+    places = np.rint(exact)
+    # The line from the left falls below 0 behind an intersection at height 0: then only the other way is left.
+    places = np.where(low[start] + left * (np.expm1(step * places) - x[start]) < 0, np.floor(exact), places)
     here = np.expm1(step * places)
     heights = np.minimum(low[start] + left * (here - x[start]), low[stop] + right * (here - x[stop]))
     # The curve may reach 0 before the last point, at the local ε: so the end is that line's own zero, or before it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 
 import pytest
 
@@ -14,7 +15,7 @@ from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses import curves
 from hubbub.accountant.losses.curves import blanket_curve, grid_above
 from hubbub.accountant.losses.smaller_curve import SmallerCurve
-from hubbub.accountant.mechanisms import RAPPOR
+from hubbub.accountant.mechanisms import RAPPOR, Finite
 from hubbub.accountant.pairs import Part, pairs_of
 from hubbub.accountant.pairs.curve import CurvedPairs
 
@@ -111,3 +112,24 @@ def test_chords_add_less_than_a_thousandth_to_epsilon(
     for name, value in (("PER_DEVIATION", 72), ("STEPS", 256), ("USUAL", 100.0)):
         monkeypatch.setattr(curves, name, value)
     assert 0.9999 * upper() <= usual <= 1.001 * upper()
+
+
+@pytest.mark.parametrize(
+    ("law", "delta"),
+    [
+        (((Fraction(302, 305), Fraction(3, 305)), (Fraction(1, 350), Fraction(349, 350))), 5e-6),
+        ((tuple(Fraction(each, 19) for each in (3, 7, 1, 8)), tuple(Fraction(each, 7) for each in (1, 3, 1, 2))), 3e-5),
+    ],
+)
+def test_an_attack_near_the_local_epsilon_reaches_what_it_says(
+    law: tuple[tuple[Fraction, ...], ...], delta: float
+) -> None:
+    """Two reports that nobody hides. A curve whose last two points are at 0 was raised before them."""
+    found = composition.compose([Part(Finite(law), 1, 2)], delta).epsilon_lower
+    assert found is not None
+
+    def reached(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> float:
+        pairs = [(float(a * b), float(c * d)) for (a, c), (b, d) in product(zip(one, other, strict=True), repeat=2)]
+        return sum(max(0.0, p - math.exp(found) * q) for p, q in pairs)
+
+    assert max(reached(*law), reached(*law[::-1])) >= delta * (1 - 1e-9)
