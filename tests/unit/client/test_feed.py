@@ -13,7 +13,7 @@ from hubbub.client import FeedError, TaskError, TaskFeed, Unreachable, UsageErro
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS
 from hubbub.protos.task.feed.budgets import PurposeBudget
 from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedPage
-from hubbub.protos.task.feed.files import file_of
+from hubbub.protos.task.feed.files import feed_in, file_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from support.fake_shuffler import Clock, FakeShuffler
@@ -169,6 +169,47 @@ async def test_a_withdrawn_task_above_its_own_cap_does_not_stop_the_feed(
     shuffler.feed = ending(wrong, "colors", 0, parties)
     with pytest.raises(TaskError, match="above its cap of 1"):
         await following(folder=feed._folder / "another").fetch()
+
+
+async def test_a_page_may_end_before_the_entry_that_withdraws_a_task(
+    following: Following, shuffler: FakeShuffler, parties: Parties, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def by_size(self: FakeShuffler, first: int) -> FeedPage:
+        # As a shuffler answers: as many entries as have so many bytes, and three at least.
+        found = self.feed.entries[max(0, first - 1) :]
+        return FeedPage(tuple(each.encode() for each in found[: 4 if first == 1 else 3]))
+
+    monkeypatch.setattr(FakeShuffler, "get_feed", by_size)
+    feed = Feed()
+    for name in ("sizes", "shapes", "sounds"):
+        feed = publishing(feed, signed(sample_task(parties, name=name), parties), parties)
+    privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=1.0)
+    wrong = publishing(feed, signed(sample_task(parties, name="colors", privacy=privacy), parties), parties)
+    shuffler.feed = ending(wrong, "colors", -1, parties)
+    followed = following()
+    assert await followed.fetch() == 5
+    assert list(followed.tasks()) == ["shapes"]
+    # Without an end it is refused, and what comes before it is kept.
+    shuffler.feed = wrong
+    refusing = following(folder=followed._folder / "another")
+    with pytest.raises(TaskError, match="above its cap of 1"):
+        await refusing.fetch()
+    assert refusing._known().position.number == 3
+
+
+async def test_a_long_feed_is_read_from_the_folder_once(
+    following: Following, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, read = following(), 0
+
+    def counted(folder: Path) -> Feed:
+        nonlocal read
+        read += 1
+        return feed_in(folder)
+
+    monkeypatch.setattr("hubbub.client.feed.feed_in", counted)
+    assert await feed.fetch() == 5
+    assert (len(shuffler.asked), read) == (5, 1)
 
 
 async def test_a_changed_folder_is_noticed(following: Following, tmp_path: Path) -> None:
