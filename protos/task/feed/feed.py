@@ -38,7 +38,10 @@ LONGEST_ENTRY = 2 * 1024 * 1024
 """Bytes of an entry at most: a quarter of the largest message, and far more than a task of many categories has."""
 
 MOST_ENTRIES = 1000
-"""Entries of a feed at most: a new device reads and checks all of them."""
+"""Entries up to the last one that may publish: a new device reads and checks all of them."""
+
+MOST_NUMBER = 2 * MOST_ENTRIES
+"""The number of the last entry. Beyond `MOST_ENTRIES` entries only end tasks: otherwise a full feed could end none."""
 
 NOTHING_BEFORE = bytes(HASH_BYTES)
 """What the first entry names as the hash of the entry before it."""
@@ -229,8 +232,8 @@ class FeedEntry:
         ):
             raise ValueError("its body does not have the members of its action, publish or end")
         number, after = body["number"], body.get("after")
-        if type(number) is not int or not 1 <= number <= MOST_ENTRIES:
-            raise ValueError(f"number is a whole number from 1 to {MOST_ENTRIES}")
+        if type(number) is not int or not 1 <= number <= MOST_NUMBER:
+            raise ValueError(f"number is a whole number from 1 to {MOST_NUMBER}")
         if ends and (type(after) is not int or after < -1):
             raise ValueError("after is a whole number from -1")
         if not set(signatures) <= {"operator", "shuffler"} or ("task" in value) is ends:
@@ -331,8 +334,11 @@ class Feed:
             FeedError: if it does not, or says what cannot be.
         """
         last = self.position
-        if entry.number > MOST_ENTRIES:
-            raise FeedError(f"the feed has {MOST_ENTRIES} entries, the most; end its tasks, and begin a new deployment")
+        if entry.number > MOST_ENTRIES and entry.after is None:
+            raise FeedError(
+                f"the feed has {last.number} entries, and entry {MOST_ENTRIES} is the last that may publish; end its "
+                "tasks, and begin a new deployment"
+            )
         if entry.number != last.number + 1:
             raise FeedError(f"{entry.name} does not follow entry {last.number}; put the entries between them there")
         if entry.previous != last.hash:

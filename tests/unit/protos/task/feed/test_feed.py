@@ -14,6 +14,7 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.feed.feed import (
     LONGEST_ENTRY,
     MOST_ENTRIES,
+    MOST_NUMBER,
     NOTHING_BEFORE,
     Feed,
     FeedEntry,
@@ -122,8 +123,23 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(FeedError, match="after round 3, but its rounds are 0 to 2"):
         WHOLE.ending(FIRST.task.id, 3)
     assert WHOLE.ending(FIRST.task.id, -1).after == -1
-    with pytest.raises(FeedError, match=f"the feed has {MOST_ENTRIES} entries, the most"):
-        WHOLE.check_next(replace(ENDED.entries[-1], number=MOST_ENTRIES + 1))
+
+
+def test_a_full_feed_still_ends_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.protos.task.feed.feed.MOST_ENTRIES", WHOLE.position.number)
+    third = signed(sample_task(PARTIES, name="third"), PARTIES)
+    with pytest.raises(
+        FeedError, match=r"the feed has 2 entries, and entry 2 is the last that may publish; end its tasks"
+    ):
+        WHOLE.publishing(third)
+    full = WHOLE
+    for task in (FIRST, SECOND):
+        full = full.with_entry(both(full.ending(task.task.id, -1)))
+    assert full.position.number == 4
+    with pytest.raises(FeedError, match="the feed has 4 entries, and entry 2 is the last"):
+        full.publishing(third)
+    # The last number that is read leaves room for the end of each task, if every entry before published one.
+    assert FeedEntry.decode(both(replace(ENDED.entries[-1], number=MOST_NUMBER)).encode()).number == 2 * MOST_ENTRIES
 
 
 def test_a_successor_s_entries_are_those_of_the_party() -> None:
@@ -152,7 +168,7 @@ def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:
     [
         _set("body", "number", to=0),
         _set("body", "number", to=True),
-        _set("body", "number", to=MOST_ENTRIES + 1),
+        _set("body", "number", to=MOST_NUMBER + 1),
         _set("body", "action", to="pause"),
         _set("body", "action", to="end"),
         _set("body", "after", to=1),
