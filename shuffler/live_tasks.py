@@ -99,7 +99,8 @@ class ShufflerLiveTasks:
             check_promise(task)
         except AccountingError as error:
             raise TaskError(f"task {task.name}: {error}") from error
-        others = [*self._tasks.values(), *(each.task for each in feed.published.values())]
+        published = [each.task for each in feed.published.values() if not self._is_withdrawn(each.task.id)]
+        others = [*self._tasks.values(), *published]
         check_one_way([(each.name, each.identities.hops) for each in (*others, task)], "analyzer")
         check_devices(self._settings, {task.id: task})
         if self._longest is not None and task.outer_bytes > self._longest:
@@ -127,11 +128,14 @@ class ShufflerLiveTasks:
 
     async def _take(self, entry: FeedEntry) -> None:
         # Devices get the entries of a task that is not run, too: later ones follow them.
-        if self._follower is None or not self._follower.withdrawn(entry.task_id):
+        if not self._is_withdrawn(entry.task_id):
             await self._run(entry)
         # Last: a device that has the task may ask any process for it.
         if entry.number > len(self._documents):
             self._documents.append(entry.encode())
+
+    def _is_withdrawn(self, task_id: bytes) -> bool:
+        return self._follower is not None and self._follower.withdrawn(task_id)
 
     async def _run(self, entry: FeedEntry) -> None:
         known = self._tasks.get(entry.task_id)

@@ -52,9 +52,9 @@ class FeedFollower:
     ) -> None:
         """`check` raises a HubbubError if the service cannot do what a signed entry says; `take` does it.
 
-        `check` gets the feed that is kept, too, which may be ahead of what was taken. It runs in a thread. `take` is
-        called again if it fails, and may be called for what is done already. It is called for a withdrawn task, too,
-        and asks `withdrawn`.
+        `check` gets the feed before the entry, too, which may be ahead of what was taken. It runs in a thread. `take`
+        is called again if it fails, and may be called for what is done already. It is called for a withdrawn task, too.
+        Both ask `withdrawn`.
         """
         self.feed = Feed()
         self._folder, self._kept, self._parties, self._incidents = folder, kept, parties, incidents
@@ -90,7 +90,8 @@ class FeedFollower:
             # After a kill between a withdrawn task's entry and its end, only the folder of the settings has the end.
             ahead = self._ahead(feed)[0]
             for entry in feed.entries:
-                self._check_or_withdraw(feed, entry, ahead)
+                # As when it was taken: beside the entries before it, and not beside a task that was withdrawn later.
+                self._check_or_withdraw(Feed(feed.entries[: entry.number - 1]), entry, ahead)
         except HubbubError as error:
             raise TaskError(f"what was taken of the feed cannot be used: {error}") from error
         except OSError as error:

@@ -369,6 +369,34 @@ async def test_a_withdrawn_task_is_not_run_and_devices_get_its_entries(
     assert list((await tasks.pages(1)).entries) == [each.encode() for each in publisher.feed.entries]
 
 
+async def test_a_withdrawn_task_of_another_way_stops_neither_the_feed_nor_the_next_start(
+    live: tuple[World, ShufflerLiveTasks], tmp_path: Path
+) -> None:
+    world, tasks = live
+    publisher = Publisher(tmp_path / "of the settings", world.parties)
+    hops = replace(world.parties.public, hops=(Parties.generate().shuffler.public,))
+    wrong = replace(sample_task(world.parties, name="wrong"), identities=hops)
+    earlier, later = (sample_task(world.parties, name=name) for name in ("earlier", "later"))
+    tasks._settings = tasks._settings.model_copy(update={"data": tmp_path})
+    parties, incidents, first = FeedParties(*_public(world.parties)), Incidents(), dict(world.tasks)
+    async with tasks.followed(parties, incidents) as follower:
+        assert follower is not None
+        publisher.publish(earlier)
+        publisher.publish(wrong)
+        await follower.look()
+        assert "the tasks take different ways" in incidents.of("feed").text  # type: ignore[union-attr]
+        publisher.end(wrong, -1)
+        publisher.publish(later)
+        await follower.look()
+        assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
+    again = ShufflerLiveTasks(tasks._settings, first, {}, world.rounds)
+    async with again.followed(parties, incidents) as follower:
+        assert follower is not None
+        assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
+    assert {earlier.id, later.id} <= set(again._tasks)
+    assert wrong.id not in again._tasks
+
+
 def _public(parties: Parties) -> tuple[bytes, bytes]:
     return parties.operator.public, parties.shuffler.public
 
