@@ -154,7 +154,8 @@ def _sync(folder: Path) -> None:
 
 def _read(path: Path) -> FeedEntry:
     try:
-        with path.open("rb") as file:
+        # A pipe without a writer would stop who follows the feed, without a word: so it reads as an empty file.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             # One byte more than allowed shows that it is too large: a huge file is not read.
             content = file.read(LONGEST_ENTRY + 1)
         return FeedEntry.decode(content)

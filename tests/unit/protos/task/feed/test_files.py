@@ -13,6 +13,7 @@ import pytest
 from hubbub.protos.task.feed import files as feed_files
 from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
+from support.patience import PATIENCE
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -101,6 +102,22 @@ def test_a_truncated_file_a_huge_one_and_a_foreign_one_are_named(folder: Path) -
     (folder / "copy.json").write_bytes(whole)
     with pytest.raises(FeedError, match=r"copy.json is not named as an entry, such as 000001.json"):
         numbers(folder, Feed())
+
+
+def _refused(folder: Path) -> None:
+    with pytest.raises(FeedError, match=r"000004.json: not a feed entry"):
+        numbers(folder, feed_of(3))
+
+
+def test_a_pipe_in_the_place_of_an_entry_is_refused_at_once(folder: Path) -> None:
+    os.mkfifo(file_of(folder, 4))
+    # In a process of its own, which can be ended if it waits for somebody to write.
+    process = multiprocessing.get_context("fork").Process(target=_refused, args=(folder,))
+    process.start()
+    process.join(PATIENCE)
+    process.kill()
+    process.join()
+    assert process.exitcode == 0
 
 
 def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
