@@ -38,7 +38,10 @@ AGAIN_SECONDS = 1.0
 """Pause before a worker that ended soon after its start is restarted."""
 
 TELL_SECONDS = 10.0
-"""How long a worker may take to confirm new credentials; after that it is killed."""
+"""How long a worker that serves may take to confirm new credentials or a task; after that it is killed."""
+
+START_SECONDS = 120.0
+"""How long one that does not serve yet may take: on a busy machine, it loads its code for longer than it may hang."""
 
 SILENT_LOOKS = 30
 """A worker is killed after this many looks, one a second, without a message from it. It reports once a second, and
@@ -162,7 +165,7 @@ class _WorkerProcess:
         if channel is None or process is None:
             return  # the next process asks for it
         try:
-            async with asyncio.timeout(TELL_SECONDS):
+            async with asyncio.timeout(TELL_SECONDS if self._served else START_SECONDS):
                 await channel.ask(frame, payload)
         except (StoreError, TimeoutError):
             # It exited, its pipe broke, or it hangs: kill it so that it cannot serve stale state.

@@ -136,6 +136,34 @@ async def test_one_that_cannot_take_who_is_admitted_does_not_go_on(staged: Stage
         assert stage.pid == after
 
 
+async def test_one_that_is_still_starting_has_longer_to_take_what_it_is_told(
+    staged: Staged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = staged(
+        """
+        if life == 1:
+            send(SERVING, 0, {})
+            told()
+            sys.exit()
+        kind, number, _ = told()
+        send(ANSWER, number, {})
+        send(SERVING, 0, {})
+        while told()[0] != STOP:
+            pass
+        """
+    )
+    # As on a busy machine, where a worker loads its code for longer than one that serves may take.
+    monkeypatch.setattr(supervisor, "TELL_SECONDS", 0.0)
+    async with stage.begun() as workers:
+        before = stage.pid
+        await workers.tell(ADMITTED)
+        await until(lambda: stage.pid not in {None, before} and workers._all[0]._channel is not None)
+        after = stage.pid
+        await workers.tell(ADMITTED)
+        assert stage.pid == after
+        await until(lambda: not stage.incidents.now())
+
+
 async def test_one_that_cannot_serve_again_says_why(staged: Staged) -> None:
     stage = staged(
         """
