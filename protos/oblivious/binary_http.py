@@ -22,6 +22,10 @@ MOST_FIELD_BYTES = 16 * 1024
 MOST_INFORMATIONAL = 8
 """Informational responses (1xx) before a response."""
 
+FREE_PIECES, PIECE_BYTES = 64, 128
+"""How small the pieces of content without a known length may be: of a message, one for each `PIECE_BYTES`, and
+`FREE_PIECES` beyond that. Each costs as much to read as that many bytes, and anybody can send them."""
+
 PAD_BYTES = 128
 """Messages are padded with zeros to a multiple of this, so that the digits of a timeout do not show in a length."""
 
@@ -192,9 +196,12 @@ class _MessageReader:
             return b""
         if known:
             return self._take(self.number())
-        parts = []
+        parts, size = list[bytes](), 0
         while self._at < len(self._message) and (length := self.number()):
             parts.append(self._take(length))
+            size += length
+            if len(parts) > FREE_PIECES + size // PIECE_BYTES:
+                raise MessageError("the content of a binary HTTP message has many small pieces; use fewer, larger ones")
         return b"".join(parts)
 
     def _bounded(self) -> bytes:

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from hubbub.protos.errors import MessageError
 from hubbub.protos.oblivious.binary_http import (
+    FREE_PIECES,
     MOST_FIELD_BYTES,
     MOST_FIELDS,
     MOST_INFORMATIONAL,
     PAD_BYTES,
+    PIECE_BYTES,
     BinaryRequest,
     BinaryResponse,
     number,
@@ -112,6 +114,21 @@ def test_informational_responses_are_bounded() -> None:
     assert read_response(b"\1" + one * MOST_INFORMATIONAL + last).status == 200
     with pytest.raises(MessageError, match="informational"):
         read_response(b"\1" + one * (MOST_INFORMATIONAL + 1) + last)
+
+
+def test_pieces_of_content_are_bounded_by_what_they_hold() -> None:
+    """A request of 8 MiB in pieces of a byte would keep a shuffler from all else for seconds."""
+    head = b"\2" + b"".join(number(len(each)) + each for each in (b"POST", b"https", b"", b"/")) + b"\0"
+
+    def content(*sizes: int) -> bytes:
+        pieces = b"".join(number(size) + bytes(size) for size in sizes)
+        return read_request(head + pieces + b"\0\0").content
+
+    assert content(*[1] * FREE_PIECES) == bytes(FREE_PIECES)
+    assert len(content(*[PIECE_BYTES] * 1000)) == 1000 * PIECE_BYTES
+    for sizes in ([1] * (FREE_PIECES + 1), [PIECE_BYTES - 2] * 10_000):
+        with pytest.raises(MessageError, match="many small pieces"):
+            content(*sizes)
 
 
 @pytest.mark.parametrize("status", [0, 99, 600, 2**20])
