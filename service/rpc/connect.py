@@ -59,8 +59,10 @@ Header = tuple[str, str]
 Read = Callable[[], Awaitable[bytes]] | bytes
 """A function that gives a call's message, or the message itself."""
 
+AT_ONCE_BYTES = 4096
+"""Largest message (bytes) that is passed on directly, if all of it has arrived."""
 
-_PAUSED = code_of(grpc.StatusCode.INVALID_ARGUMENT)
+PAUSED = code_of(grpc.StatusCode.INVALID_ARGUMENT)
 """The code of a malformed call; `AdmissionControl.pause` explains why such an answer is delayed."""
 
 
@@ -181,7 +183,7 @@ class ConnectRouter:
         """
         reply = await self._answered(begun, connection, read)
         # Pause only after the request is freed, so that a waiting call uses no memory for it.
-        if reply.code == _PAUSED:
+        if reply.code == PAUSED:
             await self.pipeline.admission.pause(connection)
         return reply
 

@@ -33,12 +33,13 @@ from hubbub.protos.oblivious.encapsulation import (
     RESPONSE,
     UNKNOWN_KEY,
     ObliviousKeys,
+    ResponseSealer,
     UnknownObliviousKey,
 )
 from hubbub.protos.oblivious.key_records import RECORDS
 from hubbub.protos.refusals import Refusal
 from hubbub.service.rpc.concurrency import PortLimit
-from hubbub.service.rpc.connect import Begun, ConnectRouter, Read, Reply, error, refused
+from hubbub.service.rpc.connect import AT_ONCE_BYTES, PAUSED, Begun, ConnectRouter, Read, Reply, error, refused
 
 PATH = b"/ohttp"
 """Where relays post encapsulated requests; a GET there gives the signed oblivious key, which a relay passes on too."""
@@ -133,6 +134,29 @@ class ObliviousRouter(ConnectRouter):
         """Answer a call whose message `read` gives, or is; every failure is answered, too."""
         if not isinstance(begun, _Encapsulated):
             return await super().answer(begun, connection, read)
+        opened = await self._opened(connection, read)
+        del read
+        if isinstance(opened, Reply):
+            return await self._paused(opened, connection)
+        inner, content, sealer = opened
+        if isinstance(inner, Reply):
+            inside = await self._paused(inner, connection)
+        else:
+            inside = await super().answer(inner, connection, content)
+        # A name and a length are all that the relay sees of any answer, whatever it says.
+        fields = tuple((name.encode(), value.encode("latin-1", "replace")) for name, value in inside.headers)
+        sealed = sealer.seal(write_response(BinaryResponse(inside.status, fields, inside.body)))
+        return Reply(200, (("content-type", RESPONSE),), sealed, inside.sent)
+
+    async def _paused(self, reply: Reply, connection: str) -> Reply:
+        """Return a reply that no call had; if the request was malformed, with the delay of a malformed message."""
+        # The request is freed by now, so that a waiting answer uses no memory for it.
+        if reply.code == PAUSED:
+            await self.pipeline.admission.pause(connection)
+        return reply
+
+    async def _opened(self, connection: str, read: Read) -> Reply | tuple[Begun | Reply, Read, ResponseSealer]:
+        """Return the call inside with its message, or what answers it inside; or what answers it in the open."""
         try:
             raw = await self._received(connection, read)
             del read
@@ -142,14 +166,16 @@ class ObliviousRouter(ConnectRouter):
             return refused(refusal)
         except MessageError as fault:
             self.pipeline.admission.refused[PortLimit.ENCAPSULATION] += 1
-            # As a malformed message, which costs as much: see `AdmissionControl.pause`.
-            await self.pipeline.admission.pause(connection)
             return _not_open(fault)
-        inside = await self._inside(message, connection)
-        # A name and a length are all that the relay sees of any answer, whatever it says.
-        fields = tuple((name.encode(), value.encode("latin-1", "replace")) for name, value in inside.headers)
-        sealed = sealer.seal(write_response(BinaryResponse(inside.status, fields, inside.body)))
-        return Reply(200, (("content-type", RESPONSE),), sealed, inside.sent)
+        try:
+            request = read_request(message)
+            del message
+            headers = only_once(request.fields)
+        except MessageError as fault:
+            self.pipeline.admission.refused[PortLimit.HTTP] += 1
+            return error("invalid_argument", str(fault)), b"", sealer
+        inner = self._begun_inside(request, headers)
+        return inner, b"" if isinstance(inner, Reply) else _held(request.content), sealer
 
     async def _received(self, connection: str, read: Read) -> bytes:
         admission = self.pipeline.admission
@@ -157,19 +183,6 @@ class ObliviousRouter(ConnectRouter):
         if self.pipeline.full():
             raise admission.refusal(PortLimit.MEMORY, "the service has reached its limit of memory")
         return read if isinstance(read, bytes) else await admission.read_message(connection, read)
-
-    async def _inside(self, message: bytes, connection: str) -> Reply:
-        """Answer the request inside."""
-        try:
-            request = read_request(message)
-            del message
-            headers = only_once(request.fields)
-        except MessageError as fault:
-            self.pipeline.admission.refused[PortLimit.HTTP] += 1
-            await self.pipeline.admission.pause(connection)
-            return error("invalid_argument", str(fault))
-        begun = self._begun_inside(request, headers)
-        return begun if isinstance(begun, Reply) else await super().answer(begun, connection, request.content)
 
     def _begun_inside(self, request: BinaryRequest, headers: dict[bytes, bytes]) -> Begun | Reply:
         # By the router of bare calls: an encapsulated request inside another is no call. The authority may be any: a
@@ -179,9 +192,24 @@ class ObliviousRouter(ConnectRouter):
         return super().begin(request.method, request.path, headers)
 
 
+def _held(content: bytes) -> Read:
+    """Return a message for `ConnectRouter.answer`: a large one as a function that gives it up when it is called.
+
+    Passed as bytes, each function on the way would keep it in memory until the answer.
+    """
+    if len(content) <= AT_ONCE_BYTES:
+        return content
+    held = [content]
+
+    async def given_up() -> bytes:
+        return held.pop()
+
+    return given_up
+
+
 def _not_open(fault: MessageError) -> Reply:
     """Return the answer, in the open, to a request that does not open."""
     if not isinstance(fault, UnknownObliviousKey):
         return error("invalid_argument", str(fault))
     problem = {"type": UNKNOWN_KEY, "title": "key identifier unknown"}
-    return Reply(400, (("content-type", "application/problem+json"),), json.dumps(problem).encode())
+    return Reply(400, (("content-type", "application/problem+json"),), json.dumps(problem).encode(), code=PAUSED)

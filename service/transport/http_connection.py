@@ -15,16 +15,13 @@ from typing import Protocol
 import httptools
 
 from hubbub.service.rpc.concurrency import PortLimit
-from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply, error, uncoded
+from hubbub.service.rpc.connect import AT_ONCE_BYTES, Begun, ConnectRouter, Header, Reply, error, uncoded
 
 MOST_HEAD_BYTES = 16 * 1024
 """Bytes of a request's head: its path and all its headers."""
 
 MOST_HEADERS = 64
 """Headers of a request."""
-
-AT_ONCE_BYTES = 4096
-"""Largest message (bytes) that is passed on directly, if it is complete when its head is parsed."""
 
 FREE_CHUNKS, CHUNK_BYTES = 64, 128
 """How small chunks may be: of a message, one for each `CHUNK_BYTES`, and `FREE_CHUNKS` beyond that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,9 @@ from hubbub.protos.oblivious.encapsulation import (
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.v1 import submission_pb2
+from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
+from hubbub.service.rpc.connect import Reply
 from hubbub.service.rpc.oblivious import PATH, WELL_KNOWN, ObliviousRouter
 from hubbub.service.rpc.pipeline import RequestPipeline
 from support.https_port import SUBMIT, asked, opened, written
@@ -235,6 +238,41 @@ async def test_a_process_without_memory_opens_nothing(tls: TLS) -> None:
     port.pipeline.full = lambda: True
     assert (await port.outside(SEALED))[0] == 429
     assert port.refused == {PortLimit.MEMORY: 1}
+
+
+LARGE = 2 * 1024 * 1024
+BATCH = replace(INSIDE, path=b"/hubbub.v1.SubmissionService/SubmitBatch", content=b"\xff" * LARGE)
+
+
+@pytest.mark.parametrize(
+    ("message", "flip"),
+    [(write_request(BATCH), 1), (write_request(BATCH) + b"\1", 0), (write_request(BATCH), 0)],
+    ids=["does not open", "is no request inside", "is no message of the call inside"],
+)
+async def test_a_malformed_request_takes_no_memory_while_its_answer_is_delayed(message: bytes, flip: int) -> None:
+    """Many large ones would fill the memory otherwise, as nothing counts their bytes any more."""
+    sealed = bytearray(seal_request(KEY.configuration, message)[0])
+    sealed[-1] ^= flip
+    pipeline, held = RequestPipeline(), list[int]()
+    router = submission_router(Recorder(), pipeline, None, partial(ObliviousRouter, source=_Keys()))
+    begun = router.begin(b"POST", PATH, {b"content-type": REQUEST.encode(), b"content-length": b"%d" % len(sealed)})
+    assert not isinstance(begun, Reply)
+
+    async def paused(_connection: str) -> None:
+        held.append(tracemalloc.get_traced_memory()[0])
+
+    pipeline.admission.pause = paused  # type: ignore[method-assign]
+
+    async def read() -> bytes:
+        return bytes(sealed)
+
+    tracemalloc.start()
+    try:
+        await router.answer(begun, "a connection", read)
+    finally:
+        tracemalloc.stop()
+    assert len(held) == 1
+    assert held[0] < LARGE // 2
 
 
 async def test_without_the_setting_there_is_no_such_path(tls: TLS) -> None:
