@@ -18,10 +18,11 @@ from hubbub.protos.identity.successions import MOST_SUCCESSIONS
 from hubbub.protos.oblivious.encapsulation import KeyConfiguration
 
 VALID_SECONDS = 14 * 86_400
-"""How long a record is valid. It is signed again each day, so caches and clocks may be some days behind."""
+"""How long a record is valid. It is signed again each day, so caches may be some days behind, and clocks ahead."""
 
 STEP_SECONDS = 86_400
-"""A record begins with a day (UTC): all records of a day are the same, and show no device's own."""
+"""A record begins with the day (UTC) before that of signing, as a device's clock may be behind. All records that are
+signed on one day are the same, and show no device's own."""
 
 MOST_RECORDS = 16
 """Most records in an answer: one for each identity of the shuffler."""
@@ -44,7 +45,7 @@ class ObliviousRecord:
     @classmethod
     def at(cls, configuration: KeyConfiguration, now: float) -> ObliviousRecord:
         """Return the record of a key at a time."""
-        begin = int(now) - int(now) % STEP_SECONDS
+        begin = max(0, int(now) - int(now) % STEP_SECONDS - STEP_SECONDS)
         return cls(configuration, begin, begin + VALID_SECONDS)
 
     def signed_by(self, identity: Identity) -> SignedDocument:
@@ -74,6 +75,9 @@ class ObliviousRecord:
             # Not isinstance: a bool is an int to Python.
             if any(type(time) is not int or not 0 <= time <= LATEST_TIME for time in times) or times[0] > times[1]:
                 raise ValueError("its times are no times")
+            # A device keeps a key for so long: one that the shuffler made for it alone would tell its calls for ever.
+            if times[1] - times[0] > VALID_SECONDS:
+                raise ValueError(f"it is valid for more than {VALID_SECONDS // STEP_SECONDS} days")
             record = cls(configuration, *times)
         except (KeyError, TypeError, ValueError, SignatureError, MessageError) as error:
             raise KeyRecordError(f"not a record of {OBLIVIOUS_KEY.format}: {error!s:.200}") from error

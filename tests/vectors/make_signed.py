@@ -116,7 +116,7 @@ def vector_oblivious() -> SignedDocument:
     """The key of the example of RFC 9458, appendix A, as the shuffler would sign it."""
     example = json.loads((FOLDER.parent / "oblivious.json").read_text())["ohttp"]
     configuration = KeyConfiguration.decode(bytes.fromhex(example["key_configuration"]))
-    return ObliviousRecord.at(configuration, 1_800_000_000).signed_by(PARTIES.shuffler)
+    return ObliviousRecord.at(configuration, 1_800_086_400).signed_by(PARTIES.shuffler)
 
 
 def keep(format_: str, document: bytes) -> None:

@@ -41,6 +41,15 @@ def test_records_of_one_day_are_the_same() -> None:
     assert ObliviousRecord.at(CONFIGURATION, day + STEP_SECONDS) != RECORD
 
 
+def test_a_device_whose_clock_is_a_day_behind_has_a_key_at_every_hour() -> None:
+    day = NOW - NOW % STEP_SECONDS
+    for signed_at in (day, day + 1, day + STEP_SECONDS - 1):
+        record = ObliviousRecord.at(CONFIGURATION, signed_at)
+        answer = write_oblivious_records([record.signed_by(SHUFFLER)])
+        assert read(answer, now=signed_at - STEP_SECONDS) == record == read(answer, now=signed_at + 12 * STEP_SECONDS)
+    assert ObliviousRecord.at(CONFIGURATION, 5).not_before == 0
+
+
 def test_a_record_that_another_party_signed_is_refused() -> None:
     with pytest.raises(SignatureError, match="nothing was sent"):
         read(write_oblivious_records([RECORD.signed_by(OTHER)]))
@@ -69,6 +78,7 @@ def test_a_record_out_of_its_time_is_refused(now: int) -> None:
         {"not_before": -1},
         {"not_before": True},
         {"not_before": RECORD.not_after + 1},
+        {"not_after": RECORD.not_after + 1},
         {"key_configuration": "00"},
         {"key_configuration": CONFIGURATION.encode().hex().upper()},
         {"key_configuration": 5},
