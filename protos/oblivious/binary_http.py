@@ -27,7 +27,7 @@ FREE_PIECES, PIECE_BYTES = 64, 128
 `FREE_PIECES` beyond that. Each costs as much to read as that many bytes, and anybody can send them."""
 
 PAD_BYTES = 128
-"""Messages are padded with zeros to a multiple of this, so that the digits of a timeout do not show in a length."""
+"""Messages are padded with zeros to a multiple of this, so that answers that differ little have one length."""
 
 _KNOWN_REQUEST, _KNOWN_RESPONSE, _OPEN_REQUEST, _OPEN_RESPONSE = range(4)
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")

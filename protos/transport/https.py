@@ -41,6 +41,9 @@ _GATEWAY = range(500, 600)
 CALLS = "/hubbub.v1.SubmissionService/"
 """What the paths of calls begin with."""
 
+TIMEOUT, TIMEOUT_DIGITS = "Connect-Timeout-Ms", 10
+"""The header of a call's milliseconds, and how many digits it has at most."""
+
 T = TypeVar("T", bound=Message)
 HttpAnswer = tuple[int, Mapping[str, str], bytes]
 """Status, headers by lower-case name, and content."""
@@ -199,7 +202,7 @@ def call_headers(seconds: float) -> dict[str, str]:
     return {
         "Content-Type": PROTO,
         "Connect-Protocol-Version": "1",
-        "Connect-Timeout-Ms": str(max(1, min(round(1000 * seconds), 10**10 - 1))),
+        TIMEOUT: str(max(1, min(round(1000 * seconds), 10**TIMEOUT_DIGITS - 1))),
     }
 
 

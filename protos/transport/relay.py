@@ -16,7 +16,16 @@ from hubbub.protos.oblivious.key_records import RECORDS, ObliviousRecord, read_o
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.https import CALLS, HttpAnswer, HttpRequest, HTTPSChannel, call_headers, left
+from hubbub.protos.transport.https import (
+    CALLS,
+    TIMEOUT,
+    TIMEOUT_DIGITS,
+    HttpAnswer,
+    HttpRequest,
+    HTTPSChannel,
+    call_headers,
+    left,
+)
 
 _PERMANENT = frozenset({401, 403, 404, 405, 411, 413, 415, 501})
 """Statuses of a relay that stay: its URL, or what it takes, is another."""
@@ -93,7 +102,7 @@ class RelayChannel(HTTPSChannel):
 
     def _asked_through(self, record: ObliviousRecord, method: str, body: bytes, until: float) -> HttpAnswer | None:
         """Return the shuffler's answer; None if it does not have the key."""
-        fields = tuple((name.lower().encode(), value.encode()) for name, value in call_headers(left(until)).items())
+        fields = tuple((name.lower().encode(), value.encode()) for name, value in _fields(left(until)).items())
         inside = BinaryRequest(b"POST", b"https", self._authority, f"{CALLS}{method}".encode(), fields, body)
         # Sealed anew each time: a relay cannot tell a second try from another call.
         sealed, opener = seal_request(record.configuration, write_request(inside))
@@ -126,6 +135,12 @@ def _headers(_seconds: float) -> dict[str, str]:
 
 def _no_headers(_seconds: float) -> dict[str, str]:
     return {}
+
+
+def _fields(seconds: float) -> dict[str, str]:
+    """Return the fields of a call inside, which have one length however much time is left."""
+    found = call_headers(seconds)
+    return found | {TIMEOUT: found[TIMEOUT].zfill(TIMEOUT_DIGITS)}
 
 
 def _texts(fields: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -26,7 +26,8 @@ from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.transport.addresses import HostError, checked_relay
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.relay import Relay, RelayChannel
+from hubbub.protos.transport.https import call_headers
+from hubbub.protos.transport.relay import Relay, RelayChannel, _fields
 from hubbub.protos.v1 import submission_pb2
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
@@ -132,6 +133,21 @@ async def called(
         for _ in range(times):
             found = await SubmissionCaller(channel).get_feed(1, CALL_SECONDS)
     return found.entries
+
+
+@pytest.mark.parametrize("seconds", [10.0, 9.999, 0.1, 0.0004, 1e12])
+def test_the_fields_of_a_call_have_one_length_however_much_time_is_left(seconds: float) -> None:
+    """A relay could tell first tries from later ones otherwise, wherever a digit begins another block of padding."""
+    milliseconds = _fields(seconds)["Connect-Timeout-Ms"]
+    assert len(milliseconds) == 10
+    assert int(milliseconds) == int(call_headers(seconds)["Connect-Timeout-Ms"]) >= 1
+
+
+async def test_what_a_call_has_inside_has_one_length(tls: TLS) -> None:
+    with RelayStub(opening(KEYS[0])).open(tls) as stub:
+        await called(stub, tls)
+    request = read_request(ObliviousKeys(KEYS).open(stub.bodies[0])[0])
+    assert [(name, len(value)) for name, value in request.fields if b"timeout" in name] == [(b"connect-timeout-ms", 10)]
 
 
 async def test_a_call_goes_through_and_the_key_is_got_once(tls: TLS) -> None:

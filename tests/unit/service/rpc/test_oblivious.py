@@ -103,6 +103,12 @@ async def test_a_call_inside_is_answered_as_a_bare_one(tls: TLS) -> None:
     assert port.refused == {}
 
 
+async def test_a_timeout_may_have_zeros_before_it(tls: TLS) -> None:
+    """So the lengths of requests do not depend on it."""
+    timeout = (b"connect-timeout-ms", b"0000010000")
+    assert (await Port(tls).inside(replace(INSIDE, fields=(*INSIDE.fields, timeout)))).content == ANSWER
+
+
 async def test_a_bare_call_is_answered_as_ever_beside(tls: TLS) -> None:
     status, _, body = await Port(tls).outside(MESSAGE, SUBMIT.encode(), content_type="application/proto")
     assert (status, body) == (200, ANSWER)
