@@ -53,6 +53,10 @@ class Relay:
         record = self._record
         return record if record is not None and record.not_before <= self._clock() <= record.not_after else None
 
+    def forget(self) -> None:
+        """Ask for the key again before the next call."""
+        self._record = None
+
     def learn(self, answer: bytes) -> ObliviousRecord:
         """Return the key in an answer, and keep it.
 
@@ -108,8 +112,11 @@ class RelayChannel(HTTPSChannel):
         sealed, opener = seal_request(record.configuration, write_request(inside))
         status, headers, answer = self._exchange(HttpRequest("POST", self._relay.path, sealed, _headers), until)
         if status != 200:
-            if status == 400 and _names_unknown_key(headers, answer):
-                return None
+            if status == 400:
+                if _names_unknown_key(headers, answer):
+                    return None
+                # Perhaps another key has the same id now, as in a new store of the shuffler's.
+                self._relay.forget()
             raise self._refused(status)
         if headers.get("content-type") != RESPONSE:
             raise Unreachable(f"{self._what} answered with something else than {RESPONSE}")

@@ -253,6 +253,27 @@ async def test_a_key_that_is_gone_is_asked_for_again_once(tls: TLS) -> None:
         assert stub.asked == ["POST", "GET", "POST"]
 
 
+async def test_after_a_request_that_does_not_open_the_key_is_asked_for_again(tls: TLS) -> None:
+    """A shuffler with a new store has another key, which may have the same id."""
+    new = ObliviousKey.derived(KEYS[0].key_id, bytes(32))
+    answer = opening(new)
+
+    def tried(body: bytes) -> Answer:
+        try:
+            return answer(body)
+        except MessageError:
+            return 400, "application/json", b'{"code":"invalid_argument"}'
+
+    with RelayStub(tried).open(tls) as stub:
+        relay = Relay(stub.url, lambda _successions: SHUFFLER.public, lambda: NOW)
+        async with RelayChannel(relay, "https://shuffler.example.org:7308", TLS(tls.authority)) as channel:
+            with pytest.raises(Unreachable, match="400"):
+                await SubmissionCaller(channel).get_feed(1, CALL_SECONDS)
+            stub.keys = (200, RECORDS, signed(new))
+            assert (await SubmissionCaller(channel).get_feed(1, CALL_SECONDS)).entries == (b"e",)
+        assert stub.asked == ["GET", "POST", "GET", "POST"]
+
+
 async def test_a_key_whose_time_is_over_is_asked_for_again(tls: TLS) -> None:
     now = [NOW]
     with RelayStub(opening(*KEYS)).open(tls) as stub:
