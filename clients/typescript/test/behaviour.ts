@@ -13,6 +13,10 @@ import {
 } from "../src/gen/hubbub/protos/v1/submission_pb.js";
 import type { Answers, Device, HttpAnswer, Post, PrivacyLimits, Store } from "../src/index.js";
 import { Device as DeviceClass } from "../src/index.js";
+import { drawReports, type Memories } from "../src/queries/encode.js";
+import { type Longitudinal, readQuestion } from "../src/task/questions.js";
+import { readRandomizer } from "../src/task/randomizers.js";
+import type { Task } from "../src/task/task.js";
 import type { Load, Result } from "./vectors.js";
 
 /** Makes a store at a place of its own; with the name of an earlier one, another one at the same place. */
@@ -394,6 +398,26 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal(await thrown(one.submit({ ...ANSWERS, more: 1 }, ROUND)), "AnswerError", "one more");
     equal(Object.values((await stores(name).read()).tasks), [], "what is stored");
     equal((await one.keep({ carrier: "O\u0308" }, ROUND)).used, true, "an answer in another form of Unicode");
+  });
+
+  await test("a question may have the name of what every object inherits", async () => {
+    for (const name of ["__proto__", "constructor"]) {
+      const content = {
+        ...{ kind: "longitudinal", name, weight: 1, strategy: "sampled", periods: 8, changes: 1 },
+        ...{ steady_share: 0.5, epsilon_local: null, steady: 1, odds: String(3 * 2 ** 32) },
+      };
+      const question = readQuestion(content, name, 8) as Longitudinal;
+      const randomizer = readRandomizer(content, question, name);
+      const query = { name, question, randomizer, symbols: 2, reportBytes: 4, epsilonLocal: 1 };
+      const task = { queries: [query], asked: [{ name, places: [0] }] } as unknown as Task;
+      let drawn = drawReports(task, {}, 0, {}, systemRandom);
+      const first = JSON.stringify(drawn.memories);
+      equal(Object.keys(drawn.memories), [name], "the memories");
+      equal(/"kept":1/.test(first) && /"level":[0-3]/.test(first), true, "what is drawn once for all rounds");
+      drawn = drawReports(task, {}, 1, JSON.parse(first) as Memories, systemRandom);
+      const parts = [first, JSON.stringify(drawn.memories)].map((each) => /"level":\d,"kept":\d/.exec(each)![0]);
+      equal(parts[1], parts[0], "what is kept in the next round");
+    }
   });
 
   await test("a state of another version is refused, and stays as it is", async (name) => {

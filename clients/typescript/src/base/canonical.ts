@@ -9,6 +9,11 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 const LONGEST = 64 * 2 ** 20;
 const DEEPEST = 100;
 
+/** Return a member by a name that another party or a person chose: never what every object inherits. */
+export function member<T>(of: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
+  return of !== undefined && Object.hasOwn(of, name) ? of[name] : undefined;
+}
+
 /** Return the canonical bytes of a value; throw a DocumentError if it has none, such as half a surrogate pair. */
 export function canonical(value: Json): Bytes {
   return utf8(written(value, 0));

@@ -1,6 +1,7 @@
 /** Turns answers into symbols, and symbols into random reports. */
 
 import { type Bytes, fourBytes } from "../base/bytes.js";
+import { member } from "../base/canonical.js";
 import { AnswerError } from "../base/errors.js";
 import { draw, type Random, uniform } from "../base/random.js";
 import {
@@ -47,14 +48,15 @@ export function drawReports(
     if (!asked.includes(name)) throw new AnswerError(`the task asks no ${name}; it asks ${asked.join(", ")}`);
   }
   const symbols: bigint[] = [];
-  const after: Record<string, Memory> = {};
+  const after: [string, Memory][] = [];
   for (const each of task.asked) {
-    const found = encode(task, each, answers[each.name] ?? null, round, memories, random);
+    const found = encode(task, each, member(answers, each.name) ?? null, round, memories, random);
     symbols.push(...found.symbols);
-    if (found.memory !== undefined) after[each.name] = found.memory;
+    if (found.memory !== undefined) after.push([each.name, found.memory]);
   }
   const reports = task.queries.map((query, place) => randomize(query, symbols[place]!, random));
-  return { symbols, reports, memories: after };
+  // By a method that also keeps a question named __proto__.
+  return { symbols, reports, memories: Object.fromEntries(after) };
 }
 
 /** Return the symbols of what is asked, one for each of its queries. */
@@ -75,7 +77,7 @@ export function encode(
     query.randomizer,
     stateOf(question.name, answer),
     round,
-    memories[query.name],
+    member(memories, query.name),
     random,
   );
   return { symbols: [BigInt(found.symbol)], memory: found.memory };
@@ -160,9 +162,9 @@ function groupedSymbol(question: Grouped, answer: Answer, round: number, random:
   }
   let group = 0;
   for (const each of question.by) {
-    group = group * each.categories.length + placeOf(each.name, each.categories, answer[each.name]);
+    group = group * each.categories.length + placeOf(each.name, each.categories, member(answer, each.name));
   }
-  const inner = encodeOne(question.of, answer[question.name] ?? null, round, random);
+  const inner = encodeOne(question.of, member(answer, question.name) ?? null, round, random);
   return group * symbolsOf(question.of) + Number(inner);
 }
 

@@ -316,7 +316,8 @@ function readAbout(value: Json | undefined, asked: readonly Asked[]): About {
   const found = read.members(value, "about", ["owner", "purpose", "questions", "results"]);
   const text = (name: string): string | null =>
     found[name] === null ? null : read.printable(found[name], `about.${name}`, 1, 500);
-  const questions: Record<string, string> = {};
+  // Without what objects inherit: a question may be named constructor, and be without words.
+  const questions = Object.create(null) as Record<string, string>;
   for (const [name, words] of Object.entries(read.object(found["questions"], "about.questions"))) {
     if (!asked.some((each) => each.name === name))
       throw read.refused("about.questions", "is about no question of it");
