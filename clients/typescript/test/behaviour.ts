@@ -345,6 +345,18 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal(await thrown((await device(name, there)).submit(ANSWERS, ROUND)), "NoRound", "the error");
   });
 
+  await test("a clock that was years ahead lets nothing be drawn a second time", async (name) => {
+    const store = stores(name);
+    await (await device(name, shuffler())).keep(ANSWERS, ROUND);
+    await store.change((state) => {
+      const [task] = Object.values(state.tasks);
+      Object.assign(task!, { memories: { over_time: { level: 2, kept: 1 } }, memoriesOverAt: NOW + 3 * HOUR });
+    });
+    await (await device(name, shuffler(), {}, NOW + 9000 * HOUR)).resend();
+    const { memories, memoriesOverAt } = Object.values((await store.read()).tasks)[0]!;
+    equal([memories, memoriesOverAt], [{ over_time: { erased: 1 } }, undefined], "what is kept");
+  });
+
   await test("what is spent is added up, and a limit is never passed", async (name) => {
     const one = await device(name, shuffler());
     const cost = (await one.preview(ANSWERS, ROUND)).epsilonLocal;

@@ -4,11 +4,10 @@ import { type Bytes, ownHex } from "../base/bytes.js";
 import { NoRound, Refusal } from "../base/errors.js";
 import { OVER } from "../calls/calls.js";
 import type { Retrying } from "../calls/retrying.js";
-import { type Answers, type Memories } from "../queries/encode.js";
-import { ERASED } from "../queries/streams.js";
+import type { Answers } from "../queries/encode.js";
 import type { Destination } from "../seal/envelope.js";
 import { type Budget, budgetOf } from "../state/budget.js";
-import { DONE, eraseSubmissions, forget } from "../state/state.js";
+import { DONE, eraseMemories, eraseSubmissions, forget } from "../state/state.js";
 import { takenFrom } from "../task/schedule.js";
 import type { Task } from "../task/task.js";
 import { dropCredential, proven } from "./enrolment.js";
@@ -124,12 +123,7 @@ export class Device {
   async wipe(): Promise<void> {
     await this.session.store.change((state) => {
       eraseSubmissions(state, "all");
-      for (const task of Object.values(state.tasks)) {
-        if (task.memories === undefined) continue;
-        task.memories = Object.fromEntries(
-          Object.keys(task.memories).map((name) => [name, ERASED]),
-        ) as Memories;
-      }
+      Object.values(state.tasks).forEach(eraseMemories);
     });
   }
 

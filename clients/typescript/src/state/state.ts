@@ -2,6 +2,7 @@
 
 import { StateError } from "../base/errors.js";
 import type { Memories } from "../queries/encode.js";
+import { ERASED } from "../queries/streams.js";
 
 export const FORMAT = "hubbub-device/1";
 
@@ -97,10 +98,17 @@ export function forget(state: DeviceState, now: number): void {
     }
     for (const [number, keys] of Object.entries(task.keys)) if (keys.overAt < now) delete task.keys[number];
     if (task.memoriesOverAt !== undefined && task.memoriesOverAt < now) {
-      delete task.memories;
+      // The mark stays: a clock that was ahead may be set back, and nothing may be drawn a second time.
+      eraseMemories(task);
       delete task.memoriesOverAt;
     }
   }
+}
+
+/** Erase what questions over time keep, but for a mark of each: from then on nothing depends on any answer. */
+export function eraseMemories(task: TaskState): void {
+  if (task.memories === undefined) return;
+  task.memories = Object.fromEntries(Object.keys(task.memories).map((name) => [name, ERASED]));
 }
 
 /** Erase submissions that have no outcome, or all. What was never sealed never left: its round may be answered anew. */
