@@ -247,6 +247,28 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal(there.deviceKeys.size, 1, "device keys");
   });
 
+  await test("after a credential has ended, one ticket more is asked for, also if the shuffler is away", async (name) => {
+    const given = ["first", "second", "never"];
+    const ticket = async (): Promise<string> => given.shift()!;
+    const there = shuffler();
+    await (await device(name, there, {}, NOW, stores(name), ticket)).submit(ANSWERS, ROUND);
+    await stores(name).change((state) => {
+      const [enrolment] = Object.values(state.enrolments);
+      const ended = "00000001" + "0".repeat(80);
+      enrolment!.credential = { ...enrolment!.credential!, id: ended };
+      for (const task of Object.values(state.tasks)) task.rounds = {};
+    });
+    const away: Post = async (url, ...rest) => {
+      if (url.endsWith("Enroll")) return refused("malformed");
+      return there.post(url, ...rest);
+    };
+    const one = await device(name, { post: away } as Shuffler, {}, NOW, stores(name), ticket);
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "malformed", "the error");
+    await (await device(name, there, {}, NOW, stores(name), ticket)).resend();
+    equal([there.tickets, given], [["first", "second"], ["never"]], "what was redeemed, and is left");
+    equal(there.deviceKeys.size, 1, "device keys");
+  });
+
   await test("answers are kept without any network, and sent later as they were drawn", async (name) => {
     const there = shuffler();
     const one = await device(name, there);

@@ -102,7 +102,11 @@ async function redeemed(
   const fresh = hex(session.random(32));
   const chosen = await session.store.change((state) => {
     const held = (state.enrolments[shuffler] ??= { deviceKey: fresh, ticket: given });
-    if (held.ticket === before?.ticket) held.ticket = given;
+    if (held.ticket === before?.ticket && held.ticket !== given) {
+      held.ticket = given;
+      // With the credential of the ticket before, which has ended, a function would be asked for one more.
+      delete held.credential;
+    }
     return { deviceKey: held.deviceKey, ticket: held.ticket };
   });
   const credential = await enroll(utf8(chosen.ticket), ownHex(chosen.deviceKey));
