@@ -1,9 +1,13 @@
 /** What a device promises, against a shuffler that answers as a test says: the same over files and over IndexedDB. */
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { ed25519 } from "@noble/curves/ed25519.js";
 
-import { hex, ownHex, utf8 } from "../src/base/bytes.js";
+import { hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
+import { canonical } from "../src/base/canonical.js";
 import { systemRandom } from "../src/base/random.js";
+import { proven } from "../src/device/enrolment.js";
+import { Session } from "../src/device/session.js";
 import {
   EnrollRequestSchema,
   EnrollResponseSchema,
@@ -15,6 +19,7 @@ import type { Answers, Device, HttpAnswer, Post, PrivacyLimits, Store } from "..
 import { Device as DeviceClass } from "../src/index.js";
 import { drawReports, type Memories } from "../src/queries/encode.js";
 import { type Longitudinal, readQuestion } from "../src/task/questions.js";
+import { readSuccession } from "../src/task/successions.js";
 import { readRandomizer } from "../src/task/randomizers.js";
 import type { Task } from "../src/task/task.js";
 import type { Load, Result } from "./vectors.js";
@@ -267,6 +272,37 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     await (await device(name, there, {}, NOW, stores(name), ticket)).resend();
     equal([there.tickets, given], [["first", "second"], ["never"]], "what was redeemed, and is left");
     equal(there.deviceKeys.size, 1, "device keys");
+  });
+
+  await test("a succession that comes later hides no enrolment", async (name) => {
+    const [document] = vectors.round_keys.sets.find((each: Any) =>
+      each.what.startsWith("the shuffler's successor"),
+    ).successions;
+    const succession = readSuccession(base64(document));
+    // A task that names the successor, signed by keys whose seeds are the vectors'.
+    const { task } = JSON.parse(new TextDecoder().decode(base64(vectors.tasks[0].document))) as Any;
+    task.identities.shuffler = succession.new;
+    const signed = joined(utf8("hubbub-task/1\0"), canonical(task));
+    const by = (seed: number): string => hex(ed25519.sign(signed, new Uint8Array(32).fill(seed)));
+    const signatures = { operator: by(11), shuffler: by(14) };
+    const options = {
+      task: canonical({ signatures, task }),
+      operatorKey: vectors.keys.operator as string,
+      shufflerKey: succession.new,
+      shuffler: "https://127.0.0.1:1",
+      ticket: "a ticket",
+    };
+    const there = shuffler();
+    const store = stores(name);
+    const prove = async (): Promise<void> => {
+      const session = await Session.open(options, { store, post: there.post, clock: () => NOW });
+      const to = { taskId: session.task.id, round: ROUND, keySetHash: new Uint8Array(32) };
+      await proven(session, to, new Uint8Array(16), new Uint8Array(9), session.begun());
+    };
+    await prove();
+    await store.change((state) => void state.successions.push(hex(succession.document)));
+    await prove();
+    equal([there.deviceKeys.size, there.tickets], [1, ["a ticket"]], "device keys, and what was redeemed");
   });
 
   await test("answers are kept without any network, and sent later as they were drawn", async (name) => {

@@ -6,7 +6,8 @@ import type { SentSubmission } from "../calls/calls.js";
 import type { Retrying } from "../calls/retrying.js";
 import type { Destination } from "../seal/envelope.js";
 import { type Credential, proofOf } from "../seal/proofs.js";
-import type { Enrolment } from "../state/state.js";
+import type { DeviceState, Enrolment } from "../state/state.js";
+import { connected, readSuccession } from "../task/successions.js";
 import type { Session } from "./session.js";
 
 /** Seconds before its end from which a credential is not relied on: clocks differ. */
@@ -28,16 +29,26 @@ export async function proven(
   return { id, envelope, credential: credential.id, proof: proofOf(credential, to, id, envelope) };
 }
 
+/** Return under which of the shuffler's identities this device is enrolled: else the first one that is known.
+ *
+ * Successions that came later may have shown an earlier identity than the first one that was known then. */
+function placeOf({ task }: Session, state: DeviceState): string {
+  const known = [...task.lineage.successions, ...state.successions.map((each) => readSuccession(ownHex(each)))];
+  const follow = connected(task.identities, known).filter((one) => one.role === "shuffler");
+  const all = [hex(task.identities.shuffler), ...follow.flatMap((one) => [one.old, one.new])];
+  return all.find((each) => state.enrolments[each] !== undefined) ?? task.lineage.first("shuffler");
+}
+
 /** Forget a credential that is no longer known, so that no later call sends it; ticket and secret stay. */
 export async function dropCredential(session: Session): Promise<void> {
-  const shuffler = session.task.lineage.first("shuffler");
   await session.store.change((state) => {
-    delete state.enrolments[shuffler]?.credential;
+    delete state.enrolments[placeOf(session, state)]?.credential;
   });
 }
 
 async function credentialOf(session: Session, retrying: Retrying): Promise<Credential> {
-  const held = (await session.store.read()).enrolments[session.task.lineage.first("shuffler")];
+  const state = await session.store.read();
+  const held = state.enrolments[placeOf(session, state)];
   const enroll: Enroll = (ticket, key) =>
     retrying.retry((timeoutMs) => session.calls.enroll(ticket, key, timeoutMs));
   if (held?.credential !== undefined && expiry(held.credential.id) > session.clock() + MARGIN_SECONDS) {
@@ -69,10 +80,9 @@ type Enroll = (ticket: Bytes, deviceKey: Bytes) => Promise<Credential>;
 async function renewed(session: Session, held: Enrolment, credential: Credential): Promise<Credential> {
   const { ticket } = session.options;
   if (typeof ticket !== "string" || ticket.trim() === held.ticket) return credential;
-  const shuffler = session.task.lineage.first("shuffler");
   try {
     const newer = await session.calls.enroll(utf8(ticket.trim()), ownHex(held.deviceKey), ONCE_MS);
-    await keepCredential(session, shuffler, { deviceKey: held.deviceKey, ticket: ticket.trim() }, newer);
+    await keepCredential(session, { deviceKey: held.deviceKey, ticket: ticket.trim() }, newer);
     return newer;
   } catch (error) {
     if (error instanceof Refusal || error instanceof Unreachable) return credential;
@@ -98,10 +108,9 @@ async function redeemed(
   before: Enrolment | undefined,
   enroll: Enroll,
 ): Promise<Credential> {
-  const shuffler = session.task.lineage.first("shuffler");
   const fresh = hex(session.random(32));
   const chosen = await session.store.change((state) => {
-    const held = (state.enrolments[shuffler] ??= { deviceKey: fresh, ticket: given });
+    const held = (state.enrolments[placeOf(session, state)] ??= { deviceKey: fresh, ticket: given });
     if (held.ticket === before?.ticket && held.ticket !== given) {
       held.ticket = given;
       // With the credential of the ticket before, which has ended, a function would be asked for one more.
@@ -110,19 +119,18 @@ async function redeemed(
     return { deviceKey: held.deviceKey, ticket: held.ticket };
   });
   const credential = await enroll(utf8(chosen.ticket), ownHex(chosen.deviceKey));
-  await keepCredential(session, shuffler, chosen, credential);
+  await keepCredential(session, chosen, credential);
   return credential;
 }
 
 async function keepCredential(
   session: Session,
-  shuffler: string,
   of: Enrolment,
   credential: Credential,
 ): Promise<void> {
   await session.store.change((state) => {
     const { deviceKey, ticket } = of;
     const kept = { id: hex(credential.id), key: hex(credential.key) };
-    state.enrolments[shuffler] = { deviceKey, ticket, credential: kept };
+    state.enrolments[placeOf(session, state)] = { deviceKey, ticket, credential: kept };
   });
 }

@@ -67,7 +67,7 @@ export interface DeviceState {
   readonly format: string;
   optedOut: boolean;
   tasks: Record<string, TaskState>;
-  /** By the shuffler's first identity. */
+  /** By the first identity of the shuffler that was known when the device enrolled. */
   enrolments: Record<string, Enrolment>;
   successions: string[];
 }
