@@ -378,6 +378,23 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal((await one.keep(ANSWERS, 2)).used, true, "whether the other round is answered");
   });
 
+  for (const [way, error] of [
+    ["optOut", "OptedOut"],
+    ["wipe", "NoRound"],
+  ] as const) {
+    await test(`after ${way}() nothing is sent again, also by a call that goes on`, async (name) => {
+      const there = shuffler("lost", "lost");
+      const other = await device(name, shuffler());
+      const post: Post = async (...words) => {
+        if (words[0].endsWith("Submit")) await other[way]();
+        return there.post(...words);
+      };
+      const one = await device(name, { post } as Shuffler);
+      equal(await thrown(one.submit(ANSWERS, ROUND)), error, "the error");
+      equal(there.submitted.length, 1, "tries");
+    });
+  }
+
   await test("after a wipe nothing of a submission is left, and its round is not answered twice", async (name) => {
     const there = shuffler();
     const one = await device(name, there);

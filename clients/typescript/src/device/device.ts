@@ -1,6 +1,6 @@
 /** A device: it randomizes answers, seals them, and submits them until they are acknowledged. */
 
-import { type Bytes, ownHex } from "../base/bytes.js";
+import { type Bytes, hex, ownHex } from "../base/bytes.js";
 import { NoRound, Refusal } from "../base/errors.js";
 import { OVER } from "../calls/calls.js";
 import type { Retrying } from "../calls/retrying.js";
@@ -160,26 +160,31 @@ export class Device {
     if (entry.envelope === undefined)
       throw new NoRound(`the answers to round ${stored.round} were erased on this device`);
     const to = { taskId: session.task.id, round: stored.round, keySetHash: keys.hash };
-    await this.send(to, ownHex(entry.id), ownHex(entry.envelope), retrying);
-    await work.settle(session, stored.round, entry.id, DONE);
-    return true;
+    const sent = await this.send(to, ownHex(entry.id), ownHex(entry.envelope), retrying);
+    if (sent) await work.settle(session, stored.round, entry.id, DONE);
+    return sent;
   }
 
-  private async send(to: Destination, id: Bytes, envelope: Bytes, retrying: Retrying): Promise<void> {
+  private async send(to: Destination, id: Bytes, envelope: Bytes, retrying: Retrying): Promise<boolean> {
     const { session } = this;
-    const attempt = async (): Promise<void> => {
+    const attempt = async (): Promise<boolean> => {
       const submission = await proven(session, to, id, envelope, retrying);
-      await retrying.retry((timeoutMs) => session.calls.submit(to, submission, timeoutMs));
+      return retrying.retry(async (timeoutMs) => {
+        // Before each try: somebody may have opted out, or another tab may have sent it.
+        if (!(await work.isWaiting(session, to.round, hex(id)))) return false;
+        await session.calls.submit(to, submission, timeoutMs);
+        return true;
+      });
     };
     try {
-      await attempt();
+      return await attempt();
     } catch (error) {
       const gone =
         error instanceof Refusal && error.reason === "not_enrolled" && session.task.mode === "enrolled";
       if (!gone) throw error;
       // The master key of the credential is gone: the same ticket gives another one, once.
       await dropCredential(session);
-      await attempt();
+      return await attempt();
     }
   }
 }

@@ -158,6 +158,16 @@ export async function sealed(session: Session, stored: Stored, keys: RoundKeys):
   throw new NoRound(`the answers to round ${stored.round} were erased on this device before they were sent`);
 }
 
+/** Return whether a sealed submission still waits; false if it was acknowledged; throw if it must not be sent. */
+export async function isWaiting(session: Session, round: number, id: string): Promise<boolean> {
+  const state = await session.store.read();
+  if (state.optedOut) throw new OptedOut();
+  const found = state.tasks[session.id]?.rounds[round];
+  if (found?.id === id && found.envelope !== undefined) return true;
+  checkDone(round, found?.outcome ?? ERASED_HERE);
+  return false;
+}
+
 /** Record the outcome of a submission, and erase its bytes. */
 export async function settle(session: Session, round: number, id: string, outcome: string): Promise<void> {
   await session.store.change((state) => {
