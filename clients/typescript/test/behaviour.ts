@@ -16,7 +16,7 @@ import {
   SubmitResponseSchema,
 } from "../src/gen/hubbub/protos/v1/submission_pb.js";
 import type { Answers, Device, HttpAnswer, Post, PrivacyLimits, Store } from "../src/index.js";
-import { Device as DeviceClass } from "../src/index.js";
+import { Device as DeviceClass, postByFetch } from "../src/index.js";
 import { drawReports, type Memories } from "../src/queries/encode.js";
 import { type Longitudinal, readQuestion } from "../src/task/questions.js";
 import { readSuccession } from "../src/task/successions.js";
@@ -504,6 +504,29 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
       drawn = drawReports(task, {}, 1, JSON.parse(first) as Memories, systemRandom);
       const parts = [first, JSON.stringify(drawn.memories)].map((each) => /"level":\d,"kept":\d/.exec(each)![0]);
       equal(parts[1], parts[0], "what is kept in the next round");
+    }
+  });
+
+  await test("an answer without an end is not read on", async () => {
+    const real = globalThis.fetch;
+    let [pulled, cancelled] = [0, false];
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        pulled += 1;
+        if (pulled > 100) controller.close();
+        else controller.enqueue(new Uint8Array(2 ** 20));
+      },
+      cancel: () => void (cancelled = true),
+    });
+    try {
+      globalThis.fetch = async () => new Response(body);
+      equal(await thrown(postByFetch("https://127.0.0.1:1", utf8(""), {}, 1000)), "RangeError", "the error");
+      equal([cancelled, pulled < 20], [true, true], `whether it ended, after ${pulled} parts`);
+      globalThis.fetch = async () => new Response("a short one");
+      const { body: short } = await postByFetch("https://127.0.0.1:1", utf8(""), {}, 1000);
+      equal(new TextDecoder().decode(short), "a short one", "an answer that has an end");
+    } finally {
+      globalThis.fetch = real;
     }
   });
 

@@ -15,7 +15,7 @@ import {
 import type { Destination } from "../seal/envelope.js";
 import type { Credential } from "../seal/proofs.js";
 import type { KeySet, SignedBody } from "../task/keys.js";
-import { LONGEST_ANSWER, type Post } from "./transport.js";
+import type { Post } from "./transport.js";
 
 /** Reasons for which the same bytes are sent again. */
 export const TRANSIENT: ReadonlySet<string> = new Set(["overloaded", "not_ready", "disk_full"]);
@@ -102,8 +102,6 @@ export class Calls {
       throw new Unreachable(`the shuffler at ${this.address} does not answer: ${said(error)}`);
     }
     if (answer.status !== 200) throw refusalOf(answer.status, answer.header, answer.body);
-    if (answer.body.length > LONGEST_ANSWER)
-      throw new Unreachable("the shuffler's answer is too long; try again");
     try {
       return fromBinary(schema, answer.body);
     } catch {

@@ -1,5 +1,7 @@
 /** How bytes get to the shuffler and back: what browsers and Node do differently. */
 
+import { joined } from "../base/bytes.js";
+
 export interface HttpAnswer {
   readonly status: number;
   /** Returns a header by its name in small letters; null if there is none. */
@@ -30,6 +32,22 @@ export const postByFetch: Post = async (url, body, headers, timeoutMs) => {
     referrerPolicy: "no-referrer",
     signal: AbortSignal.timeout(timeoutMs),
   });
-  const found = new Uint8Array(await answer.arrayBuffer());
+  const found = await bounded(answer.body);
   return { status: answer.status, header: (name) => answer.headers.get(name), body: found };
 };
+
+/** Read a body; throw if it has too many bytes, without reading on. */
+async function bounded(stream: ReadableStream<Uint8Array> | null): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for (const reader = stream?.getReader(); reader !== undefined;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    size += value.length;
+    if (size <= LONGEST_ANSWER) continue;
+    await reader.cancel();
+    throw new RangeError(`the answer has more than ${LONGEST_ANSWER} bytes`);
+  }
+  return joined(...parts);
+}
