@@ -40,6 +40,8 @@ class Shuffler {
   readonly deviceKeys = new Set<string>();
   readonly tickets: string[] = [];
   asked = 0;
+  /** The lengths of the next credentials' keys. */
+  keyBytes: number[] = [];
   private credentials = 0;
 
   constructor(
@@ -83,7 +85,7 @@ class Shuffler {
     this.credentials += 1;
     const id = new Uint8Array(44).fill(this.credentials);
     new DataView(id.buffer).setBigUint64(4, BigInt(NOW + 24 * HOUR));
-    const value = { id, key: new Uint8Array(32).fill(7) };
+    const value = { id, key: new Uint8Array(this.keyBytes.shift() ?? 32).fill(7) };
     const answers = [{ answer: { case: "credential" as const, value } }];
     return answered(toBinary(EnrollResponseSchema, create(EnrollResponseSchema, { answers })));
   }
@@ -303,6 +305,13 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     await store.change((state) => void state.successions.push(hex(succession.document)));
     await prove();
     equal([there.deviceKeys.size, there.tickets], [1, ["a ticket"]], "device keys, and what was redeemed");
+  });
+
+  await test("a credential with a key of another length is not stored", async (name) => {
+    const there = shuffler();
+    there.keyBytes = [65, 0, 32];
+    await (await device(name, there)).submit(ANSWERS, ROUND);
+    equal([there.tickets.length, there.submitted.length], [3, 1], "redemptions, and submissions");
   });
 
   await test("answers are kept without any network, and sent later as they were drawn", async (name) => {

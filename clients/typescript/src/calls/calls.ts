@@ -22,6 +22,10 @@ export const TRANSIENT: ReadonlySet<string> = new Set(["overloaded", "not_ready"
 /** Reasons after which a submission is discarded: its round takes no more. */
 export const OVER: ReadonlySet<string> = new Set(["too_late", "erased", "round_full", "task_ended"]);
 
+/** The lengths of a credential's parts. */
+const ID_BYTES = 44;
+const KEY_BYTES = 32;
+
 const LONGEST_WAIT_MS = 86_400_000;
 const LONGEST_MESSAGE = 500;
 
@@ -67,10 +71,12 @@ export class Calls {
       const { reason, message, retryAfterMs } = answer.value;
       throw new Refusal(reason, plain(message), wait(Number(retryAfterMs)));
     }
-    if (answers.length !== 1 || answer?.case !== "credential" || answer.value.id.length !== 44) {
+    const found = answers.length === 1 && answer?.case === "credential" ? answer.value : null;
+    // Checked before they are stored: a key of another length could make no proof, in any later call.
+    if (found === null || found.id.length !== ID_BYTES || found.key.length !== KEY_BYTES) {
       throw new Unreachable("the shuffler's answer to a ticket is no credential; try again");
     }
-    return { id: own(answer.value.id), key: own(answer.value.key) };
+    return { id: own(found.id), key: own(found.key) };
   }
 
   async submit(to: Destination, submission: SentSubmission, timeoutMs: number): Promise<void> {
