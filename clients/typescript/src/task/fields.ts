@@ -8,6 +8,9 @@ import { SPAN } from "../base/random.js";
 export type Members = { [name: string]: Json };
 
 const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/u;
+const SPACES = /^\p{Zs}+$/u;
+/** Not `trim`, which takes the mark U+FEFF for a space. */
+const SPACE_AT_AN_END = /^\p{Zs}|\p{Zs}$/u;
 const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}\p{Cf}]*$/u;
 
 export function refused(where: string, problem: string): DocumentError {
@@ -87,6 +90,7 @@ export function printable(value: Json | undefined, where: string, least: number,
   if (typeof value !== "string") throw refused(where, "is no text");
   const length = [...value].length;
   if (length < least || length > most) throw refused(where, `is no text of ${least} to ${most} characters`);
+  if (least > 0 && SPACES.test(value)) throw refused(where, "has nothing but spaces");
   if (!PRINTABLE.test(value) || DIRECTIONS.test(value))
     throw refused(where, "has characters that are not printable");
   return value;
@@ -95,7 +99,7 @@ export function printable(value: Json | undefined, where: string, least: number,
 /** Return a name that is compared with what an application gives: in NFC, without spaces at its ends. */
 export function label(value: Json | undefined, where: string, most: number): string {
   const found = printable(value, where, 1, most);
-  if (found.normalize("NFC") !== found || found.trim() !== found) {
+  if (found.normalize("NFC") !== found || SPACE_AT_AN_END.test(found)) {
     throw refused(where, "is not in Unicode's composed form, or has spaces at its ends");
   }
   return found;

@@ -3,6 +3,7 @@
 import type { Json } from "../base/canonical.js";
 import { NoRound } from "../base/errors.js";
 import * as read from "./fields.js";
+import { LATEST } from "./successions.js";
 
 const DAY = 86_400;
 
@@ -22,12 +23,15 @@ export function readSchedule(value: Json | undefined): Schedule {
   // A day such as the 31st of June is read as another one.
   if (Number.isNaN(start) || at(start / 1000) !== text)
     throw read.refused("schedule.start", "is no time in UTC");
-  return {
+  const schedule = {
     start: start / 1000,
-    length: read.whole(found["length"], "schedule.length", 1, 3660 * DAY),
-    grace: read.whole(found["grace"], "schedule.grace", 0, 366 * DAY),
+    length: read.whole(found["length"], "schedule.length", 1, 3650 * DAY),
+    grace: read.whole(found["grace"], "schedule.grace", 0, 365 * DAY),
     rounds: read.whole(found["rounds"], "schedule.rounds", 1, 1_000_000),
   };
+  if (schedule.start < 0 || cut(schedule, schedule.rounds) > LATEST)
+    throw read.refused("schedule.start", "puts a round before 1970 or after the year 9999");
+  return schedule;
 }
 
 /** Return a time for people, in UTC. */

@@ -210,6 +210,7 @@ function readPrivacy(value: Json | undefined, minimum: number): Privacy {
   ];
   const found = read.members(value, "privacy", names);
   const delta = read.double(found["delta"], "privacy.delta", 1e-15, 1);
+  if (delta === 1) throw read.refused("privacy.delta", "is not below 1");
   const reason = found["large_delta"];
   if (reason !== null) read.printable(reason, "privacy.large_delta", 1, 300);
   // A double of the product is off by less than this.
