@@ -18,9 +18,10 @@ import {
 import type { Answers, Device, HttpAnswer, Post, PrivacyLimits, Store } from "../src/index.js";
 import { Device as DeviceClass, postByFetch } from "../src/index.js";
 import { drawReports, type Memories } from "../src/queries/encode.js";
+import { IndexedStore } from "../src/state/indexed.js";
 import { type Longitudinal, readQuestion } from "../src/task/questions.js";
-import { readSuccession } from "../src/task/successions.js";
 import { readRandomizer } from "../src/task/randomizers.js";
+import { readSuccession } from "../src/task/successions.js";
 import type { Task } from "../src/task/task.js";
 import type { Load, Result } from "./vectors.js";
 
@@ -254,7 +255,7 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal(there.deviceKeys.size, 1, "device keys");
   });
 
-  await test("after a credential has ended, one ticket more is asked for, also if the shuffler is away", async (name) => {
+  await test("after a credential has ended, one ticket more is asked for, and no third", async (name) => {
     const given = ["first", "second", "never"];
     const ticket = async (): Promise<string> => given.shift()!;
     const there = shuffler();
@@ -536,6 +537,22 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
       equal(new TextDecoder().decode(short), "a short one", "an answer that has an end");
     } finally {
       globalThis.fetch = real;
+    }
+  });
+
+  await test("a browser that forbids storage is told of by StateError", async () => {
+    const before = Object.getOwnPropertyDescriptor(globalThis, "indexedDB");
+    const forbidden = {
+      open: () => {
+        throw new DOMException("denied for this document", "SecurityError");
+      },
+    };
+    Object.defineProperty(globalThis, "indexedDB", { configurable: true, writable: true, value: forbidden });
+    try {
+      equal(await thrown(new IndexedStore("forbidden").read()), "StateError", "the error");
+    } finally {
+      if (before === undefined) Reflect.deleteProperty(globalThis, "indexedDB");
+      else Object.defineProperty(globalThis, "indexedDB", before);
     }
   });
 

@@ -61,7 +61,14 @@ export class IndexedStore implements Store {
 
   private open(): Promise<IDBDatabase> {
     return new Promise((resolve, reject) => {
-      const request = indexedDB.open(this.name, 1);
+      let request: IDBOpenDBRequest;
+      try {
+        // A frame that is sandboxed, or a browser that forbids storage, throws at once.
+        request = indexedDB.open(this.name, 1);
+      } catch (error) {
+        reject(unusable(error));
+        return;
+      }
       request.onupgradeneeded = () => request.result.createObjectStore(STORE);
       request.onerror = () => reject(unusable(request.error));
       request.onsuccess = () => {
@@ -75,8 +82,8 @@ export class IndexedStore implements Store {
   }
 }
 
-function unusable(error: DOMException | null): StateError {
-  const why = error === null ? "it was ended" : `${error.name}: ${error.message}`;
+function unusable(error: unknown): StateError {
+  const why = error instanceof Error ? `${error.name}: ${error.message}` : "it was ended";
   return new StateError(
     `the browser's storage cannot be used (${why}); allow this page to store data, or free space`,
   );
