@@ -14,7 +14,7 @@ from typing import Any
 
 from web.conftest import Pages, serve
 
-from hubbub.deploy.conformance.default import default_draft
+from hubbub.deploy.conformance.default_draft import default_draft
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
 from hubbub.pages.report.written import browser
 from support.patience import PATIENCE
