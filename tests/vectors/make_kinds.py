@@ -203,7 +203,7 @@ def keep(path: Path, content: bytes) -> None:
     if path.exists():
         sys.stderr.write(f"{path.relative_to(FOLDER)} is there already and stays as it is\n")
         return
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
 
