@@ -57,6 +57,13 @@ async def test_every_claim_holds_in_a_real_browser(
     assert [name for name, _ in results] == [name for name, _ in claimed[0]]
 
 
+async def test_a_page_by_plain_http_is_told_what_it_lacks(pages: Pages, started: Any) -> None:
+    async with pages("http://app.example.org") as tab:
+        await tab.open("/")
+        opened = "import('/browser.js').then((found) => found.openDevice({})).catch((error) => error.message)"
+        assert "serve it by https://" in await tab.page.evaluate(opened)
+
+
 MANY_CHANGES = """
 import { FileStore } from %r;
 const [, , folder, name, count] = process.argv;

@@ -37,7 +37,9 @@ export class Retrying {
   async retry<T>(attempt: (timeoutMs: number) => Promise<T>): Promise<T> {
     for (let tries = 0; ; tries++) {
       try {
-        return await attempt(Math.max(1, Math.min(this.policy.callMs, this.until - performance.now())));
+        // Whole: timers of Node take no fraction.
+        const left = Math.ceil(Math.min(this.policy.callMs, this.until - performance.now()));
+        return await attempt(Math.max(1, left));
       } catch (error) {
         if (!isTransient(error)) throw error;
         const limit = Math.min(
