@@ -60,8 +60,8 @@ async def test_every_claim_holds_in_a_real_browser(
 async def test_a_page_by_plain_http_is_told_what_it_lacks(pages: Pages, started: Any) -> None:
     async with pages("http://app.example.org") as tab:
         await tab.open("/")
-        opened = "import('/browser.js').then((found) => found.openDevice({})).catch((error) => error.message)"
-        assert "serve it by https://" in await tab.page.evaluate(opened)
+        said = await tab.page.evaluate("hubbub.opened({}, {name: 'plain'}).catch((error) => error.message)")
+        assert said.startswith("this page cannot encrypt answers")
 
 
 MANY_CHANGES = """
