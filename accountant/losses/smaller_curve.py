@@ -32,12 +32,16 @@ class Beside(Hashable, Protocol):
         """Return ends of ln of a number never below δ(`epsilon`)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class SmallerCurve:
-    """One batch's curve: `whole` is δ by all that the others send, `blanket` by the blanket."""
+    """One batch's curve: `whole` is δ by all that the others send, `blanket` by the blanket.
+
+    From `epsilon_local` on δ is 0, and neither is asked.
+    """
 
     whole: Whole
     blanket: Beside
+    epsilon_local: float
 
     def variance(self) -> float:
         """Return the variance of one draw at ε = 0, which sets the distance of the curve's points."""
@@ -52,34 +56,41 @@ class SmallerCurve:
         return self._ends(people, epsilon, precision).lower
 
     def _ends(self, people: int, epsilon: float, precision: float) -> LogBracket:
-        return _ends(self.whole, self.blanket, people, epsilon, precision)
+        return _ends(self, people, epsilon, precision)
 
 
 @lru_cache(maxsize=4096)
-def _ends(whole: Whole, blanket: Beside, people: int, epsilon: float, precision: float) -> LogBracket:
+def _ends(curve: SmallerCurve, people: int, epsilon: float, precision: float) -> LogBracket:
     """Return both ends, cached: a curve asks for the upper ones first, and then for the lower ones."""
-    asked = _asked(whole, blanket, people, epsilon)
+    asked = _asked(curve, people, epsilon)
     found = []
     if WHOLE in asked:
-        found.append(whole.log_delta(people, epsilon))
+        found.append(curve.whole.log_delta(people, epsilon))
     if BLANKET in asked:
-        found.append(blanket.ends(people, epsilon, precision))
+        found.append(curve.blanket.ends(people, epsilon, precision))
     return min(found, key=lambda each: each.upper)
 
 
-def _asked(whole: Whole, blanket: Beside, people: int, epsilon: float) -> set[str]:
+def _asked(curve: SmallerCurve, people: int, epsilon: float) -> set[str]:
     """Return which bounds are asked at `epsilon`: that which is smaller at the places beside it, or both."""
-    places, smaller = _smaller(whole, blanket, people)
+    places, smaller = _smaller(curve, people)
     after = bisect_left(places, epsilon)
     return set(smaller[max(after - 1, 0) : after + 1])
 
 
 @lru_cache(maxsize=64)
-def _smaller(whole: Whole, blanket: Beside, people: int) -> tuple[list[float], list[str]]:
+def _smaller(curve: SmallerCurve, people: int) -> tuple[list[float], list[str]]:
     """Return the places where both are looked at, and which is the smaller one there."""
+    whole, blanket = curve.whole, curve.blanket
     deviation = sqrt(whole.variance() / people)
-    places = [place * deviation for place in _DEVIATIONS]
-    return places, [
+    # Few people of a large local ε have deviations beyond it, where e^ε may be no double.
+    places = [place * deviation for place in _DEVIATIONS if place * deviation < curve.epsilon_local]
+    smaller = [
         BLANKET if blanket.ends(people, each, COARSE).lower < whole.log_delta(people, each).upper else WHOLE
         for each in places
     ]
+    if len(places) < len(_DEVIATIONS):
+        # Before this one both are asked.
+        places.append(curve.epsilon_local)
+        smaller.append(BLANKET if smaller[-1] == WHOLE else WHOLE)
+    return places, smaller

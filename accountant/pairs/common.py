@@ -55,7 +55,9 @@ class CommonPairs(GenericPairs):
 
     def evaluated(self) -> SmallerCurve | None:
         """Return the smaller of the two bounds at each ε."""
-        return None if self.whole_law is None else SmallerCurve(self.whole_law, StrongerClones(self.mechanism))
+        if self.whole_law is None:
+            return None
+        return SmallerCurve(self.whole_law, StrongerClones(self.mechanism), self.local_epsilon)
 
     def evaluated_below(self) -> SmallerCurve | None:
         """Return the same."""

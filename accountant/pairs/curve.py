@@ -40,7 +40,7 @@ class CurvedPairs(LocalPairs[L_co]):
     def evaluated(self) -> Evaluated:
         """Return what has the curve of the pair: the smaller bound at each ε, or the only one."""
         whole = self.whole_law
-        return self.curve_points() if whole is None else SmallerCurve(whole, self.curve_points())
+        return self.curve_points() if whole is None else SmallerCurve(whole, self.curve_points(), self.local_epsilon)
 
     def evaluated_below(self) -> Evaluated:
         """Return what has a curve below that of the pair, from which the lower grid is laid."""

@@ -60,7 +60,7 @@ def test_between_two_places_where_one_bound_is_smaller_it_alone_is_asked() -> No
     """The blanket is smaller up to 0.7 deviations and beyond 4, the whole law between."""
     blanket = Falling({0.7: 1.0, 4.0: -1.0, math.inf: 1.0})
     whole = Falling()
-    curve = SmallerCurve(whole, blanket)  # type: ignore[arg-type]
+    curve = SmallerCurve(whole, blanket, math.inf)  # type: ignore[arg-type]
     curve.log_upper(PEOPLE, 0.0, 0.01)
     whole.asked.clear()
     blanket.asked.clear()
@@ -72,6 +72,24 @@ def test_between_two_places_where_one_bound_is_smaller_it_alone_is_asked() -> No
     asked_of = [[round(each / DEVIATION, 3) for each in bound.asked] for bound in (whole, blanket)]
     # Between 0.5 and 1 deviations, and 3.5 and 5, either may be the smaller one.
     assert asked_of == [[0.8, 1.5, 3.0, 4.5], [0.2, 0.8, 4.5, 6.0, 30.0]]
+
+
+def test_nothing_is_asked_beyond_the_local_epsilon_and_both_are_just_before_it() -> None:
+    """A deviation may be so far beyond it that e^ε is no double there."""
+    blanket, whole = Falling({math.inf: 1.0}), Falling()
+    local = 3 * DEVIATION
+    curve = SmallerCurve(whole, blanket, local)  # type: ignore[arg-type]
+    curve.log_upper(PEOPLE, 0.0, 0.01)
+    assert max(whole.asked + blanket.asked) == 2 * DEVIATION
+    curve.log_upper(PEOPLE, 2.5 * DEVIATION, 0.01)
+    assert whole.asked[-1] == blanket.asked[-1] == 2.5 * DEVIATION
+
+
+def test_few_people_of_a_large_local_epsilon_have_a_curve() -> None:
+    """Seven deviations of the loss are beyond e^709 here."""
+    law = ((Fraction(1) - Fraction(1, 10**9), Fraction(1, 10**9)), (Fraction(1, 10**9), 1 - Fraction(1, 10**9)))
+    found = composition.compose([Part(Finite(law), 2, 2)], 1e-6)
+    assert 0 < found.epsilon_lower <= found.epsilon_upper <= 2 * Finite(law).epsilon_local
 
 
 @pytest.mark.parametrize("local", [0.5, 3.0, 1e5])
