@@ -149,7 +149,9 @@ def as_toml(content: Mapping[str, Any], prefix: str = "") -> str:
         elif isinstance(value, datetime.datetime):
             values.append(f"{name} = {value.isoformat()}\n")
         else:
-            values.append(f"{name} = {json.dumps(value)}\n")
+            # TOML writes infinity as Python does, and the rest as JSON does.
+            written = repr(value) if isinstance(value, float) else json.dumps(value)
+            values.append(f"{name} = {written}\n")
     return "".join([*values, *tables])
 
 
