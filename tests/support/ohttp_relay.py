@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import os
 import ssl
 import subprocess
 import sys
@@ -136,7 +137,8 @@ async def running_relay(
         *(sys.executable, "-m", "support.ohttp_relay", shuffler, *map(str, files), str(flip)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[1],
+        # Another test may have forbidden that programs import from where they are started.
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     assert process.stdout is not None
     relay = RelayProcess((await process.stdout.readline()).decode().strip(), tls.authority, seen, process)
