@@ -8,6 +8,7 @@ were drawn from. A second draw or a second step of one round would be a second r
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -74,7 +75,19 @@ def step_memory(connection: sqlite3.Connection, of: RoundRef, device: str, step:
 
 def erase_memory(connection: sqlite3.Connection, device: str) -> None:
     """Erase a device's memories, but keep a mark for each query, so that nothing is drawn a second time."""
-    rows = connection.execute("SELECT task, content FROM memory WHERE device = ?", (device,)).fetchall()
-    for task_id, content in rows:
+    _erase(connection, "SELECT task, device, content, over_at FROM memory WHERE device = ?", device)
+
+
+def erase_ended(connection: sqlite3.Connection, now: float) -> None:
+    """Erase the memories of tasks that are over at `now`, but for these marks.
+
+    The marks stay for ever: a clock that was ahead may be set back, and then the task is not over.
+    """
+    _erase(connection, "SELECT task, device, content, ? FROM memory WHERE over_at < ?", math.inf, now)
+
+
+def _erase(connection: sqlite3.Connection, query: str, *values: float | str) -> None:
+    for task_id, device, content, over_at in connection.execute(query, values).fetchall():
         left = json.dumps(dict.fromkeys(read_memories(content), ERASED))
-        connection.execute("UPDATE memory SET content = ? WHERE task = ? AND device = ?", (left, task_id, device))
+        put = "UPDATE memory SET content = ?, over_at = ? WHERE task = ? AND device = ?"
+        connection.execute(put, (left, over_at, task_id, device))

@@ -26,7 +26,7 @@ from hubbub.client.privacy.ledger import Account, AnswerCost, ProvenLoss
 from hubbub.client.state import budget, rounds
 from hubbub.client.state.file import close_state, open_state, set_wait, why_busy, why_unusable
 from hubbub.client.state.fork_safety import closed_at_forks
-from hubbub.client.state.longitudinal import MemoryUpdate, erase_memory, find_memories, step_memory
+from hubbub.client.state.longitudinal import MemoryUpdate, erase_ended, erase_memory, find_memories, step_memory
 from hubbub.client.state.rounds import (
     COUNT_OVER,
     Drawn,
@@ -141,7 +141,7 @@ class State:
         The caller draws after this call, so `keep_reports` checks again.
         """
         with self.transaction() as connection:
-            forgotten = _forget(connection, now)
+            forgotten = any(_forget(connection, now))
             entry, key_set = find_stored(connection, of, device)
             opted_out = bool(_opted_out(connection, [device]))
             refused = budget.refusals(connection, *key(of), () if entry is not None else (device,), answer_cost)
@@ -305,12 +305,13 @@ class State:
     def forget(self, now: float) -> int:
         """Erase every round that is over at `now` (seconds since 1970), of all tasks; return how many.
 
-        It keeps only counts of each device's rounds, and the number of each task's last forgotten round. If a device's
-        clock is set back, that number prevents it from answering such a round a second time.
+        It keeps only counts of each device's rounds, the number of each task's last forgotten round, and that there was
+        a memory. If a device's clock is set back, these prevent it from answering such a round a second time, and from
+        drawing a second time what is drawn once for all rounds.
         """
         with self.transaction() as connection:
-            forgotten = _forget(connection, now)
-        if forgotten:
+            forgotten, ended = _forget(connection, now)
+        if forgotten or ended:
             self.empty_log()
         return forgotten
 
@@ -373,7 +374,7 @@ class State:
         """Erase a device's reports, sealed bytes and submission ids, in all tasks.
 
         The file keeps which rounds it answered until they are over, and how many forever; otherwise it could answer a
-        round twice. It keeps the fact that a longitudinal query was answered until its task is over.
+        round twice. It keeps the fact that a longitudinal query was answered.
         """
         with self.transaction() as connection:
             erase_submissions(connection, device, "true")
@@ -454,16 +455,21 @@ _UNUSABLE = (sqlite3.Error, OSError, UnicodeError)
 """Errors if the file cannot be used. A UnicodeError comes from a damaged schema, named in bytes that are not text."""
 
 
-def _forget(connection: sqlite3.Connection, now: float) -> int:
-    """Erase every round that is over at `now`, except counts and the last one's number; return how many."""
+def _forget(connection: sqlite3.Connection, now: float) -> tuple[int, bool]:
+    """Erase all rounds and memories that are over at `now`, but for counts and marks.
+
+    Return how many rounds there were, and whether there was a memory.
+    """
     over = connection.execute("SELECT task, number FROM round WHERE over_at < ?", (now,)).fetchall()
     if over:
         connection.execute(COUNT_OVER, (now,))
         mark = "INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO UPDATE SET last = max(last, excluded.last)"
         connection.executemany(mark, over)
         connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
-    connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
-    return len(over)
+    ended = connection.execute("SELECT 1 FROM memory WHERE over_at < ? LIMIT 1", (now,)).fetchone() is not None
+    if ended:
+        erase_ended(connection, now)
+    return len(over), ended
 
 
 def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:

@@ -190,7 +190,20 @@ async def test_what_is_kept_is_erased_when_the_task_is_over(settings: dict[str, 
     device.keep(answers(True))
     clock.now += 3600 * (ROUNDS + 1) + 200
     device._state.forget(clock.now)
-    assert kept(device) == {}
+    assert kept(device) == {"erased": 1}
+
+
+async def test_a_clock_that_was_ahead_of_the_end_has_nothing_drawn_a_second_time(
+    settings: dict[str, Any], clock: Clock
+) -> None:
+    device = Device(**settings)
+    device.keep(answers(True))
+    clock.now += 3600 * (ROUNDS + 1) + 200
+    device._state.forget(clock.now)
+    # Set right again, a round later than that which was answered.
+    clock.now -= 3600 * ROUNDS + 200
+    assert device.keep(answers(True))
+    assert kept(device) == {"erased": 1}
 
 
 async def test_a_fleet_keeps_each_devices_stream(
