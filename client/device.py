@@ -386,8 +386,8 @@ class Device(NotCopied):
     def opt_out(self) -> None:
         """Take and send no answers until `opt_in`, for any task that uses this state file and name.
 
-        Submissions that wait to be sent are erased. A submission that another thread or process is sending at this
-        moment may still arrive. The choice is stored, and outlives the program.
+        Submissions that wait to be sent are erased, also between two tries. A submission that another thread or process
+        is sending at this moment may still arrive. The choice is stored, and outlives the program.
 
         Raises:
             StateError: if the choice could not be stored.

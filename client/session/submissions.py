@@ -131,14 +131,27 @@ class Submissions:
             raise explained(error, self._told(stored)) from error
 
     async def _seal_and_send(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Receipt:
-        ready = await self._ready(link, stored, retrying)
+        async def sleep(seconds: float) -> None:
+            await retrying.sleep(seconds)
+            await self._check_kept(stored.of)
+
+        watched = replace(retrying, sleep=sleep)
+        ready = await self._ready(link, stored, watched)
         submission = ready.entry.submission
         if submission is None:
             return receipt_of(stored.of, ready.entry)
         enrolled, name = self._session.enrolled, self._work.name
-        receipt = await enrolled.send(link, ready.destination, name, submission, retrying, ready.enrolled)
+        receipt = await enrolled.send(link, ready.destination, name, submission, watched, ready.enrolled)
         await self._work.settle(stored.of, DONE)
         return receipt
+
+    async def _check_kept(self, of: RoundRef) -> None:
+        """Raise NoRound if an opt-out has erased the submission between two tries."""
+        found = await self._work.stored(of)
+        if found is None:
+            raise erased_unsent(of)
+        if found.entry.outcome == ERASED_HERE:
+            receipt_of(of, found.entry)
 
     async def _ready(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Ready:
         """Return the stored submission, sealed; fetch the round's keys if they are not stored yet."""

@@ -169,6 +169,22 @@ async def test_opting_out_while_a_moment_is_waited_for_sends_nothing(
     assert shuffler.fetched == shuffler.seen == []
 
 
+async def test_opting_out_between_two_tries_sends_nothing_more(
+    device: Make, shuffler: FakeShuffler, clock: Clock
+) -> None:
+    shuffler.failures.extend([RuntimeError("down")] * 2)
+    one = device()
+
+    async def opt_out(seconds: float) -> None:
+        one.opt_out()
+        await clock.sleep(seconds)
+
+    one._session.retrying = replace(one._session.retrying, sleep=opt_out)
+    with pytest.raises(NoRound, match="erased"):
+        await one.submit(ANSWERS)
+    assert (len(shuffler.seen), shuffler.held) == (1, {})
+
+
 # Recording
 
 
