@@ -106,7 +106,8 @@ class Truth:
     def delta(self, epsilon: float) -> Fraction:
         """Return it at `epsilon`: doubles find the pairs that may be the largest, and whole numbers compare those."""
         factor = Fraction(exp_decimal(epsilon))
-        rate = min(float(factor - 1), 1e300)
+        # Compared as a fraction: beyond an ε of 709 it is no double.
+        rate = float(min(factor - 1, Fraction(10**300)))
         rough: Array = np.maximum(self._gap - rate * self._q, 0.0).sum(axis=1)
         # What the doubles of a row leave open: just below the local ε it is more than δ.
         doubt: Array = DOUBT * np.where(self._gap > 0, self._gap + rate * self._q, 0.0).sum(axis=1)
