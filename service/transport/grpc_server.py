@@ -25,6 +25,9 @@ _REASONS = {
 }
 """Causes and remedies of a port that cannot be bound."""
 
+FREE_PORTS_TRIED = 10
+"""Ports that are tried if 0 asks for a free one: one that is free at an address of a name may be taken at another."""
+
 HANDSHAKE_SECONDS = 10.0
 """How long a TLS handshake may take; then a silent connection is closed."""
 
@@ -110,6 +113,7 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     address = listening_address(address)
     if not shared:
         check_free(address)
+        address = _chosen(address)
     try:
         port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
@@ -117,6 +121,21 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     if port == 0:
         raise HubbubError(f"cannot listen on {address}: gRPC gives no reason; check its port and the TLS files")
     return port
+
+
+def _chosen(address: str) -> str:
+    """Return host:port, with a free port in place of 0 if the host has several addresses.
+
+    gRPC takes a port that is free at one of them, and leaves the others to the process that has it there.
+    """
+    host, port = parted(address)
+    if port or len(resolved(address)) == 1:
+        return address
+    found = _at_each(address, lambda family, where: _bound(family, where, socket.SO_REUSEADDR))
+    port = found[0].getsockname()[1]
+    for each in found:
+        each.close()
+    return f"{host}:{port}"
 
 
 def reserve(address: str) -> tuple[str, list[socket.socket]]:
@@ -154,9 +173,26 @@ def _at_each(address: str, bind: Callable[[socket.AddressFamily, Any], socket.so
         HubbubError: if the port is taken at one of them, or this machine has none of them.
     """
     _, port = parted(address)
+    addresses = resolved(address)
+    for _ in range(1 if port else FREE_PORTS_TRIED):
+        found, failures = _bound_each(addresses, port, bind)
+        # As in `check_free`: an address of a family that this machine lacks is left out.
+        taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
+        if found and not taken:
+            return found
+        for each in found:
+            each.close()
+    raise cannot_listen(address, (taken or failures)[0])
+
+
+def _bound_each(
+    addresses: list[tuple[socket.AddressFamily, Any]],
+    port: int,
+    bind: Callable[[socket.AddressFamily, Any], socket.socket],
+) -> tuple[list[socket.socket], list[OSError]]:
     found: list[socket.socket] = []
     failures = []
-    for family, where in resolved(address):
+    for family, where in addresses:
         if found and _is_everywhere(where[0]):
             break  # the socket of IPv6 is at the addresses of IPv4, too
         # Further addresses of the name use the port of the first one.
@@ -165,13 +201,7 @@ def _at_each(address: str, bind: Callable[[socket.AddressFamily, Any], socket.so
             found.append(bind(family, (where[0], number, *where[2:])))
         except OSError as error:
             failures.append(error)
-    # As in `check_free`: an address of a family that this machine lacks is left out.
-    taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
-    if taken or not found:
-        for each in found:
-            each.close()
-        raise cannot_listen(address, (taken or failures)[0])
-    return found
+    return found, failures
 
 
 def _kept(family: socket.AddressFamily, where: Any) -> socket.socket:

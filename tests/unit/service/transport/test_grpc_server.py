@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,6 +110,39 @@ async def https_at(address: str, tls: TLS) -> AsyncIterator[int]:
         await server.close(None)
 
 
+def test_a_free_port_is_free_at_every_address_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is free at the first address only would leave clients of the second with another process."""
+    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    create = socket.create_server
+    with create(("127.0.0.2", 0)) as stranger:
+        taken = [stranger.getsockname()[1]]
+
+        def create_server(where: tuple[str, int], **options: Any) -> socket.socket:
+            """Take the stranger's port as a free one at first, as the system may."""
+            return create((where[0], taken.pop()) if where[1] == 0 and taken else where, **options)
+
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: both)
+        monkeypatch.setattr(socket, "create_server", create_server)
+        found = grpc_server.opened("two-addresses:0", 1)
+        ports = {each.getsockname()[1] for each in found}
+        for each in found:
+            each.close()
+        asked: list[str] = []
+
+        def add_secure_port(address: str, _credentials: object) -> int:
+            asked.append(address)
+            return 7
+
+        server: Any = SimpleNamespace(add_secure_port=add_secure_port)
+        grpc_server.listen(server, "two-addresses:0", Any)  # type: ignore[arg-type] # no server looks at it
+        assert not taken
+        assert len(found) == 2
+        assert len(ports) == 1
+        assert stranger.getsockname()[1] not in ports
+    # gRPC is given a port: it would take any that is free at one of the addresses.
+    assert asked != ["two-addresses:0"]
+
+
 @pytest.mark.skipif(not IPV6, reason="this machine has no IPv6")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 async def test_every_address_is_one_of_ipv4_and_ipv6_at_each_kind_of_port(address: str, tmp_path: Path) -> None:
@@ -181,13 +215,19 @@ def test_a_name_is_reserved_at_those_of_its_addresses_that_the_machine_has(monke
 
 
 def test_nothing_is_kept_where_one_address_of_a_name_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    with sharing("127.0.0.2:0") as taken:
-        port = taken.getsockname()[1]
-        addresses = [(socket.AF_INET, (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
-        monkeypatch.setattr(grpc_server, "resolved", lambda _address: addresses)
-        monkeypatch.setattr(grpc_server, "check_free", lambda _address: None)
-        with pytest.raises(HubbubError, match="another process uses it"):
-            grpc_server.reserve(f"somewhere:{port}")
-        # The first one is free again.
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", port))
+    kept, bind = [], grpc_server._kept
+
+    def taken_at_the_second(family: socket.AddressFamily, where: Any) -> socket.socket:
+        if where[0] == "127.0.0.2":
+            raise OSError(errno.EADDRINUSE, "in use")
+        kept.append(bind(family, where))
+        return kept[-1]
+
+    addresses = [(socket.AF_INET, (host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    monkeypatch.setattr(grpc_server, "resolved", lambda _address: addresses)
+    monkeypatch.setattr(grpc_server, "check_free", lambda _address: None)
+    monkeypatch.setattr(grpc_server, "_kept", taken_at_the_second)
+    with pytest.raises(HubbubError, match="another process uses it"):
+        grpc_server.reserve("somewhere:0")
+    assert len(kept) == grpc_server.FREE_PORTS_TRIED
+    assert all(each.fileno() == -1 for each in kept)

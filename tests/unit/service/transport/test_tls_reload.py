@@ -168,7 +168,7 @@ async def serial_at(port: int, tls: TLS) -> int:
     """Connect as a client that trusts that authority; return which certificate the server shows."""
     context = ssl.create_default_context(cafile=str(tls.authority))
     context.set_alpn_protocols(["h2"])
-    _reader, writer = await asyncio.open_connection("localhost", port, ssl=context)
+    _reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     shown = x509.load_der_x509_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
     writer.close()
     return shown.serial_number
@@ -184,10 +184,10 @@ async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
 ) -> None:
     async with opened_server() as server:
         health = Health(server, [])
-        port = grpc_server.listen(server, "localhost:0", certificates.server(mutual=False))
+        port = grpc_server.listen(server, "127.0.0.1:0", certificates.server(mutual=False))
         await server.start()
         await health.serving()
-        async with open_channel(f"localhost:{port}", replace(tls, certificate=None, key=None)) as channel:
+        async with open_channel(f"127.0.0.1:{port}", replace(tls, certificate=None, key=None)) as channel:
             assert await is_serving(channel, 10.0)
             before = serial_of(tls)
             assert await serial_at(port, tls) == before
