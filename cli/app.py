@@ -14,11 +14,11 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from hubbub.cli.hints import expecting, with_nearest
-from hubbub.cli.number_options import options_of, with_forms, written_out
-from hubbub.cli.output import EXIT_FAILURE, failures, print_json
+from hubbub.cli.options.hints import expecting, with_nearest
+from hubbub.cli.options.numbers import options_of, with_forms, written_out
 from hubbub.cli.registry import ABOUT, FAILURE_STATUS, NEEDS, missing
-from hubbub.cli.signals import raises
+from hubbub.cli.terminal.output import EXIT_FAILURE, failures, print_json
+from hubbub.cli.terminal.signals import raises
 from hubbub.protos.errors import HubbubError, UsageError
 
 USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own

@@ -10,8 +10,9 @@ try:
     from collections.abc import Sequence
 
     from hubbub import __version__
-    from hubbub.cli import overview, signals, stdio
+    from hubbub.cli import overview
     from hubbub.cli.registry import COMMAND_LINE, FAILURE_STATUS, NEEDS, missing
+    from hubbub.cli.terminal import signals, stdio
     from hubbub.protos.escaping import readable_lines
     from hubbub.service.processes.hardening import disable_core_dumps
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time

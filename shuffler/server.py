@@ -39,7 +39,7 @@ from hubbub.shuffler.admit.enrollment import EnrollmentControl, Rate, signers_of
 from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
-from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.admit.openers import Openers
 from hubbub.shuffler.cluster.failover import leader_gauge, open_to_cluster, run_with_failover
 from hubbub.shuffler.cluster.readiness import Readiness
 from hubbub.shuffler.cluster.standbys import watched_standbys

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, failures
-from hubbub.cli.readiness import announcer
-from hubbub.cli.store_maintenance import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+from hubbub.cli.options.store_maintenance import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+from hubbub.cli.terminal.output import Json, failures
+from hubbub.cli.terminal.readiness import announcer
 
 if TYPE_CHECKING:
     from hubbub.analyzer.settings import AnalyzerSettings

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json
-from hubbub.cli.progress import progress_bars
 from hubbub.cli.registry import FAILURE_STATUS
+from hubbub.cli.terminal.output import EXIT_FAILURE, Json, console, failures, print_json
+from hubbub.cli.terminal.progress import progress_bars
 
 if TYPE_CHECKING:
     from hubbub.deploy.audit.audit import Audit, AuditOptions

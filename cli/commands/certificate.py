@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.terminal.output import Json, console, failures, print_json
 
 
 class Party(StrEnum):

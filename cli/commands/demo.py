@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.cli.commands.dashboard import PORT
-from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
-from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
+from hubbub.cli.options.data_files import Decimal, Every, Missing, Thousands, notation, print_notes
+from hubbub.cli.terminal.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
     from hubbub.deploy.demo.demo import DemoOptions, Looked, Published
@@ -390,7 +390,7 @@ def _run(
     import asyncio
     import signal
 
-    from hubbub.cli.progress import progress_bars
+    from hubbub.cli.terminal.progress import progress_bars
     from hubbub.deploy.demo.demo import run
 
     # SIGTERM, and a terminal that is closed, end the demo as Ctrl-C does: services and clients are stopped, logs are

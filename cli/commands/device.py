@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.cli.commands.submit import AnswerOption, AnswersOption, RoundOption, given_answers
-from hubbub.cli.device import LimitOption, SettingsFile, Timeout, checked_timeout, load_device
-from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.options.device import LimitOption, SettingsFile, Timeout, checked_timeout, load_device
+from hubbub.cli.terminal.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
     from hubbub.client import DeviceRound, DeviceStatus

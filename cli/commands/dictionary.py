@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.terminal.output import Json, console, failures, print_json, progress_console
 
 ENDING = "*.json"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.data_options import Decimal, Missing, Thousands, notation
-from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
+from hubbub.cli.options.data_files import Decimal, Missing, Thousands, notation
+from hubbub.cli.terminal.output import Json, console, failures, print_json, program, progress_console
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

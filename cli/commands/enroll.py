@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.terminal.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def command(
 
 
 def _signer(key: Path) -> Identity:
-    from hubbub.cli.output import progress_console
+    from hubbub.cli.terminal.output import progress_console
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.pem import readable_by_others
 
@@ -137,7 +137,7 @@ def _made(
 
 def _renewed(signer: Identity, shuffler_key: Path | None, old: Path, expires: int) -> dict[str, list[Ticket]]:
     """Return new tickets for enrolled devices, by file name."""
-    from hubbub.cli.output import progress_console
+    from hubbub.cli.terminal.output import progress_console
     from hubbub.deploy.pki.tickets import enrolled_in, renewed
     from hubbub.protos.identity.keys import load_public
 

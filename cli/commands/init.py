@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.terminal.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
     from hubbub.deploy.init.cluster import Cluster

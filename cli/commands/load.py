@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.terminal.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.cli.plots.draw import check_drawable
-        from hubbub.cli.progress import progress_bars
+        from hubbub.cli.terminal.progress import progress_bars
         from hubbub.deploy.load.run import checked_schedule, load, load_locally
         from hubbub.protos.errors import UsageError
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, program
-from hubbub.cli.progress import progress_bars, working
+from hubbub.cli.terminal.output import Json, console, failures, print_json, program
+from hubbub.cli.terminal.progress import progress_bars, working
 
 DEPLOYMENT = Path("deployment")
 """The folder that `hubbub init` is shown to make."""

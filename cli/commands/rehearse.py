@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.data_options import Decimal, Missing, Thousands, notation, print_notes
-from hubbub.cli.output import Json, console, fail, failures, print_json
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.options.data_files import Decimal, Missing, Thousands, notation, print_notes
+from hubbub.cli.terminal.output import Json, console, fail, failures, print_json
+from hubbub.cli.terminal.progress import progress_bars
 
 if TYPE_CHECKING:
     from hubbub.client import Summary
@@ -156,7 +156,7 @@ def _answers(
 def _in_turn(task: Task, words: list[str], devices: int) -> Iterable[Answers]:
     """Return the answers that are stated, and say which of them devices will clip."""
     from hubbub.cli.commands.submit import read_answers
-    from hubbub.cli.device import say_clipped
+    from hubbub.cli.options.device import say_clipped
     from hubbub.deploy.load.rehearse import answers_in_turn
 
     answers = answers_in_turn(task, words, devices)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json
-from hubbub.cli.readiness import announcer
-from hubbub.cli.store_maintenance import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+from hubbub.cli.options.store_maintenance import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+from hubbub.cli.terminal.output import Json, console, failures, print_json
+from hubbub.cli.terminal.readiness import announcer
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.terminal.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity

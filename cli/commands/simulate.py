@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.compare_randomizers import compare_randomizers, give, kinds_of, sizes_of
-from hubbub.cli.data_options import Decimal, Every, Missing, Thousands, notation, print_notes
-from hubbub.cli.output import Json, console, failures, print_json
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.comparisons.randomizers import compare_randomizers, give, kinds_of, sizes_of
+from hubbub.cli.options.data_files import Decimal, Every, Missing, Thousands, notation, print_notes
+from hubbub.cli.terminal.output import Json, console, failures, print_json
+from hubbub.cli.terminal.progress import progress_bars
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def command(
             sizes = sizes_of(reports, dataset.devices)
             documents = compare_randomizers(dataset, privacy, kinds_of(compare), sizes, repeat or 20, as_json)
         else:
-            from hubbub.cli.compare_strategies import columns_of, compare_over_time
+            from hubbub.cli.comparisons.strategies import columns_of, compare_over_time
 
             _refuse_over_time(task, total)
             streams = columns_of(data, words, written, device, period, changes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, write_json
+from hubbub.cli.terminal.output import Json, console, failures, print_json, write_json
 
 if TYPE_CHECKING:
     from hubbub.deploy.operator.client import Overview
@@ -42,8 +42,8 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.cli.output import fail
-        from hubbub.cli.watch import watched
+        from hubbub.cli.terminal.output import fail
+        from hubbub.cli.terminal.watch import watched
         from hubbub.deploy.settings import OperatorSettings
         from hubbub.service.settings import load
 

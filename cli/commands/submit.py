@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.device import LimitOption, SettingsFile, Timeout, say_clipped
-from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
+from hubbub.cli.options.device import LimitOption, SettingsFile, Timeout, say_clipped
+from hubbub.cli.terminal.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from hubbub.client import DeviceReceipt
@@ -80,7 +80,7 @@ def command(
     --answers answers.txt
     """
     with failures(as_json):
-        from hubbub.cli.device import checked_timeout, load_device, naming_ticket
+        from hubbub.cli.options.device import checked_timeout, load_device, naming_ticket
         from hubbub.deploy.errors import as_usage_error
         from hubbub.protos.refusals import Refusal
         from hubbub.queries.errors import AnswerError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json, report
-from hubbub.cli.progress import working
+from hubbub.cli.terminal.output import EXIT_FAILURE, Json, console, failures, print_json, report
+from hubbub.cli.terminal.progress import working
 
 if TYPE_CHECKING:
     from hubbub.verification.certificate import Pins, Verified

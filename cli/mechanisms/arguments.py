@@ -35,10 +35,10 @@ from hubbub.accountant.numbers import EPSILON_MOST, checked_reports, checked_who
 from hubbub.accountant.pairs import GaussianRound, Part
 from hubbub.accountant.pairs.composition_part import NOT_COMPOSED
 from hubbub.accountant.written_numbers import FORMS, exact, whole
-from hubbub.cli.hints import meant
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 from hubbub.cli.mechanisms.law_file import law_of, read_law
 from hubbub.cli.mechanisms.named_bounds import THEOREMS, check_bound, delta_by_theorem, epsilon_by_theorem
+from hubbub.cli.options.hints import meant
 
 ROW_KEYS = (
     "mechanism",

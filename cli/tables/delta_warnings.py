@@ -7,7 +7,7 @@ from typing import Any
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.numbers import checked_delta
-from hubbub.cli.output import progress_console
+from hubbub.cli.terminal.output import progress_console
 from hubbub.protos.task.task import Privacy, is_large, largest_delta
 
 

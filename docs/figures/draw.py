@@ -12,7 +12,7 @@ from types import MappingProxyType
 from figures import balle, feldman, girgis, koskela
 from hubbub.cli.plots.draw import drawn
 from hubbub.cli.plots.plan import PlotPlan, document, evaluate
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.terminal.progress import progress_bars
 
 FOLDER = Path(__file__).parent
 

@@ -30,7 +30,7 @@ from hubbub.shuffler.admit.checks.time import over
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.disk_reserve import DiskReserve
 from hubbub.shuffler.admit.load_shedding import LoadShedder
-from hubbub.shuffler.admit.opening_pool import OuterOpening
+from hubbub.shuffler.admit.openers import OuterOpening
 from hubbub.shuffler.admit.opening_worker import RoundKey
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.records import (

@@ -26,7 +26,7 @@ from hubbub.shuffler.admit.enrollment import CredentialIssuer, Rate
 from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
-from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.admit.openers import Openers
 from hubbub.shuffler.cluster.ingest import show_queues, tasks_for
 from hubbub.shuffler.metrics import ShufflerStage, is_exact
 from hubbub.shuffler.settings import FrontendSettings

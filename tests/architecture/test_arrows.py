@@ -177,7 +177,7 @@ def test_accountant_package_itself_loads_nothing_until_a_public_name_is_asked_fo
         ("service", "hubbub.analyzer.stores.protocol", False),
         ("accountant", "hubbub.protos.task.task", False),
         ("deploy", "hubbub.analyzer.server", True),
-        ("deploy", "hubbub.cli.output", False),
+        ("deploy", "hubbub.cli.terminal.output", False),
         ("verification", "hubbub.service.errors", False),
         ("planning", "hubbub.deploy.files", False),
         ("results", "hubbub.verification.results", True),

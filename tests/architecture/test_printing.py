@@ -1,4 +1,4 @@
-"""Everything that people see is printed through `cli.output`: nowhere else can a name be taken for markup."""
+"""Everything that people see is printed through `cli.terminal.output`: nowhere else can a name be taken for markup."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from support.source_tree import MODULES, ROOT, parsed
 
 ALLOWED = {
-    "cli/output.py": {"Printer", "sys.stdout.write", "sys.stderr.write"},
-    "cli/progress.py": {"Progress"},
+    "cli/terminal/output.py": {"Printer", "sys.stdout.write", "sys.stderr.write"},
+    "cli/terminal/progress.py": {"Progress"},
     # Before the libraries of the command line are known to be there.
     "cli/main.py": {"sys.stdout.write", "sys.stderr.write"},
     # A process of the demo, which talks JSON to its parent through a pipe.

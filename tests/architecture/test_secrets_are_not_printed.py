@@ -54,7 +54,7 @@ from hubbub.service.receiving.receiver import StoredKey
 from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.service.spark.files import Files
 from hubbub.shuffler.admit.checks.check import Arrival
-from hubbub.shuffler.admit.opening_pool import _Piece, _Waiting
+from hubbub.shuffler.admit.openers import _Piece, _Waiting
 from hubbub.shuffler.admit.opening_worker import RoundKey
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.spark import Mixing, keys_at

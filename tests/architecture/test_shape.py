@@ -40,7 +40,6 @@ LISTS = {
     # The stages of a party stay in sight beside its folders.
     "accountant": "questions and subjects",
     "analyzer": "stages of the analyzer",
-    "cli": "plumbing and folders",
     "client": "verbs of a device",
     "deploy": "tools, and files that a deployment copies",
     "protos": "subjects and what they share",

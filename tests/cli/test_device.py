@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from hubbub.cli.app import build
 from hubbub.cli.commands.submit import lines_in
-from hubbub.cli.device import RetryProgress, naming_ticket
+from hubbub.cli.options.device import RetryProgress, naming_ticket
 from hubbub.client import Answer, RecorderCounts, Refusal, Retry, Spending, Unreachable
 from hubbub.deploy.init.folders import sample
 from hubbub.protos.identity.keys import save_public

@@ -124,5 +124,5 @@ async def test_no_text_of_a_service_steers_the_operators_terminal_or_spreadsheet
             assert "Traceback" not in ran.err
             steers_nothing(ran)
             assert "\\x1b]0;owned\\x07" in ran.out + ran.err or "\\\\x1b]0;owned" in ran.out, (words, ran)
-    # What no certificate is of is not written at all; what is written of texts is in tests/unit/cli/test_output.py.
+    # What no certificate is of is not written at all. How texts are written: tests/unit/cli/terminal/test_output.py.
     assert not table.exists()

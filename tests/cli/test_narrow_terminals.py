@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from hubbub.cli import output
+from hubbub.cli.terminal import output
 from hubbub.deploy.init.folders import initialise
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hubbub.cli import stdio
 from hubbub.cli.main import COMMANDS, main
+from hubbub.cli.terminal import stdio
 from hubbub.deploy.init.folders import initialise
 from hubbub.planning.simulate import table_files
 from support.commands import LEAVES, Leaf, given, is_flag

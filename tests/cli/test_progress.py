@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.cli import output, progress
-from hubbub.cli.output import Printer
+from hubbub.cli.terminal import output, progress
+from hubbub.cli.terminal.output import Printer
 from hubbub.deploy.demo.demo import DemoProgress
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here

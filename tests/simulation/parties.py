@@ -31,7 +31,7 @@ from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.enrollment import EnrollmentControl, Rate
 from hubbub.shuffler.admit.load_shedding import LoadShedder
-from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.admit.openers import Openers
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore

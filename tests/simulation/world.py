@@ -33,7 +33,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.schedule import Schedule
 from hubbub.queries.estimation.estimates import Estimates
-from hubbub.shuffler.admit import opening_pool
+from hubbub.shuffler.admit import openers as opening_pool
 from hubbub.shuffler.records import Round
 from support.samples import START, Parties, sample_task, signed
 

@@ -40,8 +40,8 @@ from hubbub.cli.commands.account.options import (
     option_values,
 )
 from hubbub.cli.commands.account.plot import plot
-from hubbub.cli.output import Json, console, failures, print_json
-from hubbub.cli.progress import working
+from hubbub.cli.terminal.output import Json, console, failures, print_json
+from hubbub.cli.terminal.progress import working
 
 if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
@@ -337,7 +337,7 @@ def calibrate(
 def _alternatives(
     design: Design, aim: PrivacyTarget, dummies: int, as_json: bool
 ) -> dict[str, tuple[Alternative, ...]]:
-    from hubbub.cli.progress import progress_bars
+    from hubbub.cli.terminal.progress import progress_bars
     from hubbub.planning.alternatives import compare, steps_of
 
     with progress_bars(as_json) as bars:

@@ -31,8 +31,8 @@ from hubbub.cli.commands.account.options import (
     named,
     option_values,
 )
-from hubbub.cli.output import Json, console, failures, print_json
-from hubbub.cli.progress import working
+from hubbub.cli.terminal.output import Json, console, failures, print_json
+from hubbub.cli.terminal.progress import working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 from rich.table import Column, Table
 
 from hubbub.cli.commands.account.options import Delta, HonestShare, option_values
-from hubbub.cli.output import Json, console, failures, print_json
-from hubbub.cli.progress import working
+from hubbub.cli.terminal.output import Json, console, failures, print_json
+from hubbub.cli.terminal.progress import working
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.longitudinal import Horizon

@@ -25,10 +25,10 @@ from hubbub.cli.commands.account.options import (
     Sigma,
     Truthful,
 )
-from hubbub.cli.output import Json, console, failures, print_json
 from hubbub.cli.plots.plan import Plot, PlotPlan, Scale, document, evaluate
 from hubbub.cli.plots.variables import Range, Variable
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.terminal.output import Json, console, failures, print_json
+from hubbub.cli.terminal.progress import progress_bars
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.disk_reserve import DiskReserve
 from hubbub.shuffler.admit.enrollment import EnrollmentControl, Rate
 from hubbub.shuffler.admit.load_shedding import LoadShedder
-from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.admit.openers import Openers
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.output import Printer
 from hubbub.cli.tables.printing import print_columns, print_table, print_tables
+from hubbub.cli.terminal.output import Printer
 
 
 def printed(width: int) -> str:

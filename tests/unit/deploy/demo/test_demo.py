@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.terminal.progress import progress_bars
 from hubbub.deploy.demo import demo
 from hubbub.deploy.demo.demo import DemoOptions, Looked, run
 from hubbub.planning.simulate.dataset import Dataset

@@ -16,8 +16,8 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import NoiseLaw, WithNoise, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
-from hubbub.cli.output import console
 from hubbub.cli.tables.plan import Compared, print_plan
+from hubbub.cli.terminal.output import console
 from hubbub.planning.longitudinal.goals import Goal
 from hubbub.planning.longitudinal.plan import StrategyTargets, candidates, chosen, compare_strategies
 from hubbub.planning.plan import plan

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
-from hubbub.cli.output import failures
+from hubbub.cli.terminal.output import failures
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
 from hubbub.protos.sqlite_layout import APPLICATIONS

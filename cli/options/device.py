@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import progress_console
+from hubbub.cli.terminal.output import progress_console
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hubbub.cli.data_options import print_notes
-from hubbub.cli.output import console, print_json
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.options.data_files import print_notes
+from hubbub.cli.terminal.output import console, print_json
+from hubbub.cli.terminal.progress import progress_bars
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

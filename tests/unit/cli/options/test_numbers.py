@@ -13,7 +13,7 @@ import typer
 
 from hubbub.cli import app
 from hubbub.cli.app import _options
-from hubbub.cli.number_options import written_out
+from hubbub.cli.options.numbers import written_out
 from hubbub.cli.registry import NEEDS
 from support.cli import hubbub_here
 from support.commands import LEAVES, Leaf, given, option
@@ -123,7 +123,7 @@ def test_a_text_with_a_number_takes_every_form(words: tuple[str, ...], plain: st
 def test_lists_limits_and_errors_take_every_form() -> None:
     from hubbub.cli.commands.demo import _dataset
     from hubbub.cli.commands.plan import _error_in
-    from hubbub.cli.compare_randomizers import sizes_of
+    from hubbub.cli.comparisons.randomizers import sizes_of
     from hubbub.deploy.demo.scenarios.registry import scenario_named
     from hubbub.deploy.load.run import checked_schedule
     from hubbub.planning.simulate.dataset import SumSpec

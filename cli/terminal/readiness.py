@@ -6,8 +6,8 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 
-from hubbub.cli import stdio
-from hubbub.cli.output import print_json
+from hubbub.cli.terminal import stdio
+from hubbub.cli.terminal.output import print_json
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from hubbub.cli import output
-from hubbub.cli.output import Printer, program
-from hubbub.cli.progress import progress_bars
 from hubbub.cli.tables.printing import print_table
+from hubbub.cli.terminal import output
+from hubbub.cli.terminal.output import Printer, program
+from hubbub.cli.terminal.progress import progress_bars
 from hubbub.deploy.operator import export
 from hubbub.deploy.operator.export import guard
 

@@ -11,7 +11,7 @@ import pytest
 
 FILL = """
 import os
-from hubbub.cli.stdio import prepare
+from hubbub.cli.terminal.stdio import prepare
 prepare()
 opened = os.open(os.devnull, os.O_RDONLY)
 import sys
@@ -21,7 +21,7 @@ sys.exit(opened)
 
 ANNOUNCE = """
 import logging, sys
-from hubbub.cli.readiness import announcer
+from hubbub.cli.terminal.readiness import announcer
 logging.basicConfig(level="WARNING")
 announcer("shuffler", {as_json})({{"submission": "127.0.0.1:7301"}})
 """

@@ -25,7 +25,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.cli.hints import on_missing
+from hubbub.cli.options.hints import on_missing
 from hubbub.deploy.errors import OutputLost
 from hubbub.protos.errors import HubbubError, UsageError, remedy_of
 from hubbub.protos.escaping import readable_lines

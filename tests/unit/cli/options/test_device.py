@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hubbub.cli.device import naming_ticket
+from hubbub.cli.options.device import naming_ticket
 from hubbub.deploy.init.folders import initialise
 from hubbub.deploy.init.hops import change
 from hubbub.protos.refusals import Reason, Refusal

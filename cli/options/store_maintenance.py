@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hubbub.cli.output import console, print_json
+from hubbub.cli.terminal.output import console, print_json
 from hubbub.protos.sqlite_layout import Layout
 from hubbub.service.sqlite.maintenance import accept_lost_log, check_store_file
 

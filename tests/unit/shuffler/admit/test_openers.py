@@ -12,8 +12,8 @@ import pytest
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519, Suite
-from hubbub.shuffler.admit import opening_pool
-from hubbub.shuffler.admit.opening_pool import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
+from hubbub.shuffler.admit import openers as opening_pool
+from hubbub.shuffler.admit.openers import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
 from hubbub.shuffler.admit.opening_worker import LENGTH, RoundKey, read_answer, serve, write_header, write_records
 
 Sealed = tuple[RoundKey, list[Submission], list[bytes | None]]

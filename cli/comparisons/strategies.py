@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hubbub.cli.progress import progress_bars
+from hubbub.cli.terminal.progress import progress_bars
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:

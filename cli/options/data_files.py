@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import progress_console
+from hubbub.cli.terminal.output import progress_console
 
 if TYPE_CHECKING:
     from hubbub.planning.simulate.dataset import Dataset

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from hubbub.cli.output import progress_console
+from hubbub.cli.terminal.output import progress_console
 from hubbub.protos.escaping import readable
 
 

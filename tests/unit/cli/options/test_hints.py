@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.cli import hints
-from hubbub.cli.hints import meant, on_missing, with_nearest
+from hubbub.cli.options import hints
+from hubbub.cli.options.hints import meant, on_missing, with_nearest
 from hubbub.queries.errors import did_you_mean
 from support.cli import hubbub_here as hubbub
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from hubbub.cli.watch import watched
+from hubbub.cli.terminal.watch import watched
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
