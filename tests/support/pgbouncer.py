@@ -17,6 +17,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from hubbub.deploy.local.ports import kept_address
+
 
 @contextlib.contextmanager
 def pgbouncer(address: str, mode: str) -> Iterator[str]:
@@ -29,19 +31,18 @@ def pgbouncer(address: str, mode: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="pgbouncer-") as made:
         folder = Path(made)
         folder.chmod(0o777)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = int(kept_address().rpartition(":")[2])
         of = " ".join(f"{name}={value}" for name, value in parts.items() if name in ("host", "port", "dbname", "user"))
         (folder / "pgbouncer.ini").write_text(
             f"[databases]\n{parts['dbname']} = {of}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
             f"unix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
         )
-        command = [program, "-q", str(folder / "pgbouncer.ini")]
-        # It refuses to run as root; whose the server's socket is can reach it.
-        owner = Path(str(parts["host"])).stat().st_uid if os.geteuid() == 0 else None
+        # It refuses to run as root; whose the server's socket is can reach it. It becomes that account by itself:
+        # Python would fork this process for that, where gRPC may abort.
+        owner = ("--user", Path(str(parts["host"])).owner()) if os.geteuid() == 0 else ()
+        command = [program, "-q", *owner, str(folder / "pgbouncer.ini")]
         with (folder / "log").open("wb") as log:
-            running = subprocess.Popen(command, cwd=folder, stderr=log, user=owner)
+            running = subprocess.Popen(command, cwd=folder, stderr=log)
         try:
             through = make_conninfo(
                 "", host="127.0.0.1", port=port, dbname=str(parts["dbname"]), user=str(parts["user"])

