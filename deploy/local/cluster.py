@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import socket
 from pathlib import Path
 
 from hubbub.deploy.init.folders import LOOPBACK
@@ -88,7 +87,8 @@ class LocalCluster(LocalPipeline):
         frontends: int = 2,
     ) -> None:
         super().__init__(draft, directory, hops=hops, database=databases.shuffler)
-        self._leaders = [_free_address(), _free_address()]
+        # Others must know them before a process listens there.
+        self._leaders = [kept_address(), kept_address()]
         self._names = [f"frontend-{number + 1}" for number in range(frontends)]
         self._databases = databases
         self._spark_from = spark_from
@@ -187,12 +187,6 @@ class LocalCluster(LocalPipeline):
         self.services[Role.SHUFFLER], self._standby = leader, killed
         killed.timeout = STANDING_BY_SECONDS
         await self._stand_by()
-
-
-def _free_address() -> str:
-    """Return an address that is free at this moment; others must know it before a process listens there."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 def _follows(log: Path) -> int:

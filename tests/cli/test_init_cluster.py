@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import shlex
-import socket
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from cryptography import x509
 
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client import read_settings
+from hubbub.deploy.local.ports import kept_address
 from hubbub.deploy.local.process import ServiceProcess
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.service.settings import load
@@ -135,10 +135,7 @@ def freed(root: Path) -> None:
     """Put free ports into all settings, the same one wherever the same was: other tests run beside this one."""
     texts = {path: path.read_text() for path in root.rglob("*.toml")}
     ports = sorted({port for text in texts.values() for port in re.findall(r"127\.0\.0\.1:(7\d{3})\b", text)})
-    with contextlib.ExitStack() as stack:
-        # All are held until all are known, so that no two are the same.
-        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in ports]
-        free = {port: str(one.getsockname()[1]) for port, one in zip(ports, held, strict=True)}
+    free = {port: kept_address().rpartition(":")[2] for port in ports}
     for path, text in texts.items():
         path.write_text(re.sub(r"127\.0\.0\.1:(7\d{3})\b", lambda found: f"127.0.0.1:{free[found[1]]}", text))
 

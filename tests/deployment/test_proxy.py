@@ -26,6 +26,7 @@ from hubbub.deploy.init.proxy import (
     Proxy,
     make_proxy,
 )
+from hubbub.deploy.local.ports import kept_address
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Role
@@ -271,10 +272,7 @@ def test_behind_a_port_of_both_families_an_address_of_ipv4_counts_by_itself_and_
 ) -> None:
     """Callers by IPv4 come as ::ffff:… there: by the first 64 bits of that all of them would be one."""
     with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(2):
-            with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
-                ports.append(free.getsockname()[1])
+        ports = [kept_address().rpartition(":")[2] for _ in range(2)]
         listen, metrics = f"[::]:{ports[0]}", f"[::1]:{ports[1]}"
         assert Proxy.at("::").listen.startswith("[::]:")
         make_proxy(tmp_path / "proxy", Proxy(listen, "[::1]:1", metrics=metrics), Authority.generate(), LOOPBACK)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,7 +17,7 @@ from unit.shuffler.workers.test_supervisor import workers_of
 from hubbub.client import Device
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.deploy.local.ports import SETTINGS
+from hubbub.deploy.local.ports import SETTINGS, kept_address
 from hubbub.deploy.local.process import ServiceProcess
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Identity, Role
@@ -39,11 +38,6 @@ DEVICES, OPENED = usually(40, 100), usually(15, 40)
 CALL_SECONDS = 30.0
 
 
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
-
-
 def draft() -> Draft:
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
     return Draft("kiosks", schedule, DEVICES, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
@@ -57,13 +51,13 @@ class Pair:
         first = pipeline.folder.of(Role.SHUFFLER)
         self.folders = [first, first.with_name("standby")]
         shutil.copytree(first, self.folders[1], ignore=shutil.ignore_patterns("data"))
-        addresses = [free_address(), free_address()]
+        addresses = [kept_address(), kept_address()]
         for folder, own, other in zip(self.folders, addresses, addresses[::-1], strict=True):
             change(folder / "shuffler.toml", "leader_listen", own)
             change(folder / "shuffler.toml", "leaders", [other])
         for name in SETTINGS[Role.SHUFFLER].values():
             # Ports that stay: it opens them anew each time that it begins to act, or to stand by.
-            change(self.folders[1] / "shuffler.toml", name, free_address())
+            change(self.folders[1] / "shuffler.toml", name, kept_address())
         standby = self.folders[1] / "shuffler.toml"
         assert "keyring" in hubbub("shuffler", standby, "--create-store").out
         self.services = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +14,7 @@ from hubbub.deploy.init.folders import LOOPBACK
 from hubbub.deploy.init.frontends import add_frontend
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.deploy.local.ports import FREE
+from hubbub.deploy.local.ports import FREE, kept_address
 from hubbub.deploy.local.process import ServiceProcess
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Role
@@ -27,11 +26,6 @@ from support.cli import hubbub
 from support.patience import PATIENCE
 
 DEVICES = 60
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 def draft() -> Draft:
@@ -53,7 +47,7 @@ def frontend_of(pipeline: LocalPipeline, name: str, leader: str, database: str) 
 @pytest.mark.exhaustive
 async def test_devices_of_two_frontends_count_once_whoever_is_killed(tmp_path: Path) -> None:
     names = [f"device {number}" for number in range(DEVICES)]
-    database, leader = postgres.new_database(), free_address()
+    database, leader = postgres.new_database(), kept_address()
     async with LocalPipeline(draft(), tmp_path / "pipeline", database=database) as pipeline:
 
         def device(where: ServiceProcess | str, name: str) -> Device:

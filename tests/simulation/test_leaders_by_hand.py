@@ -10,12 +10,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from simulation.test_failover import draft, free_address
+from simulation.test_failover import draft
 
 from hubbub.client import Refusal
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.deploy.local.ports import SETTINGS
+from hubbub.deploy.local.ports import SETTINGS, kept_address
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.identity.keys import Role
@@ -33,7 +33,7 @@ def second_of(pipeline: LocalPipeline, name: str = "second") -> ServiceProcess:
     folder = first.with_name(name)
     shutil.copytree(first, folder)
     for setting in SETTINGS[Role.SHUFFLER].values():
-        change(folder / "shuffler.toml", setting, free_address())
+        change(folder / "shuffler.toml", setting, kept_address())
     return ServiceProcess("shuffler", folder / "shuffler.toml", pipeline.logs / f"{name}.log", timeout=PATIENCE)
 
 
@@ -65,7 +65,7 @@ async def test_of_two_shufflers_on_one_folder_the_second_does_not_start(tmp_path
         settings = pipeline.folder.of(Role.SHUFFLER) / "second.toml"
         shutil.copy(settings.with_name("shuffler.toml"), settings)
         for setting in SETTINGS[Role.SHUFFLER].values():
-            change(settings, setting, free_address())
+            change(settings, setting, kept_address())
         second = ServiceProcess("shuffler", settings, pipeline.logs / "second.log")
         with pytest.raises(ServiceError, match="is in use by another process; stop it, or name another folder"):
             await second.start()

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from simulation import disk
-from simulation.test_failover import CALL_SECONDS, Pair, draft, free_address
+from simulation.test_failover import CALL_SECONDS, Pair, draft
 from simulation.test_frontends import frontend_of
 
 from hubbub.client import Device, Retrying, RetryPolicy
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.ports import kept_address
 from hubbub.deploy.local.process import ServiceProcess
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import CredentialAction
@@ -96,7 +97,7 @@ async def test_while_no_standby_follows_everyone_is_told_why_and_keeps_the_ticke
         leaders = [leader_address(pair, which) for which in (0, 1)]
         frontend = frontend_of(pipeline, "frontend-1", leaders[1], database)
         change(frontend._settings, "leaders", leaders)
-        change(frontend._settings, "listen", free_address())
+        change(frontend._settings, "listen", kept_address())
         await frontend.start()
         try:
             await submit(pipeline, frontend.addresses["submission"], "first")

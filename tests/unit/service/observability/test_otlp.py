@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from structlog.testing import capture_logs
 
+from hubbub.deploy.local.ports import kept_address
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.observability import otlp
@@ -134,17 +134,12 @@ async def test_a_step_that_ends_with_the_service_or_is_dropped_is_not_sent(colle
     assert [span.name for _, span in collector.spans] == ["erase"]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 @pytest.mark.parametrize("status", [None, 307, 400, 503])
 async def test_what_a_collector_does_not_take_is_counted_as_lost(
     status: int | None, collector: OTLPCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(otlp, "SEND_SECONDS", NO_RETRY)
-    endpoint = f"http://127.0.0.1:{free_port()}/v1/traces" if status is None else collector.endpoint
+    endpoint = f"http://{kept_address()}/v1/traces" if status is None else collector.endpoint
     collector.status = status or 200
     with capture_logs() as lines:
         async with collected("shuffler", endpoint, NO_TLS) as traces:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from hubbub.deploy.local.ports import kept_address
 from hubbub.protos.errors import SignatureError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
@@ -30,15 +30,8 @@ from hubbub.shuffler.stores.postgres.replication import leadership
 from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
-
-SECONDS = 30.0
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @dataclass
@@ -87,7 +80,7 @@ class Shuffler:
         async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
             while True:
                 try:
-                    await ControlCaller(channel).get_status(None, SECONDS)
+                    await ControlCaller(channel).get_status(None, CALL_SECONDS)
                 except Refusal as refusal:
                     return refusal
                 except Unreachable:
@@ -98,7 +91,7 @@ class Shuffler:
         async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
             while True:
                 with contextlib.suppress(Unreachable):
-                    report = await ControlCaller(channel).get_incidents(SECONDS)
+                    report = await ControlCaller(channel).get_incidents(CALL_SECONDS)
                     for each in report.incidents:
                         if words in each.text:
                             return each.text
@@ -106,7 +99,7 @@ class Shuffler:
 
     async def serves(self) -> bool:
         async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
-            return await is_serving(channel, SECONDS)
+            return await is_serving(channel, CALL_SECONDS)
 
 
 @dataclass
@@ -125,7 +118,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Shuffler, Shu
     monkeypatch.setattr(failover, "LOOK_SECONDS", 0.05)
     address, tls = postgres.new_database(), make_tls(tmp_path / "tls", "shuffler", "operator")
     own = tls["shuffler"]
-    listens = [free_address(), free_address()]
+    listens = [kept_address(), kept_address()]
     made = []
     (tmp_path / "identity.pem").touch(mode=0o600)
     for name, listen, other in zip("ab", listens, listens[::-1], strict=True):
@@ -138,7 +131,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Shuffler, Shu
         settings = settings.model_copy(
             update={
                 "store": address,
-                "control_listen": free_address(),
+                "control_listen": kept_address(),
                 "leader_listen": listen,
                 "leaders": (other,),
                 "identity": tmp_path / "identity.pem",
@@ -222,7 +215,7 @@ async def test_a_new_standby_waits_for_its_first_leader_and_nothing_is_an_error(
     async with open_channel(second.settings.control_listen, second.tls["operator"]) as channel:
         texts: list[str] = []
         while not any("is new, and has nothing of the leader's yet" in text for text in texts):
-            texts = [each.text for each in (await ControlCaller(channel).get_incidents(SECONDS)).incidents]
+            texts = [each.text for each in (await ControlCaller(channel).get_incidents(CALL_SECONDS)).incidents]
     second.stop.set()
     await running
     assert events(caplog, "error") == []

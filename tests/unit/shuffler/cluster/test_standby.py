@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from pathlib import Path
 
 import pytest
 from unit.shuffler.test_server import Deployment, analyzer_at, channel, seal
 
+from hubbub.deploy.local.ports import kept_address
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS
@@ -19,11 +19,6 @@ from hubbub.shuffler.stores.postgres.open_store import create_replicated
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
 from support.patience import CALL_SECONDS, pause
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 class Running:
@@ -47,7 +42,7 @@ class Running:
 
 
 def pair(deployment: Deployment, analyzer: str) -> list[ShufflerSettings]:
-    address, listens = postgres.new_database(), [free_address(), free_address()]
+    address, listens = postgres.new_database(), [kept_address(), kept_address()]
     made = []
     for name, own, other in zip("ab", listens, listens[::-1], strict=True):
         update = {"store": address, "data": deployment.folder / name, "leader_listen": own, "leaders": (other,)}
