@@ -12,7 +12,7 @@ from hubbub.deploy.init.frontends import add_frontend
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.databases import Databases
 from hubbub.deploy.local.pipeline import CALL_SECONDS, MOST_ENROLLMENTS, Freeze, LocalPipeline
-from hubbub.deploy.local.ports import SETTINGS, kept_address
+from hubbub.deploy.local.ports import SETTINGS, kept_address, known_address
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError
@@ -87,8 +87,7 @@ class LocalCluster(LocalPipeline):
         frontends: int = 2,
     ) -> None:
         super().__init__(draft, directory, hops=hops, database=databases.shuffler)
-        # Others must know them before a process listens there.
-        self._leaders = [kept_address(), kept_address()]
+        self._leaders = [known_address(), known_address()]
         self._names = [f"frontend-{number + 1}" for number in range(frontends)]
         self._databases = databases
         self._spark_from = spark_from

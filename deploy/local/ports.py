@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hubbub.protos.identity.keys import Role
+from hubbub.protos.transport.addresses import parted
 
 SETTINGS: Mapping[Role, Mapping[str, str]] = {
     Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen", "metrics": "metrics_listen"},
@@ -47,6 +48,14 @@ def kept_address() -> str:
     except OSError:  # such as: another user made the file
         return FREE
     return FREE
+
+
+def known_address() -> str:
+    """Return such an address for a service that others must know before it listens; its port is never 0."""
+    if (kept := kept_address()) != FREE:
+        return kept
+    with socket.create_server(parted(FREE)) as found:
+        return f"127.0.0.1:{found.getsockname()[1]}"
 
 
 class _Turns:
