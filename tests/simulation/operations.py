@@ -52,7 +52,7 @@ POINTS = {
             for table in ("round", "submission", "forgotten", "history", "task_cost", "spent")
             for when in ("before", "after")
         ),
-        *(f"{when} DELETE {table}" for table in ("round", "spent", "memory") for when in ("before", "after")),
+        *(f"{when} DELETE {table}" for table in ("round", "spent") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before sending", "after the answer to")),
     ),
