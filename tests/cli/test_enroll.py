@@ -29,7 +29,7 @@ from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import Ran, hubbub, hubbub_here
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import FEW
 
 HOUR = 3600
@@ -248,7 +248,7 @@ async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
         keys = await Retrying().retry(partial(caller.get_round, task.id, 0))
         size = outer_bytes(task.inner_bytes)
         made = [Submission(os.urandom(16), os.urandom(size)) for _ in range(count)]
-        answers = await caller.submit_batch(Destination(task.id, 0, keys.hash), made, 10.0)
+        answers = await caller.submit_batch(Destination(task.id, 0, keys.hash), made, CALL_SECONDS)
     return {answer.reason for answer in answers if isinstance(answer, Refusal)}
 
 

@@ -39,6 +39,7 @@ from support.deployment_files import HOWTO, SYSTEMD, Unit, compose
 from support.haproxy import Running, checked, haproxy, with_parts
 from support.ipv6 import IPV6
 from support.metrics_scrape import Scraped, fetch
+from support.patience import CALL_SECONDS
 from support.source_tree import ROOT
 
 CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
@@ -353,7 +354,7 @@ async def test_a_device_and_an_alert_say_that_the_proxy_does_not_reach_the_shuff
         async with open_channel(devices, TLS(tmp_path / "tls" / "authority.pem")) as channel:
             says = r"the shuffler did not answer: the proxy in front of it does not reach it \(503\)$"
             with pytest.raises(Unreachable, match=says):
-                await SubmissionCaller(channel).get_round(bytes(32), 0, 20)
+                await SubmissionCaller(channel).get_round(bytes(32), 0, CALL_SECONDS)
         assert Scraped(fetch(numbers)[1]).total(f"haproxy_{name}", proxy="shuffler") >= 1
 
 

@@ -44,14 +44,13 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 from support.planted_secrets import found_in
 from support.samples import FEW
 from support.source_tree import ROOT
 
 PEOPLE = 20
 HOUR = 3600
-DEADLINE = 20.0
 DRAFT = Draft(
     "kiosks",
     Schedule(int(time.time()), length=HOUR, grace=HOUR, rounds=1, close="operator"),
@@ -97,12 +96,12 @@ class Attack:
         return made
 
     async def redeem(self, name: str, ticket: bytes, secret: bytes) -> Credential | None:
-        (answer,) = await self.caller.enroll([Redemption(ticket, secret)], DEADLINE)
+        (answer,) = await self.caller.enroll([Redemption(ticket, secret)], CALL_SECONDS)
         self.seen.reasons[name] = answer.reason if isinstance(answer, Refusal) else None
         return answer if isinstance(answer, Credential) else None
 
     async def send(self, name: str, to: Destination, submission: Submission) -> None:
-        (answer,) = await self.caller.submit_batch(to, [submission], DEADLINE)
+        (answer,) = await self.caller.submit_batch(to, [submission], CALL_SECONDS)
         self.seen.answers[name] = answer
         self.seen.reasons[name] = answer.reason if isinstance(answer, Refusal) else None
         if isinstance(answer, Refusal) and to.task_id == self.task.id:
@@ -268,9 +267,9 @@ async def at_ports(attack: Attack) -> None:
     pipeline, task = attack.pipeline, attack.task
     addresses = pipeline.services[Role.SHUFFLER].addresses | pipeline.services[Role.ANALYZER].addresses
     calls: dict[str, tuple[str, Callable[..., Awaitable[object]]]] = {
-        "closes the round": ("control", lambda channel: ControlCaller(channel).close_round(task.id, 0, DEADLINE)),
-        "delivers": ("delivery", lambda channel: DeliveryCaller(channel).get_key(task.id, 0, DEADLINE)),
-        "reads results": ("results", lambda channel: ResultsCaller(channel).list_results(task.id, DEADLINE)),
+        "closes the round": ("control", lambda channel: ControlCaller(channel).close_round(task.id, 0, CALL_SECONDS)),
+        "delivers": ("delivery", lambda channel: DeliveryCaller(channel).get_key(task.id, 0, CALL_SECONDS)),
+        "reads results": ("results", lambda channel: ResultsCaller(channel).list_results(task.id, CALL_SECONDS)),
     }
     for name in AT_PORTS:
         _the, party, what = name.removesuffix(" under its minimum").split(" ", 2)
@@ -315,7 +314,9 @@ async def deliver_again(attack: Attack) -> None:
     address = attack.pipeline.services[Role.ANALYZER].addresses["delivery"]
     async with open_channel(address, attack.pipeline._tls("shuffler")) as channel:
         for _ in range(2):
-            attack.seen.committed.append(await DeliveryCaller(channel).commit(content.batch, content.digest, DEADLINE))
+            attack.seen.committed.append(
+                await DeliveryCaller(channel).commit(content.batch, content.digest, CALL_SECONDS)
+            )
 
 
 async def _announce(attack: Attack, name: str, record: BatchRecord, signer: Identity) -> None:
@@ -323,7 +324,7 @@ async def _announce(attack: Attack, name: str, record: BatchRecord, signer: Iden
     async with open_channel(address, attack.pipeline._tls("shuffler")) as channel:
         signed = record.signed_by(signer)
         released = ReleaseChunk(0, (Release.signed(0, record.reports, record.dummies, [signed]),))
-        call = DeliveryCaller(channel).begin(signed, attack.keys, released, DEADLINE)
+        call = DeliveryCaller(channel).begin(signed, attack.keys, released, CALL_SECONDS)
         attack.seen.reasons[name] = await reason_of(call)
 
 

@@ -32,7 +32,7 @@ from hubbub.service.transport.file_limits import raise_limit
 from support import http2_frames
 from support.http2_frames import Connection, Ended
 from support.metrics_scrape import fetch, scrape
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -47,7 +47,6 @@ DRAFT = Draft(
     (Histogram("theme", ("dark", "light")),),
 )
 MEBIBYTE = 1024 * 1024
-SECONDS = 20.0
 NEWCOMERS = 16
 
 BOMB = 3_900_000
@@ -95,14 +94,14 @@ class Shuffler:
 
         async def one() -> KeySet:
             async with open_channel(self.addresses["submission"], self.tls) as channel:
-                return await SubmissionCaller(channel).get_round(self.pipeline.task.task.id, 0, SECONDS)
+                return await SubmissionCaller(channel).get_round(self.pipeline.task.task.id, 0, CALL_SECONDS)
 
         return await asyncio.gather(*(one() for _ in range(NEWCOMERS)))
 
     async def said(self) -> list[str]:
         """The incidents that the operator is shown."""
         async with open_channel(self.addresses["control"], self.pipeline.operator_tls) as channel:
-            return [incident.text for incident in (await ControlCaller(channel).get_incidents(SECONDS)).incidents]
+            return [incident.text for incident in (await ControlCaller(channel).get_incidents(CALL_SECONDS)).incidents]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -112,7 +111,7 @@ async def shuffler(pipeline: LocalPipeline) -> Shuffler:
     async with open_channel(made.addresses["submission"], made.tls) as channel:
         while True:
             with contextlib.suppress(Exception):
-                await SubmissionCaller(channel).get_round(pipeline.task.task.id, 0, SECONDS)
+                await SubmissionCaller(channel).get_round(pipeline.task.task.id, 0, CALL_SECONDS)
                 break
     made.forget_peak()
     return made
@@ -124,7 +123,7 @@ async def test_bombs_are_refused_by_their_bytes(shuffler: Shuffler) -> None:
     def attack(attacker: Connection) -> list[Ended | None]:
         streams = [attacker.call(http2_frames.SUBMIT_BATCH, bomb, "gzip") for _ in range(12)]
         streams += [attacker.call(http2_frames.SUBMIT_BATCH, bomb[:MEBIBYTE]) for _ in range(12)]
-        return attacker.all_ended(streams, SECONDS)
+        return attacker.all_ended(streams, CALL_SECONDS)
 
     with shuffler.attackers(1) as (attacker,):
         ended = await asyncio.to_thread(attack, attacker)
@@ -146,7 +145,7 @@ async def test_submissions_of_two_bytes_are_refused_as_a_whole(shuffler: Shuffle
     raw = malformed(shuffler.pipeline).SerializeToString() + http2_frames.empty_submissions(10_000)
 
     def attack(attacker: Connection) -> list[Ended | None]:
-        return attacker.all_ended([attacker.call(http2_frames.SUBMIT_BATCH, raw) for _ in range(50)], SECONDS)
+        return attacker.all_ended([attacker.call(http2_frames.SUBMIT_BATCH, raw) for _ in range(50)], CALL_SECONDS)
 
     with shuffler.attackers(1) as (attacker,):
         ended = await asyncio.to_thread(attack, attacker)
@@ -192,7 +191,7 @@ async def test_messages_that_never_end_are_bounded_and_given_back(shuffler: Shuf
         assert len(await shuffler.answers()) == NEWCOMERS
         assert shuffler.memory("VmHWM") < 400
         assert any("port refuses calls" in text for text in await shuffler.said())
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + CALL_SECONDS
     while shuffler.memory() > before + 64 and time.monotonic() < until:
         await shuffler.answers()
     assert shuffler.memory() <= before + 64
@@ -204,7 +203,7 @@ async def test_calls_without_a_message_lock_nobody_out(shuffler: Shuffler) -> No
         streams = [attacker.open_many(http2_frames.SUBMIT, 128) for attacker in submitting]
         assert len(await shuffler.answers()) == NEWCOMERS
         # Each of them ends, though its caller does nothing more: none holds anything for longer than the deadline.
-        ended = await asyncio.to_thread(submitting[-1].all_ended, streams[-1], SECONDS)
+        ended = await asyncio.to_thread(submitting[-1].all_ended, streams[-1], CALL_SECONDS)
     assert {None if each is None else each.status for each in ended} == {8}  # RESOURCE_EXHAUSTED
 
 
@@ -215,7 +214,7 @@ async def test_sockets_that_say_nothing_do_not_stop_newcomers(shuffler: Shuffler
         assert len(await shuffler.answers()) == NEWCOMERS
         # They are closed, though nobody closes them here.
         last: socket.socket = opened[-1]
-        last.settimeout(SECONDS)
+        last.settimeout(CALL_SECONDS)
         assert await asyncio.to_thread(last.recv, 1) == b""
 
 
@@ -223,7 +222,7 @@ async def test_dripping_requests_do_not_hide_the_metrics(shuffler: Shuffler) -> 
     host, _, port = shuffler.addresses["metrics"].rpartition(":")
     with contextlib.ExitStack() as stack:
         for _ in range(8):
-            slow = stack.enter_context(socket.create_connection((host, int(port)), SECONDS))
+            slow = stack.enter_context(socket.create_connection((host, int(port)), CALL_SECONDS))
             slow.sendall(b"GET /metrics HTTP/1.0\r\nx: ")
         status, _ = await asyncio.to_thread(fetch, shuffler.addresses["metrics"])
         assert status == 200

@@ -25,7 +25,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.shifted_clock import PROGRAM, set_ahead
 
 HOUR = 3600
@@ -86,7 +86,7 @@ async def test_whatever_their_clocks_say_a_cluster_counts_everybody_once(
             # To the third one the round is over by hours. It says so, and stores nothing.
             async with open_channel(far, TLS(cluster.authority)) as channel:
                 with pytest.raises(Refusal, match="was cut at") as refused:
-                    await SubmissionCaller(channel).get_round(cluster.task.task.id, 0, 20.0)
+                    await SubmissionCaller(channel).get_round(cluster.task.task.id, 0, CALL_SECONDS)
             assert refused.value.reason is Reason.TOO_LATE
             # The standby, whose clock is ahead, goes on with the round that is open by the database.
             await cluster.fail_over()

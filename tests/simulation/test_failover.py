@@ -31,11 +31,10 @@ from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
-from support.patience import PATIENCE, pause
+from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.thoroughness import usually
 
 DEVICES, OPENED = usually(40, 100), usually(15, 40)
-CALL_SECONDS = 30.0
 
 
 def draft() -> Draft:

@@ -21,7 +21,7 @@ from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
-from support.patience import PATIENCE, pause
+from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.postgres import OwnServer
 from support.samples import FEW
 
@@ -59,7 +59,7 @@ async def submitted(running: LocalPipeline, first: int, last: int, seconds: floa
 
 async def incidents(running: LocalPipeline) -> IncidentReport:
     async with open_channel(running.services[Role.SHUFFLER].addresses["control"], running.operator_tls) as channel:
-        return await ControlCaller(channel).get_incidents(10.0)
+        return await ControlCaller(channel).get_incidents(CALL_SECONDS)
 
 
 # tests/contract has stores refuse each change with a full disk.

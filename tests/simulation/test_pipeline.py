@@ -27,7 +27,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, verify
 from support.fleets import fleet_of
-from support.patience import PATIENCE, pause
+from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.samples import FEW
 
 DEVICES = 600
@@ -201,7 +201,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
             pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls
         ) as channel:
             with pytest.raises(Refusal, match="the shuffler has delivered nothing") as refused:
-                await ResultsCaller(channel).get_results(pipeline.task.task.id, 2, 0.0, 30.0)
+                await ResultsCaller(channel).get_results(pipeline.task.task.id, 2, 0.0, CALL_SECONDS)
         assert refused.value.reason is Reason.NO_RESULTS
 
 

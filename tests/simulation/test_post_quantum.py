@@ -23,7 +23,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.fleets import fleet_of
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import FEW
 
 DEVICES = 120
@@ -42,7 +42,7 @@ async def sent_in_x25519(pipeline: LocalPipeline) -> Refusal:
     task = pipeline.task.task
     async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
         caller = SubmissionCaller(channel)
-        key_set = await caller.get_round(task.id, 0, 10.0)
+        key_set = await caller.get_round(task.id, 0, CALL_SECONDS)
         records = key_set.read(task.id, 0, task.suite, task.identities.shuffler, task.identities.analyzer)
         assert [(record.suite, len(record.public_key)) for record in records] == [(MLKEM768_X25519.name, 1216)] * 2
         here = Destination(task.id, 0, key_set.hash)
@@ -50,10 +50,12 @@ async def sent_in_x25519(pipeline: LocalPipeline) -> Refusal:
         inners = [sealer.inner(bytes(query.report_bytes), place) for place, query in enumerate(task.queries)]
         submission_id = os.urandom(16)
         submission = Submission(submission_id, sealer.outer(inners, submission_id))
-        (credential,) = await caller.enroll([Redemption(pipeline.ticket("another"), os.urandom(KEY_BYTES))], 10.0)
+        (credential,) = await caller.enroll(
+            [Redemption(pipeline.ticket("another"), os.urandom(KEY_BYTES))], CALL_SECONDS
+        )
         assert isinstance(credential, Credential)
         with pytest.raises(Refusal) as caught:
-            await caller.submit(here, credential.proven(here, submission), 10.0)
+            await caller.submit(here, credential.proven(here, submission), CALL_SECONDS)
     return caught.value
 
 

@@ -30,7 +30,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from support.cli import Ran, hubbub
 from support.metrics_scrape import scrape
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 from support.samples import FEW
 from support.thoroughness import spread
 
@@ -194,7 +194,8 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
         async with fleet(running) as carrier:
             assert (await carrier.submit_many(many[:100], 0)).accepted == 100
         full[Role.SHUFFLER].touch()
-        async with device(running, "one", RetryPolicy(total=2.0)) as one:
+        # The answer is to come again after five seconds, which ends this.
+        async with device(running, "one", RetryPolicy(total=4.9, call=4.9)) as one:
             with pytest.raises(Refusal, match="cannot write to its disk") as refused:
                 await one.submit({"theme": "dark"}, 0)
         assert (refused.value.reason, refused.value.retry_after) == (Reason.OVERLOADED, 5.0)
@@ -221,7 +222,7 @@ async def incident_report(running: LocalPipeline, role: Role) -> IncidentReport:
         Role.ANALYZER: ("results", ResultsCaller),
     }[role]
     async with open_channel(running.services[role].addresses[name], running.operator_tls) as channel:
-        return await caller(channel).get_incidents(10.0)
+        return await caller(channel).get_incidents(CALL_SECONDS)
 
 
 async def metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:

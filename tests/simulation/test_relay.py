@@ -27,7 +27,7 @@ from hubbub.protos.task.task import Draft, Privacy
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import FEW
 
 SEEN_FROM = "127.0.0.77"
@@ -113,7 +113,7 @@ async def misbehave(pipeline: LocalPipeline, relay: Relay) -> None:
         for here in (Destination(task.id, 0, bytes(32)), Destination(bytes(32), 0, bytes(32))):
             for length in (5, task.outer_bytes):
                 with pytest.raises(Refusal):
-                    await caller.submit(here, Submission(os.urandom(16), bytes(length)), 10.0)
+                    await caller.submit(here, Submission(os.urandom(16), bytes(length)), CALL_SECONDS)
     host, _, port = relay.address.rpartition(":")
     for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", bytes(5000)):
         reader, writer = await asyncio.open_connection(host, int(port))

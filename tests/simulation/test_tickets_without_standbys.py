@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from simulation import disk
-from simulation.test_failover import CALL_SECONDS, Pair, draft
+from simulation.test_failover import Pair, draft
 from simulation.test_frontends import frontend_of
 
 from hubbub.client import Device, Retrying, RetryPolicy
@@ -23,7 +23,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
 from support import postgres
 from support.cli import hubbub
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 
 WAITS = "the shuffler waits for a standby"
 SHORT, LONG = RetryPolicy(total=2.0), RetryPolicy(total=9.0, call=9.0)
@@ -78,7 +78,7 @@ async def is_alone(pair: Pair, which: int, *, alone: bool) -> None:
     """Return once a leader knows whether nobody follows it."""
     async with pair.caller(which) as channel:
         caller = ControlCaller(channel)
-        while alone != any(each.kind == "standbys" for each in (await caller.get_incidents(5.0)).incidents):
+        while alone != any(each.kind == "standbys" for each in (await caller.get_incidents(CALL_SECONDS)).incidents):
             await pause()
 
 

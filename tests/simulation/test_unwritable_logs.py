@@ -19,7 +19,7 @@ from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
 from support.fleets import fleet_of
 from support.metrics_scrape import scrape
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import FEW
 
 DEVICES = 80
@@ -81,7 +81,7 @@ async def test_rounds_go_on_while_the_log_is_on_a_full_device(tmp_path: Path) ->
         }.items():
             addresses = pipeline.services[role].addresses
             async with open_channel(addresses[port], pipeline.operator_tls) as channel:
-                incident_report = await caller(channel).get_incidents(10.0)
+                incident_report = await caller(channel).get_incidents(CALL_SECONDS)
             assert incident_report.log_lines_lost >= 3
             (incident,) = incident_report.incidents
             assert (incident.kind, incident.count) == ("log", incident_report.log_lines_lost)

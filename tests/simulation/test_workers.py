@@ -31,12 +31,11 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.cli import hubbub
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import make_tls
 from support.thoroughness import thinned
 
 WORKERS, DEVICES, AT_A_TIME = 2, 80, 4
-CALL_SECONDS, TIMEOUT_SECONDS = 30.0, 150.0
 
 
 def draft(devices: int = DEVICES) -> Draft:
@@ -115,7 +114,7 @@ async def test_whoever_is_killed_and_whenever_everybody_counts_once(tmp_path: Pa
     acknowledged, changed = [0], asyncio.Condition()
     database = postgres.new_database() if store == "postgres" else ""
     pipeline = LocalPipeline(draft(), tmp_path / "pipeline", https=True, workers=WORKERS, database=database)
-    async with asyncio.timeout(TIMEOUT_SECONDS), pipeline:
+    async with asyncio.timeout(PATIENCE), pipeline:
         harm = Harm(pipeline, random)
 
         async def people() -> None:

@@ -24,6 +24,7 @@ from typing import Self
 
 from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import TLS
+from support.patience import CALL_SECONDS
 
 SUBMIT = "/hubbub.v1.SubmissionService/Submit"
 SUBMIT_BATCH = "/hubbub.v1.SubmissionService/SubmitBatch"
@@ -427,7 +428,7 @@ def connect(address: str, tls: TLS, seconds: float = 10.0, source: str = "") -> 
 
 
 @contextlib.contextmanager
-def half_open(address: str, count: int, seconds: float = 5.0) -> Iterator[list[socket.socket]]:
+def half_open(address: str, count: int, seconds: float = CALL_SECONDS) -> Iterator[list[socket.socket]]:
     """Give so many TCP connections that say nothing, not even the first word of TLS; fewer where no more are taken."""
     host, port = parted(address)
     opened: list[socket.socket] = []

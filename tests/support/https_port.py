@@ -16,8 +16,8 @@ from hubbub.service.rpc.connect import ConnectRouter
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
+from support.patience import CALL_SECONDS
 
-SECONDS = 10.0
 SUBMIT = "/hubbub.v1.SubmissionService/Submit"
 HEADERS = {"host": "localhost", "content-type": "application/proto"}
 
@@ -57,7 +57,7 @@ def raw(port: int, tls: TLS) -> Iterator[ssl.SSLSocket]:
     assert isinstance(tls.authority, Path)
     context = ssl.create_default_context(cafile=str(tls.authority))
     with (
-        socket.create_connection(("127.0.0.1", port), SECONDS) as bare,
+        socket.create_connection(("127.0.0.1", port), CALL_SECONDS) as bare,
         context.wrap_socket(bare, server_hostname="localhost") as found,
     ):
         yield found

@@ -17,7 +17,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from support.metrics_scrape import Scraped, scrape
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 
 REPORTS = "hubbub_analyzer_reports_total"
 ROUNDS = "hubbub_analyzer_rounds"
@@ -57,7 +57,7 @@ async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: 
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
         prepared = await prepare(deployment, caller)
         with pytest.raises(Refusal):
-            await caller.put(Envelopes(prepared[0][0].batch, 0, prepared[0][2]), 5)
+            await caller.put(Envelopes(prepared[0][0].batch, 0, prepared[0][2]), CALL_SECONDS)
         before = await scrape(addresses["metrics"])
         await deliver_round(deployment, caller)
         while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="certify") == 0:

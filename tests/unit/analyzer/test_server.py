@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.analyzer import results
 from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import AnalyzerSettings
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore
@@ -23,7 +26,7 @@ from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, ListedTask
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
-from hubbub.protos.records.results import QueryState
+from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import DeliveryCaller, ResultsCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
@@ -34,8 +37,9 @@ from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.revoked_readers import write_revoked
 from hubbub.service.settings import LogSettings, TLSSettings
+from hubbub.service.transport import ports
 from support.ended import started_program
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -131,7 +135,7 @@ Prepared = list[tuple[BatchRecord, KeySet, tuple[bytes, ...]]]
 
 async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int = 30) -> Prepared:
     task = task_of(deployment.parties)
-    analyzer = await caller.get_key(task.id, 0, 5)
+    analyzer = await caller.get_key(task.id, 0, CALL_SECONDS)
     shuffler_public = DEFAULT.generate_key()[1]
     record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, shuffler_public, 0, 2**37)
     key_set = KeySet(record.signed_by(deployment.parties.shuffler), analyzer)
@@ -161,9 +165,9 @@ async def deliver(
 ) -> list[Committed]:
     answers, releases = [], releases or release_of(prepared, deployment.parties)
     for batch, key_set, envelopes in prepared:
-        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, releases, 5)
-        await caller.put(Envelopes(batch.batch, offset, envelopes[offset:]), 5)
-        answers.append(await caller.commit(batch.batch, batch.digest, 30))
+        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, releases, CALL_SECONDS)
+        await caller.put(Envelopes(batch.batch, offset, envelopes[offset:]), CALL_SECONDS)
+        answers.append(await caller.commit(batch.batch, batch.digest, CALL_SECONDS))
     return answers
 
 
@@ -174,16 +178,16 @@ async def deliver_round(deployment: Deployment, caller: DeliveryCaller) -> list[
 async def test_a_round_goes_from_delivery_to_certified_results_over_tls(deployment: Deployment) -> None:
     task = task_of(deployment.parties)
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
-        waiting = asyncio.create_task(reader.get_results(task.id, 0, 30, 40))
+        waiting = asyncio.create_task(reader.get_results(task.id, 0, CALL_SECONDS, PATIENCE))
         async with deployment.delivery(addresses["delivery"]) as caller:
             assert await deliver_round(deployment, caller) == [Committed(30, {}), Committed(30, {})]
         results = await waiting
         assert [query.state for query in results.queries] == [QueryState.PUBLISHED] * 2
-        assert (await reader.list_results(None, 5)) == [results.id]
+        assert (await reader.list_results(None, CALL_SECONDS)) == [results.id]
         assert (await reader.list_tasks(5)) == [ListedTask(task.id, task.name)]
-        assert (await reader.get_task(task.id, 5)) == signed(task, deployment.parties)
+        assert (await reader.get_task(task.id, CALL_SECONDS)) == signed(task, deployment.parties)
     async with deployment.running() as addresses, deployment.results(addresses["results"], "operator") as reader:
-        assert await reader.get_results(task.id, 0, 0, 10) == results
+        assert await reader.get_results(task.id, 0, 0, CALL_SECONDS) == results
 
 
 @pytest.mark.parametrize("role", ["operator", "reader", "analyzer", "stranger"])
@@ -191,7 +195,7 @@ async def test_only_the_shuffler_delivers(deployment: Deployment, role: str) -> 
     task = task_of(deployment.parties)
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"], role) as caller:
         with pytest.raises(Refusal) as refusal:
-            await caller.get_key(task.id, 0, 5)
+            await caller.get_key(task.id, 0, CALL_SECONDS)
         assert refusal.value.reason is Reason.NOT_ALLOWED
 
 
@@ -199,7 +203,7 @@ async def test_only_the_shuffler_delivers(deployment: Deployment, role: str) -> 
 async def test_only_operator_and_readers_read(deployment: Deployment, role: str) -> None:
     async with deployment.running() as addresses, deployment.results(addresses["results"], role) as caller:
         with pytest.raises(Refusal) as refusal:
-            await caller.list_results(None, 5)
+            await caller.list_results(None, CALL_SECONDS)
         assert refusal.value.reason is Reason.NOT_ALLOWED
 
 
@@ -214,15 +218,24 @@ async def test_without_a_certificate_of_the_authority_nobody_connects(deployment
                     await DeliveryCaller(channel).get_key(task.id, 0, 2)
 
 
-async def test_a_reader_that_waits_does_not_hold_up_the_drain(deployment: Deployment) -> None:
-    task = task_of(deployment.parties)
-    async with contextlib.AsyncExitStack() as reader_stays:
+async def test_a_reader_that_waits_does_not_hold_up_the_drain(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, waits, answer = task_of(deployment.parties), asyncio.Event(), results.Results.get_results
+
+    async def noted(self: results.Results, task_id: bytes, round_number: int, wait: float) -> RoundResults:
+        waits.set()
+        return await answer(self, task_id, round_number, wait)
+
+    monkeypatch.setattr(results.Results, "get_results", noted)
+    # A drain that was held up would take longer than this test.
+    monkeypatch.setattr(results, "LONGEST_WAIT_SECONDS", PATIENCE)
+    monkeypatch.setattr(ports, "DRAIN_SECONDS", PATIENCE)
+    async with contextlib.AsyncExitStack() as reader_stays, asyncio.timeout(CALL_SECONDS):
         async with deployment.running() as addresses:
             reader = await reader_stays.enter_async_context(deployment.results(addresses["results"]))
-            waiting = asyncio.create_task(reader.get_results(task.id, 0, 60, 70))
-            await asyncio.sleep(0.3)
-            leaving = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - leaving < 3
+            waiting = asyncio.create_task(reader.get_results(task.id, 0, PATIENCE, PATIENCE))
+            await waits.wait()
         with pytest.raises(Refusal, match="carrier: the shuffler has delivered nothing"):
             await waiting
 
@@ -247,7 +260,7 @@ async def test_logs_are_json_lines_without_keys_or_digests(
     deployment.settings = deployment.settings.model_copy(update={"log": log})
     task = task_of(deployment.parties)
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
-        record = KeyRecord.read(await caller.get_key(task.id, 0, 5), deployment.parties.analyzer.public)
+        record = KeyRecord.read(await caller.get_key(task.id, 0, CALL_SECONDS), deployment.parties.analyzer.public)
         await deliver_round(deployment, caller)
     output = capsys.readouterr()
     events = [json.loads(line)["event"] for line in output.err.splitlines()]
@@ -317,8 +330,11 @@ async def test_a_killed_analyzer_leaves_no_process_and_counts_once(deployment: D
             # The pool's resource tracker and its one worker.
             assert await asyncio.to_thread(comes_true, lambda: len(children(server.pid)) == 2)
             opening_pool = children(server.pid)
-            await asyncio.sleep(0.3)
+            for worker in opening_pool:  # so that not all is counted before the end comes
+                os.kill(worker, signal.SIGSTOP)
             server.kill()
+            for worker in opening_pool:
+                os.kill(worker, signal.SIGCONT)
             with pytest.raises(Unreachable):
                 await counting
     assert await asyncio.to_thread(

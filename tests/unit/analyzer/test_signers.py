@@ -24,7 +24,7 @@ from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Task, followed
 from hubbub.service.observability.incidents import Incidents
 from support.chain import Chain
-from support.patience import CALL_SECONDS
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import Parties, sample_task
 
 if TYPE_CHECKING:
@@ -149,12 +149,12 @@ async def test_an_analyzer_that_gave_out_keys_of_rounds_far_away_starts_whatever
 ) -> None:
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
         for number in (1, 2):
-            await caller.get_key(task.id, number, 5)
+            await caller.get_key(task.id, number, CALL_SECONDS)
     follow(deployment, Role.ANALYZER, prepared_from(task.schedule, 1))
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         async with deployment.delivery(addresses["delivery"]) as caller:
             assert await deliver_round(deployment, caller) == [Committed(30, {})] * 2
-        assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0
+        assert (await reader.get_results(task.id, 0, CALL_SECONDS, PATIENCE)).id.round == 0
 
 
 async def test_an_analyzer_starts_with_a_late_one_and_certifies_after_it_was_taken_out(
@@ -165,23 +165,23 @@ async def test_an_analyzer_starts_with_a_late_one_and_certifies_after_it_was_tak
         batch, key_set, envelopes = last
         releases = release_of([first, last], deployment.parties)
         await deliver(deployment, caller, [first], releases)
-        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, releases, 5)
-        await caller.put(Envelopes(batch.batch, 0, envelopes), 5)
+        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, releases, CALL_SECONDS)
+        await caller.put(Envelopes(batch.batch, 0, envelopes), CALL_SECONDS)
     late = follow(deployment, Role.SHUFFLER, prepared_from(task.schedule, 0))
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         async with deployment.delivery(addresses["delivery"]) as caller:
-            assert await caller.commit(batch.batch, batch.digest, 30) == Committed(30, {})
+            assert await caller.commit(batch.batch, batch.digest, CALL_SECONDS) == Committed(30, {})
         said = ""
         async with asyncio.timeout(CALL_SECONDS):
             while "a batch record of round 0 of flights was signed by another identity" not in said:
                 with pytest.raises(Refusal) as refused:
-                    await reader.get_results(task.id, 0, 0.05, 5)
+                    await reader.get_results(task.id, 0, 0.05, CALL_SECONDS)
                 said = refused.value.message
-        (incident,) = (await reader.get_incidents(5)).incidents
+        (incident,) = (await reader.get_incidents(CALL_SECONDS)).incidents
         assert "round 0 of task" in incident.text
     late.unlink()
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
-        assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0
+        assert (await reader.get_results(task.id, 0, CALL_SECONDS, PATIENCE)).id.round == 0
 
 
 async def test_one_of_another_deployment_keeps_no_round_from_its_certificate(
@@ -196,4 +196,4 @@ async def test_one_of_another_deployment_keeps_no_round_from_its_certificate(
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         async with deployment.delivery(addresses["delivery"]) as caller:
             await deliver_round(deployment, caller)
-        assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0
+        assert (await reader.get_results(task.id, 0, CALL_SECONDS, PATIENCE)).id.round == 0

@@ -309,7 +309,7 @@ async def test_what_failed_is_tried_again_by_itself(
     monkeypatch.setattr(shuffler, "_answer", lambda *given: (answer(*given), answered.set())[0])
     async with prompt(device(), on_error=Errors()) as recorder:
         recorder.record(ANSWERS)
-        assert await asyncio.to_thread(answered.wait, 30)
+        assert await asyncio.to_thread(answered.wait, CALL_SECONDS)
 
 
 async def test_a_try_that_hangs_is_given_up(
@@ -333,8 +333,8 @@ async def test_a_try_that_hangs_is_given_up(
 async def test_what_comes_after_closing_is_dropped(device: Make, shuffler: FakeShuffler) -> None:
     recorder = prompt(device())
     recorder.record(ANSWERS)
-    assert await asyncio.to_thread(recorder.close, 30)
-    assert await asyncio.to_thread(recorder.close, 30)
+    assert await asyncio.to_thread(recorder.close, CALL_SECONDS)
+    assert await asyncio.to_thread(recorder.close, CALL_SECONDS)
     wrong: Any = "no mapping"
     assert [recorder.record(each) for each in (ANSWERS, wrong)] == [False, False]
     assert await flushed(recorder)
@@ -506,7 +506,7 @@ recorder = Recorder(
         authority=Path({str(settings["authority"])!r}),
         clock=lambda: {START + 50},
     ),
-    exit_seconds=20,
+    exit_seconds={CALL_SECONDS},
     spread=False,
 )
 {body}

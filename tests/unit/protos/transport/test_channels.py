@@ -11,6 +11,7 @@ from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health, is_serving
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
 LOOPBACK = "127.0.0.1:0"
@@ -120,7 +121,7 @@ async def test_health_follows_the_service(paths: TLS) -> None:
         async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
             assert not await is_serving(channel, 5)
             await health.serving()
-            assert await is_serving(channel, 5)
+            assert await is_serving(channel, CALL_SECONDS)
             await health.leaving()
             assert not await is_serving(channel, 5)
 
@@ -145,7 +146,7 @@ async def test_only_the_authority_s_certificates_are_trusted(paths: TLS, strange
         ]
         for tls, expected in cases:
             async with open_channel(f"127.0.0.1:{port}", tls) as channel:
-                assert await is_serving(channel, 5 if expected else 0.4) == expected
+                assert await is_serving(channel, CALL_SECONDS if expected else 0.4) == expected
 
 
 @pytest.mark.parametrize("stated", ["nonsense", "", "epoll,x"])

@@ -17,14 +17,13 @@ from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.protos.transport.statuses import failure, unreachable
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
 ESCAPES = "\x1b]0;owned\x07\x9b31m\u202e"
 """A title of the terminal, a colour by one byte, and a text from right to left."""
 
 SHOWN = r"\x1b]0;owned\x07"
-
-SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ ANSWERS = {
 async def test_no_escape_of_a_server_reaches_its_callers_error(tls: TLS, name: str) -> None:
     async with answering(tls, ANSWERS[name]) as address, HTTPSChannel(address, TLS(tls.authority)) as channel:
         with pytest.raises(HubbubError) as caught:
-            await SubmissionCaller(channel).get_round(bytes(32), 0, SECONDS)
+            await SubmissionCaller(channel).get_round(bytes(32), 0, CALL_SECONDS)
     text = caught.value.message if isinstance(caught.value, Refusal) else str(caught.value)
     assert text.isprintable()
 
@@ -95,7 +94,7 @@ async def test_what_is_escaped_is_shown(tls: TLS) -> None:
     answer = ANSWERS["a line that is no status"]
     async with answering(tls, answer) as address, HTTPSChannel(address, TLS(tls.authority)) as channel:
         with pytest.raises(Unreachable) as caught:
-            await SubmissionCaller(channel).get_round(bytes(32), 0, SECONDS)
+            await SubmissionCaller(channel).get_round(bytes(32), 0, CALL_SECONDS)
     assert SHOWN in str(caught.value)
 
 

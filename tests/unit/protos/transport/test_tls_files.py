@@ -25,6 +25,7 @@ from hubbub.protos.transport.tls_files import TlsCertificateError, check_apart
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
 NOW = datetime.now(UTC).timestamp()
@@ -188,7 +189,7 @@ async def test_a_server_s_wrong_certificate_is_named_to_who_calls_it(
     wrong = issued(authority, tmp_path, monkeypatch, start, days, host)
     async with served(wrong, monkeypatch) as address, open_channel(address, operator) as channel:
         with pytest.raises(Unreachable, match=f"the shuffler is not trusted: {words}"):
-            await ControlCaller(channel).get_status(None, 10)
+            await ControlCaller(channel).get_status(None, CALL_SECONDS)
 
 
 async def test_another_authority_is_named_to_who_calls(
@@ -199,7 +200,7 @@ async def test_another_authority_is_named_to_who_calls(
         with pytest.raises(
             Unreachable, match="is not of the authority that is trusted here; check that authority's file"
         ):
-            await ControlCaller(channel).get_status(None, 10)
+            await ControlCaller(channel).get_status(None, CALL_SECONDS)
 
 
 def test_what_nobody_knows_is_passed_on() -> None:

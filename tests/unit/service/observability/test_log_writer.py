@@ -21,9 +21,7 @@ from hubbub.service.observability import logs
 from hubbub.service.observability.log_writer import LogWriter
 from hubbub.service.settings import LogSettings
 from support.own_logs import own_logs
-
-SECONDS = 30.0
-"""How long a test waits for what takes no time."""
+from support.patience import CALL_SECONDS
 
 
 class Telling(io.StringIO):
@@ -69,7 +67,7 @@ def restored() -> Iterator[None]:
         yield
 
 
-def lines(stream: Any, limit: int = 100, retry: float = SECONDS) -> LogWriter:
+def lines(stream: Any, limit: int = 100, retry: float = CALL_SECONDS) -> LogWriter:
     seconds = itertools.count()
     return LogWriter(
         lambda count, since, why: f"{count} lost since {since}: {why}",
@@ -84,7 +82,7 @@ def test_lines_are_written_in_order(log: Log) -> None:
     some = lines(log)
     for number in range(50):
         some.put(str(number))
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     assert log.getvalue().split() == [str(number) for number in range(50)]
     assert (some.lost, some.waiting, some.unreported[0]) == (0, 0, 0)
 
@@ -94,15 +92,15 @@ def test_what_is_lost_is_counted_and_said_before_the_next_line(log: Log) -> None
     log.broken = True
     for text in ("one", "two", "three"):
         some.put(text)
-        assert some.flush(SECONDS)
+        assert some.flush(CALL_SECONDS)
     assert some.unreported == (3, 0, "No space left on device")
     log.broken = False
     some.put("four")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     assert log.getvalue() == "3 lost since 0: No space left on device\nfour\n"
     assert (some.lost, some.unreported[0]) == (3, 0)
     some.put("five")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     assert log.getvalue().endswith("four\nfive\n")
 
 
@@ -111,16 +109,16 @@ def test_a_log_that_works_again_says_what_was_lost_though_nothing_else_is_logged
     log.broken = True
     some = LogWriter(lambda *_: "told", stream=lambda: Telling(log, told), retry=0.001)
     some.put("one")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     log.broken = False
-    assert told.wait(SECONDS)
+    assert told.wait(CALL_SECONDS)
     assert log.getvalue() == "told\n"
 
 
 def test_a_closed_stderr_loses_lines_and_nothing_else() -> None:
     some = lines(None)
     some.put("one")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     assert some.unreported == (1, 0, "stderr is closed")
 
 
@@ -141,7 +139,7 @@ def test_a_reader_that_does_not_read_holds_nobody_up(pipe: tuple[int, TextIO]) -
     assert some.unreported[2] == "nothing reads it"
     while filled:
         filled -= len(os.read(reader, filled))
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     told = os.read(reader, 10_000).decode().splitlines()
     # Where the thread took its first line late, it tells of what was lost until then first, and of the others later.
     notices = [line for line in told if " lost since " in line]
@@ -165,10 +163,10 @@ def test_a_torn_line_is_not_continued_by_the_next(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(os, "write", nearly_full)
         some = lines(stream)
         some.put("a long line")
-        assert some.flush(SECONDS)
+        assert some.flush(CALL_SECONDS)
         room[0] = 1000
         some.put("next")
-        assert some.flush(SECONDS)
+        assert some.flush(CALL_SECONDS)
     assert (tmp_path / "log").read_text() == "a lo\n1 lost since 0: No space left on device\nnext\n"
 
 
@@ -176,11 +174,11 @@ def test_a_forked_process_writes_its_own_lines(pipe: tuple[int, TextIO]) -> None
     reader, stream = pipe
     some = lines(stream)
     some.put("parent")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     some._process = -1  # as in a child, which has the object and not the thread
     some._thread = None
     some.put("child")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     assert os.read(reader, 1000) == b"parent\nchild\n"
 
 
@@ -188,7 +186,7 @@ def test_what_cannot_be_encoded_is_written_all_the_same(pipe: tuple[int, TextIO]
     reader, stream = pipe
     some = lines(stream)
     some.put("a path \udcff of bytes")
-    assert some.flush(SECONDS)
+    assert some.flush(CALL_SECONDS)
     assert os.read(reader, 1000) == b"a path \\udcff of bytes\n"
 
 

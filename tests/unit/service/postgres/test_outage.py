@@ -19,6 +19,7 @@ from hubbub.service.postgres.outage import Outage, may_be_away
 from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, Sessions
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
+from support.patience import CALL_SECONDS
 
 
 @contextlib.contextmanager
@@ -80,7 +81,7 @@ def test_while_it_is_away_nobody_asks_it_but_one_thread() -> None:
     for _ in range(100):
         with pytest.raises(StoreAwayError, match=r"^gone$"):
             server.check()
-    assert tried.wait(60)
+    assert tried.wait(CALL_SECONDS)
     while incidents.now():
         pass
     server.check()

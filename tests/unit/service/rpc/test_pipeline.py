@@ -25,10 +25,9 @@ from hubbub.service.rpc.size_limits import FEW_SHORT
 from hubbub.service.transport.grpc_server import listen
 from support import http2_frames
 from support.ended import opened_server
-from support.patience import CALL_SECONDS
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import make_tls
 
-SECONDS = 10.0
 GET_KEY = "/hubbub.v1.DeliveryService/GetKey"
 
 
@@ -57,14 +56,14 @@ def everybody(tls: dict[str, TLS]) -> TLS:
 
 async def test_who_is_not_allowed_takes_no_slot(tls: dict[str, TLS]) -> None:
     """Else a monitor, whose certificate is of the same authority, would keep the shuffler from delivering."""
-    pipeline = RequestPipeline(PortLimits(calls=1, unfinished_seconds=SECONDS))
+    pipeline = RequestPipeline(PortLimits(calls=1, unfinished_seconds=CALL_SECONDS))
     handler = Recorder(answer=Refusal(Reason.UNKNOWN_TASK, "no"))
     async with served(tls, pipeline, handler, mutual=True) as address:
 
         def attack() -> set[int | None]:
             with http2_frames.connect(address, tls["monitor"]) as monitor:
                 streams = monitor.open_many(GET_KEY, 100)
-                return {None if each is None else each.status for each in monitor.all_ended(streams, SECONDS)}
+                return {None if each is None else each.status for each in monitor.all_ended(streams, CALL_SECONDS)}
 
         assert await asyncio.to_thread(attack) == {7}  # PERMISSION_DENIED, though no message came
         assert (pipeline.admission.waiting, pipeline.admission.refused) == (0, {PortLimit.PEER: 100})
@@ -88,7 +87,7 @@ async def test_each_fault_of_a_request_is_counted_and_none_reaches_the_handler(t
                 streams = [stranger.call(path, content, encoding) for path, content, encoding in faults.values()]
                 streams.append(stranger.call(http2_frames.SUBMIT, b"\xff"))
                 streams.append(stranger.open(http2_frames.SUBMIT, end=True))
-                return [None if each is None else each.status for each in stranger.all_ended(streams, SECONDS)]
+                return [None if each is None else each.status for each in stranger.all_ended(streams, CALL_SECONDS)]
 
         assert await asyncio.to_thread(attack) == [3] * 5  # INVALID_ARGUMENT
     assert pipeline.admission.refused == dict.fromkeys(faults, 1)
@@ -139,10 +138,10 @@ async def test_a_call_that_ends_before_its_message_does_leaves_nothing(tls: dict
                 for stream in stranger.open_many(http2_frames.SUBMIT, 50):
                     stranger.reset(stream)
                 # Answered behind all of them.
-                assert stranger.ended(stranger.call(http2_frames.SUBMIT, b"\xff"), SECONDS) is not None
+                assert stranger.ended(stranger.call(http2_frames.SUBMIT, b"\xff"), CALL_SECONDS) is not None
 
         await asyncio.to_thread(attack)
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(CALL_SECONDS):
             while pipeline.admission.waiting:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
     assert pipeline.admission.in_work == 0
@@ -159,7 +158,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_given_back_with_their_c
             with http2_frames.connect(address, everybody(tls)) as stranger:
                 stranger.take_nothing()
                 streams = [stranger.call(http2_frames.SUBMIT_BATCH, malformed.SerializeToString()) for _ in range(50)]
-                until = time.monotonic() + SECONDS
+                until = time.monotonic() + CALL_SECONDS
                 while not pipeline.admission.refused[PortLimit.UNREAD] and time.monotonic() < until:
                     stranger.read(0.01)
                 assert all(each is None or each.status != 0 for each in stranger.all_ended(streams, 0.0))
@@ -169,7 +168,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_given_back_with_their_c
         assert pipeline.admission.refused[PortLimit.UNREAD] > 0
         async with open_channel(address, everybody(tls)) as channel:
             assert len(await SubmissionCaller(channel).submit_batch(HERE, [Submission(b"x", b"")], CALL_SECONDS)) == 1
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(CALL_SECONDS):
             while pipeline.admission._bytes:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
 
@@ -189,8 +188,8 @@ async def test_who_waits_for_results_keeps_no_slot_from_who_reads_them(tls: dict
         await server.start()
         async with open_channel(f"127.0.0.1:{port}", tls["monitor"]) as channel:
             caller = ResultsCaller(channel)
-            waiting = [asyncio.create_task(caller.get_results(TASK, 1, SECONDS, 5.0)) for _ in range(3)]
-            async with asyncio.timeout(SECONDS):
+            waiting = [asyncio.create_task(caller.get_results(TASK, 1, CALL_SECONDS, PATIENCE)) for _ in range(3)]
+            async with asyncio.timeout(CALL_SECONDS):
                 while pipeline.admission.in_work < len(waiting):  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0)
             with pytest.raises(Refusal, match="none"):

@@ -487,7 +487,7 @@ async def test_an_address_has_so_many_connections_and_no_more(tls: TLS) -> None:
     def attack(port: int) -> bytes:
         with raw(port, tls), raw(port, tls), pytest.raises((OSError, ssl.SSLError)), raw(port, tls):
             pass
-        until = time.monotonic() + https_port.SECONDS
+        until = time.monotonic() + CALL_SECONDS
         while time.monotonic() < until:  # until the port has heard that they are gone
             try:
                 return asked(port, tls, written("POST", SUBMIT, REQUEST, **CLOSE))
@@ -526,7 +526,10 @@ async def test_who_is_idle_or_old_is_closed(tls: TLS) -> None:
     handler, request = Recorder(answer=[receipt(1)]), written("POST", SUBMIT, REQUEST)
     pipeline = RequestPipeline(PortLimits(unfinished_seconds=0.2))
     for limits in ({"idle_seconds": 0.2}, {"age_seconds": 0.2}):
-        answer = await tried(tls, handler, lambda port: asked(port, tls, request), pipeline=pipeline, **limits)
+        answer = b""
+        # A connection that was old before its request came, as on a busy machine, is closed without an answer.
+        while not answer:
+            answer = await tried(tls, handler, lambda port: asked(port, tls, request), pipeline=pipeline, **limits)
         assert https_port.status_of(answer) == 200
     assert pipeline.admission.refused == {}
 
@@ -556,7 +559,7 @@ async def test_who_leaves_takes_the_call_along(tls: TLS) -> None:
                 over.set()
 
     began, over, pipeline = asyncio.Event(), asyncio.Event(), RequestPipeline()
-    async with opened(Slow(), tls, pipeline) as port, asyncio.timeout(https_port.SECONDS):
+    async with opened(Slow(), tls, pipeline) as port, asyncio.timeout(CALL_SECONDS):
         _, writer = await asyncio.open_connection(
             "127.0.0.1", port, ssl=ssl.create_default_context(cafile=str(tls.authority)), server_hostname="localhost"
         )
@@ -655,7 +658,7 @@ async def test_answers_that_nobody_takes_are_bounded(tls: TLS) -> None:
 
     async with opened(Recorder(answer=[receipt(1)]), tls, pipeline) as port:
         await asyncio.to_thread(attack, port)
-        async with asyncio.timeout(https_port.SECONDS):
+        async with asyncio.timeout(CALL_SECONDS):
             while pipeline.admission._bytes:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
 

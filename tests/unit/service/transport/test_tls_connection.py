@@ -37,6 +37,7 @@ from hubbub.service.transport.tls_connection import (
 )
 from support import https_port
 from support.https_port import SUBMIT, opened, raw, written
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 from support.tls_records import ALERT, CLOSE_NOTIFY, DATA, USER_CANCELED, Records, bare, client_hello, fragments
 
@@ -220,7 +221,7 @@ def test_a_hello_in_many_records_is_refused_and_one_in_some_is_answered(tls: TLS
     hello = _hello(tls)
 
     def attack(port: int) -> bytes:
-        with bare(("127.0.0.1", port)) as attacker:
+        with bare(("127.0.0.1", port)) as attacker, contextlib.suppress(ConnectionError):
             attacker.sendall(fragments(hello, 1))
             while attacker.recv(65536):
                 pass
@@ -240,7 +241,7 @@ def test_a_hello_that_never_ends_is_refused(tls: TLS, loop: EventLoop, size: int
     def attack(port: int) -> bool:
         with bare(("127.0.0.1", port)) as attacker:
             attacker.sendall(fragments(hello, size)[:60_000])
-            attacker.settimeout(https_port.SECONDS)
+            attacker.settimeout(CALL_SECONDS)
             try:
                 return attacker.recv(1) == b""
             except ConnectionResetError:
@@ -253,15 +254,17 @@ def test_a_handshake_has_its_time_and_no_more(tls: TLS, loop: EventLoop, monkeyp
     monkeypatch.setattr(tls_connection, "HANDSHAKE_SECONDS", 0.1)
     hello = fragments(_hello(tls), 16_384)
 
-    def attack(port: int) -> list[bytes]:
-        found = []
+    def attack(port: int) -> set[bytes]:
+        """Return what was answered."""
+        found = set()
         for begun in (b"", hello[:1], hello[:-1]):
-            with bare(("127.0.0.1", port)) as attacker:
+            # On a busy machine the time may be over before anything is sent.
+            with bare(("127.0.0.1", port)) as attacker, contextlib.suppress(ConnectionError):
                 attacker.sendall(begun)
-                found.append(attacker.recv(1))
-        return found
+                found.add(attacker.recv(1))
+        return found - {b""}
 
-    assert attacked(tls, loop, attack) == ([b""] * 3, {PortLimit.UNFINISHED: 3}, 0)
+    assert attacked(tls, loop, attack) == (set(), {PortLimit.UNFINISHED: 3}, 0)
 
 
 def test_early_data_is_not_read(tls: TLS, loop: EventLoop) -> None:

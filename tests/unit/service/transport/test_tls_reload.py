@@ -24,6 +24,7 @@ from hubbub.service.transport.health import Health, is_serving
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 from support.ended import opened_server
+from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
 DAY = 86_400
@@ -188,7 +189,7 @@ async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
         await server.start()
         await health.serving()
         async with open_channel(f"127.0.0.1:{port}", replace(tls, certificate=None, key=None)) as channel:
-            assert await is_serving(channel, 10.0)
+            assert await is_serving(channel, CALL_SECONDS)
             before = serial_of(tls)
             assert await serial_at(port, tls) == before
             made = make_tls(tmp_path / "made", "shuffler")["shuffler"]
@@ -196,7 +197,7 @@ async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
             assert await serial_at(port, replace(tls, authority=certificates_before(tls, certificates))) == before
             certificates.look()
             assert await serial_at(port, made) == serial_of(made) != before
-            assert await is_serving(channel, 10.0)
+            assert await is_serving(channel, CALL_SECONDS)
 
 
 def certificates_before(tls: TLS, certificates: ReloadingCertificates) -> Path:

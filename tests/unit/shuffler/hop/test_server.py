@@ -24,6 +24,7 @@ from hubbub.service.settings import LogSettings, TLSSettings
 from hubbub.shuffler.hop.server import serve
 from hubbub.shuffler.hop.settings import HopSettings
 from hubbub.shuffler.hop.sqlite import HopSqliteStore
+from support.patience import CALL_SECONDS
 from support.samples import Parties, make_tls, sample_task, signed
 
 
@@ -78,7 +79,7 @@ class Deployment:
 
     async def get_key(self, address: str, task_id: bytes, caller: str = "shuffler") -> SignedDocument:
         async with channels.open_channel(address, self.tls[caller]) as channel:
-            return await DeliveryCaller(channel).get_key(task_id, 0, 10.0)
+            return await DeliveryCaller(channel).get_key(task_id, 0, CALL_SECONDS)
 
 
 async def test_it_asks_who_comes_after_it_and_says_when_nobody_answers(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ async def test_one_that_is_being_started_again_stops_as_all_do(staged: Staged, m
             stopped.append(asyncio.create_task(stage.workers.stop()))
 
     monkeypatch.setattr(supervisor, "write_start", stop_then)
-    monkeypatch.setattr(supervisor, "STOP_SECONDS", 2.0)
+    monkeypatch.setattr(supervisor, "STOP_SECONDS", CALL_SECONDS)
     async with stage.begun() as workers:
         await workers.tell(ADMITTED)
         await until(lambda: bool(stopped))

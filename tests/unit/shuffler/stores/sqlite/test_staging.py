@@ -22,6 +22,7 @@ from hubbub.service.sqlite.release_table import insert_releases
 from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import InsertOutcome, Opened, Round, StoreError
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
+from support.patience import CALL_SECONDS
 from support.store_contents import store_in
 
 TASK = bytes(32)
@@ -203,7 +204,7 @@ async def test_a_round_whose_position_was_taken_meanwhile_is_mixed_anew_for_the_
                 loop,
                 lambda transaction: insert_releases(transaction.connection, TASK, [Release(7, 1, 0, (bytes(32),))]),
             )
-            taken.result(60)
+            taken.result(CALL_SECONDS)
         backwards(inners)
         inners.put_release(Release(0, 3, 0, (bytes(32),)))
 
@@ -220,13 +221,13 @@ async def test_a_mixing_that_is_cancelled_ends_before_the_store_is_closed(store:
     def work(inners: RoundContents) -> None:
         try:
             begun.set()
-            go_on.wait(60)
+            go_on.wait(CALL_SECONDS)
             backwards(inners)
         finally:
             ended.set()
 
     mixing = await elsewhere(store, work)
-    await asyncio.to_thread(begun.wait, 60)
+    await asyncio.to_thread(begun.wait, CALL_SECONDS)
     mixing.cancel()
     asyncio.get_running_loop().call_soon(go_on.set)
     with pytest.raises(asyncio.CancelledError):

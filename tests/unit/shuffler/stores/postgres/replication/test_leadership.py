@@ -26,6 +26,7 @@ from hubbub.shuffler.stores.postgres.replication import leadership
 from hubbub.shuffler.stores.postgres.replication.leadership import FencedError, Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
+from support.patience import CALL_SECONDS
 
 TASK = bytes(range(32))
 
@@ -127,7 +128,7 @@ def test_a_server_that_is_away_is_an_incident_and_whoever_was_replaced_is_told(a
         with psycopg.connect(address) as connection:
             connection.execute(f"SET search_path = {SCHEMA.name}")
             connection.execute("UPDATE leader SET term = term + 1")
-        assert told.wait(60)
+        assert told.wait(CALL_SECONDS)
         assert leader.lost
 
 

@@ -27,7 +27,7 @@ from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import MOST_ROWS, Follower, check_follows
 from hubbub.shuffler.stores.postgres.replication.replication import MOST_COPIES
 from support.ended import opened_server
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
 
 __all__ = ["address", "parties"]
@@ -193,7 +193,7 @@ async def test_a_front_ends_certificate_follows_nobody(
     port = await served(liar)  # type: ignore[misc]
     async with open_channel(port, tls["frontend"]) as channel:  # type: ignore[arg-type]
         with pytest.raises(Refusal, match="Follow needs a certificate of role shuffler"):
-            await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), 10.0)
+            await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), CALL_SECONDS)
     assert liar.asked == []
 
 

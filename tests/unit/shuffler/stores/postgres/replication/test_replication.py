@@ -37,7 +37,7 @@ from hubbub.shuffler.stores.postgres.replication.follower import Follower
 from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader, NotCopiedError, StandbysAwayError
 from support import postgres
 from support.ended import opened_server
-from support.patience import pause
+from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
 
 TASK = bytes(range(32))
@@ -307,7 +307,7 @@ async def test_only_shufflers_may_follow(
     await server.start()
     async with open_channel(f"127.0.0.1:{port}", tls["operator"]) as channel:
         with pytest.raises(Refusal, match="needs a certificate of role shuffler, and the one shown is that of"):
-            await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), 10.0)
+            await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), CALL_SECONDS)
     with contextlib.closing(ShufflerKeyring(other.folder)) as keyring:
         incidents = Incidents()
         # The first address is a standby's, who is not the leader.
