@@ -144,15 +144,19 @@ class Retrying:
             Unreachable: if there was no answer until the time was up.
         """
         policy, started = self.policy, self.monotonic()
-        tries = 0
+        tries, refused = 0, None
         while True:
             left = self._left(started)
             try:
                 return await attempt(min(policy.call, max(left, 0.001)))
             except (Refusal, Unreachable) as error:
                 tries += 1
+                refused = error if isinstance(error, Refusal) else refused
                 pause = self._pause_after(error, tries)
                 left = self._left(started)
+                # The last try may have had a moment only: then the answer to those before says more than its end.
+                if pause is not None and left <= 0 and refused is not None:
+                    raise refused from error
                 # Do not begin a pause that uses up the time: no call could follow it.
                 if pause is None or pause >= left:
                     raise _given_up(error, tries, self.monotonic() - started) from error

@@ -132,6 +132,24 @@ async def test_a_transient_refusal_is_raised_itself_where_time_is_up(clock: Cloc
     assert caught.value is OVERLOADED
 
 
+async def test_a_refusal_is_raised_although_the_last_try_had_too_little_time_for_an_answer(clock: Clock) -> None:
+    async def attempt(deadline: float) -> str:
+        if deadline > 5.0:
+            raise OVERLOADED
+        clock.now += deadline
+        raise Unreachable("no answer in time")
+
+    with pytest.raises(Refusal) as caught:
+        await paced(clock, share=0.0, total=25.0, call=10.0).retry(attempt)
+    assert caught.value is OVERLOADED
+
+
+async def test_who_is_gone_after_a_refusal_is_unreachable(clock: Clock) -> None:
+    attempt, _ = failing(OVERLOADED, *[Unreachable("gone")] * 99)
+    with pytest.raises(Unreachable, match="gone; tried"):
+        await paced(clock, total=10.0).retry(attempt)
+
+
 async def test_a_hint_beyond_the_deadline_is_not_waited_for(clock: Clock) -> None:
     attempt, _ = failing(Refusal(Reason.NOT_READY, "tomorrow", 86400.0))
     with pytest.raises(Refusal, match="tomorrow"):
