@@ -105,7 +105,7 @@ def main() -> None:
     # Handshakes in the threads of their connections: a device that breaks one off must not keep the others waiting.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"https://localhost:{server.server_address[1]}{PATH}", flush=True)
+    print(f"https://127.0.0.1:{server.server_address[1]}{PATH}", flush=True)
     sys.stdin.read()
 
 

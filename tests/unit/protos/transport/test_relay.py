@@ -93,7 +93,7 @@ class RelayStub:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        self.url = f"https://localhost:{server.server_address[1]}/ohttp"
+        self.url = f"https://127.0.0.1:{server.server_address[1]}/ohttp"
         try:
             yield self
         finally:

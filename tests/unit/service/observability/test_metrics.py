@@ -205,7 +205,7 @@ def test_new_tls_files_are_shown_once_they_are_taken(tmp_path: Path) -> None:
     registry = Metrics("shuffler", ["admit"]).registry
     opened = MetricsPort("0.0.0.0:0", registry, files["shuffler"], lambda: renewals[0])
     try:
-        address = f"localhost:{opened.address.rpartition(':')[2]}"
+        address = f"127.0.0.1:{opened.address.rpartition(':')[2]}"
         old = context(files["monitor"])
         assert fetch(address, context=old)[0] == 200
         made = make_tls(tmp_path / "new", "shuffler", "monitor")

@@ -50,7 +50,7 @@ def by_connect(*, in_json: bool) -> Called:
         )
         transport = SyncHTTPTransport(tls_ca_cert=tls.authority.read_bytes())
         client = ConnectClientSync(
-            f"https://localhost:{port}",
+            f"https://127.0.0.1:{port}",
             proto_json=in_json,
             send_compression=None,
             timeout_ms=int(1000 * CALL_SECONDS),
@@ -81,7 +81,7 @@ def by_program(program: str, *arguments: str, in_json: bool) -> Called:
             pytest.skip(f"{program} is not on this machine")
         body = json_format.MessageToJson(request).encode() if in_json else request.SerializeToString()
         filled = {
-            "URL": f"https://localhost:{port}{SUBMIT}",
+            "URL": f"https://127.0.0.1:{port}{SUBMIT}",
             "AUTHORITY": str(tls.authority),
             "FORM": f"application/{'json' if in_json else 'proto'}",
         }

@@ -72,7 +72,7 @@ async def test_records_without_plaintext_end_the_connection_and_no_other(
 
     async with opened(service) as port:
         assert await asyncio.to_thread(attack, port)
-        async with open_channel(f"localhost:{port}", TLS(service.authority)) as channel:
+        async with open_channel(f"127.0.0.1:{port}", TLS(service.authority)) as channel:
             assert await SubmissionCaller(channel).submit(HERE, submission(1), CALL_SECONDS) == receipt(1)
 
 

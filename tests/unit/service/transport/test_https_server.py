@@ -580,7 +580,7 @@ async def test_a_server_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
     began, go = asyncio.Event(), asyncio.Event()
     https = HttpsServer(submission_router(Slow(), RequestPipeline()), ConnectionLimits(Connections()), tls, lambda: 0)
     port = https.listen("127.0.0.1:0")
-    async with HTTPSChannel(f"https://localhost:{port}", TLS(tls.authority)) as channel:
+    async with HTTPSChannel(f"https://127.0.0.1:{port}", TLS(tls.authority)) as channel:
         call = asyncio.create_task(SubmissionCaller(channel).submit(HERE, submission(1), CALL_SECONDS))
         await began.wait()
         closing = asyncio.create_task(https.close(CALL_SECONDS))
@@ -624,7 +624,7 @@ async def test_files_that_were_taken_anew_are_shown_from_then_on(tls: TLS, tmp_p
     for name in ("authority", "certificate", "key"):
         path = getattr(files, name)
         path.write_bytes(getattr(other, name).read_bytes())
-    async with HTTPSChannel(f"https://localhost:{port}", TLS(other.authority)) as channel:
+    async with HTTPSChannel(f"https://127.0.0.1:{port}", TLS(other.authority)) as channel:
         caller = SubmissionCaller(channel)
         with pytest.raises(Distrusted):
             await caller.submit(HERE, submission(1), CALL_SECONDS)
