@@ -31,7 +31,7 @@ STANDBY = "standby"
 STANDING_BY_SECONDS = 7 * 86_400.0
 """How long a process may be a standby."""
 
-FOLLOWING_SECONDS = 60.0
+FOLLOWING_SECONDS = 300.0
 """How long a standby may take until it has everything of the leader's keyring."""
 
 LOOK_SECONDS = 0.05

@@ -14,8 +14,8 @@ from hubbub.protos.strict_json import read_json
 from hubbub.service.processes import subprocesses
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
 
-START_SECONDS = 60.0
-"""How long a service may take until it serves; imports are slow on a loaded machine."""
+START_SECONDS = 300.0
+"""How long a service may take until it serves: on a loaded machine imports alone take a minute."""
 
 STOP_SECONDS = 30.0
 """How long a service may drain after SIGTERM before it is killed."""

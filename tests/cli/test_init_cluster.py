@@ -153,7 +153,9 @@ async def running(commands: list[list[str]], logs: Path) -> AsyncIterator[Callab
     """Run services as they were said to be run, in this order; give what kills the leader, and has the other follow."""
     await asyncio.to_thread(logs.mkdir)
     services = [
-        ServiceProcess(words[1], Path(words[2]), logs / f"{number}.log") for number, words in enumerate(commands)
+        # The standby serves once the leader has been killed.
+        ServiceProcess(words[1], Path(words[2]), logs / f"{number}.log", timeout=PATIENCE)
+        for number, words in enumerate(commands)
     ]
     starts: list[asyncio.Task[None]] = []
 
@@ -218,7 +220,7 @@ async def test_the_cluster_runs_as_init_says(
         assert "or a standby" in stands_by.err
         await fail_over()
         await ran("close", "operator/operator.toml", "operator/task.json", "--round", "0")
-        await ran("results", "operator/operator.toml", "--wait", "60", "--certificate", "certificate.json")
+        await ran("results", "operator/operator.toml", "--wait", str(PATIENCE), "--certificate", "certificate.json")
         parties = ("operator", "shuffler", "analyzer")
         keys = [word for party in parties for word in (f"--{party}-key", f"operator/trust/{party}.pub.pem")]
         await ran("verify", "certificate.json", *keys)

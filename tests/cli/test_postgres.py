@@ -17,7 +17,7 @@ from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
-from support.patience import PATIENCE
+from support.patience import PATIENCE, pause
 from support.postgres import OwnServer, secrets_in
 from support.thoroughness import usually
 
@@ -58,7 +58,10 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
                 await running.kill(Role.SHUFFLER)
                 await running.start(Role.SHUFFLER)
         assert [each.submissions for each in await running.status()] == [DEVICES]
-        log = running.services[Role.SHUFFLER].log.read_text()
+        file = running.services[Role.SHUFFLER].log
+        # A thread writes the log.
+        while "the database answers again" not in (log := file.read_text()):
+            await pause()
         assert log.count("the database does not answer") == log.count("the database answers again") == 1
         assert "Traceback" not in log
         await running.kill(Role.ANALYZER)

@@ -63,6 +63,8 @@ class Pair:
             pipeline.services[Role.SHUFFLER],
             ServiceProcess("shuffler", standby, pipeline.logs / "standby.log"),
         ]
+        for service in self.services:
+            service.timeout = PATIENCE  # whoever stands by serves once the other has ended
 
     async def start(self, which: int) -> None:
         """Start one, and wait until it keeps the rounds."""

@@ -47,7 +47,7 @@ def test_services_end_with_the_program_that_started_them(tmp_path: Path, number:
     for service, pid in zip(services, pids, strict=True):
         waiting = select.poll()
         waiting.register(service, select.POLLIN)
-        ended = waiting.poll(30_000)
+        ended = waiting.poll(1000 * CALL_SECONDS)
         os.close(service)
         if not ended:
             os.kill(pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from unit.shuffler.test_server import Deployment
 
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
 from support.ended import started_program
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 
 RUN = """
 import asyncio, sys
@@ -98,7 +98,7 @@ def test_workers_go_with_a_killed_shuffler(process: subprocess.Popen[bytes]) -> 
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
         pytest.skip("this system does not list a process's children")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + CALL_SECONDS
     workers = [int(pid) for pid in children.read_text().split()]
     assert workers
     descriptors = [os.pidfd_open(pid) for pid in workers]

@@ -293,7 +293,7 @@ def awaited(pids: list[int]) -> None:
 def signal_of_end(descriptor: int) -> None:
     end = select.poll()
     end.register(descriptor, select.POLLIN)
-    assert end.poll(20_000)
+    assert end.poll(1000 * CALL_SECONDS)
 
 
 @pytest.mark.sampled("15")
