@@ -95,7 +95,7 @@ async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None
     ran = await client.run("submit", *ANSWERS, "--timeout", "0.5", "--json")
     assert ran.status == 1
     assert "the answers to round 0 are kept on this device" in ran.json["error"]
-    assert re.search(r"tried (once|\d+ times) in 0\.\d s", ran.json["error"])
+    assert re.search(r"tried (once|\d+ times) in \d+\.\d s", ran.json["error"])
     status = (await client.run("device", "status", "--json")).json
     assert (status["current"]["answer"], status["waiting"]) == ("kept", [0])
     assert (status["rounds_unsent"], status["rounds_expired"]) == (1, 0)

@@ -63,7 +63,7 @@ def prompt(device: Device, **named: Any) -> Recorder:
 
 
 async def flushed(recorder: Recorder) -> bool:
-    return await asyncio.to_thread(recorder.flush, 30)
+    return await asyncio.to_thread(recorder.flush, CALL_SECONDS)
 
 
 async def test_what_is_recorded_is_sent(device: Make, shuffler: FakeShuffler) -> None:

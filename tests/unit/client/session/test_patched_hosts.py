@@ -15,7 +15,7 @@ import pytest
 from hubbub.client import Device, Fleet, Gateway, Recorder, RecorderCounts
 from hubbub.protos.errors import UsageError
 from support.fake_shuffler import FakeShuffler
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import START
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -60,7 +60,7 @@ async def test_a_recorder_of_a_process_that_is_patched_later_counts_and_reports_
 ) -> None:
     errors: list[Exception] = []
     recorder = Recorder(device(), spread=False, on_error=errors.append)
-    assert await asyncio.to_thread(recorder.flush, 30)
+    assert await asyncio.to_thread(recorder.flush, CALL_SECONDS)
     patch(monkeypatch)
     assert [recorder.record(ANSWERS) for _ in range(3)] == [False, False, False]
     assert not recorder.flush(30)

@@ -19,7 +19,7 @@ from hubbub.client.state.rounds import RoundRef
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
-from support.patience import PATIENCE
+from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import START
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -203,7 +203,7 @@ async def test_a_recorder_waits_for_the_moment_and_the_next_run_goes_on(
     async with Recorder(device()) as later:
         assert not await asyncio.to_thread(later.flush, 30)
         clock.now = current.send_time
-        assert await asyncio.to_thread(later.flush, 30)
+        assert await asyncio.to_thread(later.flush, CALL_SECONDS)
         assert later.counts.acknowledged == 1
     assert len(shuffler.held) == 1
 
