@@ -5,6 +5,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from hubbub.deploy.local.ports import kept_address
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.transport.channels import POLLING, TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
@@ -89,7 +90,8 @@ async def test_what_is_in_the_way_of_a_port_is_said_before_grpc_is_asked(
 async def test_a_port_that_was_just_given_up_is_free(paths: TLS) -> None:
     """Its connections may still be in TIME_WAIT: a service that is started again must not wait for them."""
     async with opened_server() as first:
-        port = listen(first, LOOPBACK, paths.server(mutual=False))
+        # Of the ports that the system gives to nobody else meanwhile.
+        port = listen(first, kept_address(), paths.server(mutual=False))
         await first.start()
         async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
             assert not await is_serving(channel, 1)

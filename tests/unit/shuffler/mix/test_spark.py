@@ -37,6 +37,7 @@ from hubbub.shuffler.mix.mix import Random, Rows, mix
 from hubbub.shuffler.mix.spark import keys_at, mixed_on, order_by, order_of
 from hubbub.shuffler.records import Round
 from support.ended import started_program
+from support.patience import CALL_SECONDS
 from support.queries import INNER_BYTES, krr_query
 from support.samples import Parties, sample_task
 from support.spark import LEAKY, NEEDS_JAVA, SETTINGS, carried, die_at_first, holding, running
@@ -291,7 +292,7 @@ def test_what_a_service_leaves_that_is_killed_is_unreadable_and_is_removed_by_th
         given = [bytes.fromhex(service.stdout.readline()) for _ in range(3)]
         assert told.read_text() == "in a task"
         service.kill()
-    assert select.select([jvm], [], [], 60)[0], "the JVM leaves with the service"
+    assert select.select([jvm], [], [], CALL_SECONDS)[0], "the JVM leaves with the service"
     os.close(jvm)
     left = [path for path in folder.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in left) > 100_000 * WIDTH, "what came lies there, enciphered"
