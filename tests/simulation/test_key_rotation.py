@@ -184,8 +184,9 @@ async def check_rounds(pipeline: Succeeded, acknowledged: Sequence[int]) -> None
     for number, expected in enumerate(acknowledged):
         status = await pipeline.close_round(number)
         assert status.submissions == expected
-        # A device whose credential is of a key that is removed between its two rounds redeems its ticket again.
-        assert set(status.refusals) <= {"not_enrolled"}
+        # A device whose credential is of a key that is removed between its two rounds redeems its ticket again. Where
+        # the machine is busy, a call may be asked to come again.
+        assert set(status.refusals) <= {"not_enrolled", "not_ready", "overloaded"}
         results = await pipeline.results(number)
         assert [query.valid for query in results.queries] == [expected]
         verified = verify(results.certificate, Pins(pinned.operator, pinned.shuffler, pinned.analyzer))

@@ -17,9 +17,8 @@ from support.patience import PATIENCE
 
 
 def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> None:
-    found = asyncio.run(asyncio.wait_for(withstand.withstand("resets", tmp_path, 8.0, True), 100))
+    found = attacked("resets", "connections refused", tmp_path, 8.0, proxied=True)
     assert found.counts["resets"] > 1000
-    assert found.counts["connections refused"] > 0
     assert found.served > 0.9
     # No time is held to a goal in a test: `make withstand` does that on a machine that is its own. Not even to the
     # quiet one before: what else the machine does may end with it.
@@ -32,10 +31,10 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
     assert found.attacker_cores > 0
 
 
-def attacked(name: str, count: str, folder: Path) -> Withstood:
-    """Attack for two seconds; for longer if the attacker, on a busy machine, had hardly begun by then."""
-    for seconds in (2.0, 10.0, 50.0):
-        tried = withstand.withstand(name, folder / f"{seconds:g}", seconds, False)
+def attacked(name: str, count: str, folder: Path, shortest: float = 2.0, *, proxied: bool = False) -> Withstood:
+    """Attack for some seconds; for longer if the attacker, on a busy machine, had hardly begun by then."""
+    for seconds in (shortest, 5 * shortest, 25 * shortest):
+        tried = withstand.withstand(name, folder / f"{seconds:g}", seconds, proxied)
         found = asyncio.run(asyncio.wait_for(tried, PATIENCE))
         if found.counts.get(count, 0) > 10:
             return found
