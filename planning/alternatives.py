@@ -5,7 +5,7 @@ Each alternative is planned as the task itself is: all queries together, at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Literal
@@ -41,15 +41,21 @@ Added = Literal["nothing", "dummies", "noise", "digits"]
 TRIED_DIGITS = 8
 """The digits that are compared if a sum has none: with more, the error falls little."""
 
-WHO = (
-    "who must be honest: with nothing added, the shuffler and the honest share of the crowd; with dummies the same, as "
-    "they are planned to hide people together with the crowd (if everybody else lies, a certificate states what they "
-    "hide alone); with noise one shuffler alone, even if everybody else lies; if all "
-    "shufflers and the analyzer collude, ε_local is left in each case"
-)
-"""The sentence on whose honesty each number rests."""
+_WHO_WITH = {
+    "nothing": "with nothing added, the shuffler and the honest share of the crowd",
+    "dummies": "with dummies the same, as they are planned to hide people together with the crowd (if everybody else "
+    "lies, a certificate states what they hide alone)",
+    "noise": "with noise one shuffler alone, even if everybody else lies",
+}
 
 Planned = tuple[Calibration[Randomizer], ...]
+
+
+def who_must_be_honest(added: Iterable[Added]) -> str:
+    """Return the sentence on whose honesty the numbers rest, of what shufflers may add. Digits are as noise."""
+    told = [words for each, words in _WHO_WITH.items() if each in set(added)]
+    left = "if all shufflers and the analyzer collude, ε_local is left in each case"
+    return f"who must be honest: {'; '.join([*told, left])}"
 
 
 @dataclass(frozen=True)

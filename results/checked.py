@@ -58,7 +58,11 @@ class Trust:
         said = ["Verified: signatures, every epsilon, counts by the certificate, and estimates from the counts."]
         if self.unpinned:
             keys = ", ".join(self.unpinned)
-            said.append(f"NOT PINNED: the keys of {keys} were not compared with keys that you know; give keys=FOLDER.")
+            # The same words are read in Python and below a command.
+            said.append(
+                f"NOT PINNED: the keys of {keys} were not compared with keys that you know; give their folder, as keys "
+                "in Python, as --keys to a command."
+            )
         said += [f"Not recomputed: {name} ({why})." for name, why in self.left.items()]
         return " ".join(said)
 

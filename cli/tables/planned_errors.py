@@ -9,7 +9,7 @@ from rich.table import Table
 
 from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
 from hubbub.cli.tables.printing import print_table
-from hubbub.planning.alternatives import WHO, Alternative
+from hubbub.planning.alternatives import Alternative, who_must_be_honest
 from hubbub.planning.by_error import ErrorsAtEpsilon
 from hubbub.planning.digits import PlannedSum
 from hubbub.planning.planned import Plan
@@ -51,8 +51,9 @@ def print_alternatives_alone(console: Console, found: Found, own: float | None) 
 
 def alternatives_words(found: Found, notes: Sequence[str] = ()) -> list[str]:
     """Return why some alternatives cannot be planned, and who must be honest for each of the others."""
-    digits = [_DIGITS] if any(each.added == "digits" for rows in found.values() for each in rows) else []
-    return [*_reasons(found), *notes, *digits, WHO]
+    added = {each.added for rows in found.values() for each in rows}
+    digits = [_DIGITS] if "digits" in added else []
+    return [*_reasons(found), *notes, *digits, who_must_be_honest(added)]
 
 
 _READING = (

@@ -65,7 +65,8 @@ def print_candidates(
         console.print(_chosen_text(candidates, chosen), markup=False, soft_wrap=True)
     for each in candidates:
         if each.why_not is not None:
-            console.print(f"{each.kind} with {each.dummies:,} dummies: {each.why_not}", markup=False, soft_wrap=True)
+            among = f" with {each.dummies:,} dummies" if some else ""
+            console.print(f"{each.kind}{among} does not apply: {each.why_not}", markup=False, soft_wrap=True)
 
 
 def _chosen_text(candidates: Sequence[RandomizerCandidate], chosen: RandomizerCandidate) -> str:

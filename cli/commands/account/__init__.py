@@ -232,10 +232,10 @@ def compose(
 
     ROUNDS.json is a JSON list of objects, one for each kind of round.
 
-    An object has mechanism ("krr", "generic", "rappor", "hashed" or "laplace"), categories (krr and rappor only), cells
-    (hashed only), and local_epsilon. In place of local_epsilon, krr and hashed take gamma, and rappor takes truthful
-    and other. In place of all these, an object has law: the name of a file as --law takes it, or the content of such a
-    file.
+    An object has mechanism ("krr", "generic", "common", "rappor", "hashed" or "laplace"), categories (krr and rappor
+    only), cells (hashed only), and local_epsilon. In place of local_epsilon, krr and hashed take gamma, and rappor
+    takes truthful and other. In place of all these, an object has law: the name of a file as --law takes it, or the
+    content of such a file.
 
     An object also has reports: the fewest reports that any of its rounds may have, fixed beforehand. It may have rounds
     (1 by default), dummies, noise (krr and hashed, as --noise of `account epsilon` takes it) and sampling_rate (then

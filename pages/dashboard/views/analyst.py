@@ -176,6 +176,15 @@ class ShownDifference:
         value, error, lower, upper = significant(numbers, found.standard_error)
         return cls(found, value, error, f"{lower} … {upper}")
 
+    @property
+    def changed(self) -> str:
+        """Whether the two rounds differ, as people read it. Numbers without noise, such as who answered, may not."""
+        found = self.found
+        if found.significant:
+            return "yes"
+        exact = found.simultaneous_lower == found.simultaneous_upper
+        return "no" if exact else "noise may be all of it"
+
 
 def compare(site: Site, request: Request) -> Response:
     """Show the differences of two rounds: the second that is named less the first."""

@@ -62,6 +62,7 @@ def test_what_was_checked_is_said() -> None:
     assert strange.verified
     assert strange.unpinned == ("operator", "shuffler", "analyzer")
     assert "NOT PINNED: the keys of operator, shuffler, analyzer" in strange.words
+    assert "as keys in Python, as --keys to a command" in strange.words, "both have these words"
     assert open_saved(COMMUTE, verify=False).read().trust.words.startswith("NOT VERIFIED")
 
 

@@ -55,6 +55,13 @@ def test_the_chosen_randomizer_is_marked_and_named_in_any_terminal(
     among = f"is the least of those with {dummies:,} dummies; a task asks for it"
     told = f"chosen: krr, 2 categories, as its largest error, {error}, {among}"
     assert told in text
-    assert f"krr with 0 dummies: {KRR.why_not}" in text
+    assert f"krr with 0 dummies does not apply: {KRR.why_not}" in text
     marks = [each["chosen"] for each in candidates_document(candidates, chosen)]
     assert (sum(marks), marks.index(True)) == (1, candidates.index(chosen))
+
+
+def test_dummies_that_nobody_asked_for_are_not_named() -> None:
+    printed = io.StringIO()
+    print_candidates(Console(file=printed, width=200), [KRR], None)
+    assert f"krr does not apply: {KRR.why_not}" in printed.getvalue()
+    assert "dummies" not in printed.getvalue()

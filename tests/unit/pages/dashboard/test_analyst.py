@@ -131,7 +131,8 @@ def test_a_comparison_is_that_of_the_results(browser: Browser) -> None:
     page = browser.get(f"{HERE}/compare?a=0&b=2").page
     wanted = TABLE.compare_all(TABLE.where(round=2).rows, TABLE.where(round=0).rows)
     assert page.numbers == [each.value for each in wanted]
-    assert page.words.count("noise may be all of it") == sum(not each.significant for each in wanted)
+    assert [each.standard_error for each in wanted if each.value == 0] == [0], "who answered a query is known"
+    assert page.words.count("noise may be all of it") == sum(not each.significant for each in wanted) - 1
     newest = browser.get(f"{HERE}/compare").page
     assert "Round 2 less round 1" in newest.words
 

@@ -54,7 +54,10 @@ def test_every_number_is_that_of_a_row_or_of_the_certificate(table: ResultsTable
     round_total = stated["round_total"]
     rungs = [round_total[name] for name in ("epsilon_upper", "epsilon_upper_if_minimum_valid", "epsilon_local")]
     assert page.numbers == [*numbers_of(table.rows), stated["all_rounds"]["epsilon_upper_at_minimum"], *rungs]
-    assert "4 of 5 tested counts are told from zero" in page.words
+    assert "4 of 5 tested counts are too large to be noise\nalone. The others may be 0" in page.words
+    large = read(table.where(category=["car", "bus", "bicycle", "foot"])).words
+    assert "4 of 4 tested counts are too large to be noise\nalone." in large
+    assert "The others may be 0" not in large, "there are no others"
     assert len(page.of("svg", "chart")) == 1, "the counts; one number alone has no picture"
     for said in ("commute: round 0", "From 2026-01-01 00:00 to 2026-01-02 00:00 UTC", "Written\n2026-11-01 12:30"):
         assert said in page.words
