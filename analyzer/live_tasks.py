@@ -15,7 +15,8 @@ from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.runtime.feed_follower import KEPT, FeedFollower
+from hubbub.service.runtime.feed_follower import FeedFollower
+from hubbub.service.runtime.kept_feed import KeptFeed
 
 
 class AnalyzerLiveTasks:
@@ -35,8 +36,8 @@ class AnalyzerLiveTasks:
         self._tasks, self._store, self._parties, self._successions = tasks, store, parties, successions
         self._follower: FeedFollower | None = None
 
-    async def feed(self, folder: Path | None, data: Path, incidents: Incidents) -> FeedFollower | None:
-        """Take what the feed in a folder has, and return its follower; None without one. `data` is the store's folder.
+    async def feed(self, folder: Path | None, kept: KeptFeed, incidents: Incidents) -> FeedFollower | None:
+        """Take what the feed in a folder has, and return its follower; None without one. `kept` has what was taken.
 
         Raises:
             TaskError: if the entries that were taken before cannot be used.
@@ -44,7 +45,7 @@ class AnalyzerLiveTasks:
         if folder is None:
             return None
         trusted = FeedParties(self._parties.operator, self._parties.shuffler, self._successions)
-        self._follower = FeedFollower(folder, data / KEPT, trusted, incidents, check=self._check, take=self._take)
+        self._follower = FeedFollower(folder, kept, trusted, incidents, check=self._check, take=self._take)
         await self._follower.start()
         return self._follower
 

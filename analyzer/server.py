@@ -17,7 +17,7 @@ from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import AnalyzerSettings
-from hubbub.analyzer.stores.factory import open_store
+from hubbub.analyzer.stores.factory import kept_feed_of, open_store
 from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.protos.identity.keys import Identity, Role, load_public
@@ -128,7 +128,7 @@ async def _assembled(
     async with opened_traces("analyzer", settings.traces, settings.tls) as traces, opened as (store, opening_pool):
         await store.add_tasks(tasks.values())
         live = AnalyzerLiveTasks(tasks, store, parties, successions)
-        feed = await live.feed(settings.feed, settings.data, incidents)
+        feed = await live.feed(settings.feed, kept_feed_of(settings, store), incidents)
         # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)

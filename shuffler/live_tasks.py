@@ -9,29 +9,24 @@ from dataclasses import replace
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedPage, FeedParties
-from hubbub.protos.task.feed.files import feed_in
+from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.runtime.feed_follower import KEPT, FeedFollower
+from hubbub.service.runtime.feed_follower import FeedFollower
+from hubbub.service.runtime.kept_feed import KeptFeed
 from hubbub.service.runtime.task_files import check_one_way
-from hubbub.shuffler.admit.device_ports import longest_envelope
+from hubbub.shuffler.admit.device_ports import check_length, longest_envelope
 from hubbub.shuffler.admit.handler import Pages
 from hubbub.shuffler.admit.mtls import check_devices
+from hubbub.shuffler.feed_pages import FeedPages
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
+from hubbub.shuffler.stores.factory import taken_of_feed
 from hubbub.shuffler.tasks import Tasks, check_promise, warn_of
 from hubbub.shuffler.workers.live_feed import FeedServer
 from hubbub.shuffler.workers.store_server import StoreServer
 from hubbub.shuffler.workers.supervisor import WorkerSupervisor
-
-PAGE_BYTES = 128 * 1024
-"""Bytes of the entries in one answer, if there are more than `FEWEST`: anybody may ask for them, with a few bytes."""
-
-FEWEST = 3
-"""Entries in an answer at least, if there are as many; three of the longest fit into a message. A device that asks from
-its last entry on sees the next one, and whether the one after that withdraws it."""
 
 
 async def _nobody(_task: Task) -> None:
@@ -56,7 +51,7 @@ class ShufflerLiveTasks:
         self._parties: FeedParties | None = None
         self._follower: FeedFollower | None = None
         self._longest: int | None = None
-        self._documents: list[bytes] = []
+        self._pages = FeedPages()
         self._tell: Callable[[Task], Awaitable[None]] = _nobody
 
     def shared_with(self, workers: WorkerSupervisor | None, server: StoreServer) -> ShufflerLiveTasks:
@@ -67,8 +62,12 @@ class ShufflerLiveTasks:
         return self
 
     @contextlib.asynccontextmanager
-    async def followed(self, parties: FeedParties, incidents: Incidents) -> AsyncIterator[FeedFollower | None]:
+    async def followed(
+        self, kept: KeptFeed, parties: FeedParties, incidents: Incidents
+    ) -> AsyncIterator[FeedFollower | None]:
         """Take what the feed has, and during the block what it gets; without a feed in the settings, do nothing.
+
+        `kept` has what was taken before, also by another leader of the same store.
 
         Raises:
             TaskError: if the entries that were taken before cannot be used.
@@ -77,7 +76,7 @@ class ShufflerLiveTasks:
             yield None
             return
         self._parties = parties
-        kept = self._settings.data / KEPT
+        self._pages.successions = parties.successions
         feed = FeedFollower(self._settings.feed, kept, parties, incidents, check=self._check, take=self._take)
         self._follower = feed
         await feed.start()
@@ -103,36 +102,19 @@ class ShufflerLiveTasks:
         others = [*self._tasks.values(), *published]
         check_one_way([(each.name, each.identities.hops) for each in (*others, task)], "analyzer")
         check_devices(self._settings, {task.id: task})
-        if self._longest is not None and task.outer_bytes > self._longest:
-            raise TaskError(
-                f"submissions of task {task.name} have {task.outer_bytes} bytes, and the open ports take at most "
-                f"{self._longest}; restart the shuffler, which then takes the task"
-            )
+        if self._longest is not None:
+            check_length(task, self._longest)
 
     @property
     def pages(self) -> Pages | None:
         """What devices get of the feed; None without one in the settings."""
-        return None if self._settings.feed is None else self._page
-
-    async def _page(self, first: int) -> FeedPage:
-        """Return the entries that were taken, from a number on: all that have `PAGE_BYTES`, and at least three."""
-        found, size = list[bytes](), 0
-        for document in self._documents[max(0, first - 1) :]:
-            size += len(document)
-            # A device asks from the last entry that it has: with one entry alone it would not get on.
-            if len(found) >= FEWEST and size > PAGE_BYTES:
-                break
-            found.append(document)
-        successions = () if self._parties is None else self._parties.successions
-        return FeedPage(tuple(found), tuple(each.encode() for each in successions))
+        return None if self._settings.feed is None else self._pages.page
 
     async def _take(self, entry: FeedEntry) -> None:
         # Devices get the entries of a task that is not run, too: later ones follow them.
         if not self._is_withdrawn(entry.task_id):
             await self._run(entry)
-        # Last: a device that has the task may ask any process for it.
-        if entry.number > len(self._documents):
-            self._documents.append(entry.encode())
+        self._pages.add(entry)
 
     def _is_withdrawn(self, task_id: bytes) -> bool:
         return self._follower is not None and self._follower.withdrawn(task_id)
@@ -158,7 +140,29 @@ def taken_before(settings: ShufflerSettings, parties: FeedParties) -> Tasks:
     Raises:
         FeedError: if the kept entries cannot be used.
     """
-    kept = settings.data / KEPT
-    if settings.feed is None or not kept.is_dir():
+    if settings.feed is None:
         return {}
-    return {entry.task_id: task for entry in feed_in(kept).entries if (task := entry.check(parties)) is not None}
+    return _tasks_of(taken_of_feed(settings, parties), parties)
+
+
+def taken_by_leader(settings: ShufflerSettings, parties: FeedParties) -> Tasks:
+    """Return the tasks that the leader took of its feed, each with its end, for a standby that may go on with them.
+
+    Raises:
+        HubbubError: if what the leader took cannot be read, or this process could not go on with it.
+    """
+    feed = taken_of_feed(settings, parties)
+    if settings.feed is None and feed.entries:
+        raise TaskError(
+            f"the leader has taken {len(feed.entries)} entries of a feed of tasks, and `feed` is empty here; name a "
+            "folder with the same feed in the settings, and restart this process"
+        )
+    ends = feed.ends
+    tasks = _tasks_of(feed, parties)
+    # One that was withdrawn is not run, so nothing of it is needed here.
+    check_devices(settings, {key: task for key, task in tasks.items() if ends.get(key) != -1})
+    return {key: replace(task, ends_after=ends[key]) if key in ends else task for key, task in tasks.items()}
+
+
+def _tasks_of(feed: Feed, parties: FeedParties) -> dict[bytes, Task]:
+    return {entry.task_id: task for entry in feed.entries if (task := entry.check(parties)) is not None}

@@ -43,14 +43,21 @@ from hubbub.shuffler.admit.openers import Openers
 from hubbub.shuffler.cluster.failover import leader_gauge, open_to_cluster, run_with_failover
 from hubbub.shuffler.cluster.readiness import Readiness
 from hubbub.shuffler.cluster.standbys import watched_standbys
-from hubbub.shuffler.live_tasks import ShufflerLiveTasks, taken_before
+from hubbub.shuffler.live_tasks import ShufflerLiveTasks, taken_before, taken_by_leader
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
 from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of, standbys_of, unfinished_rounds
+from hubbub.shuffler.stores.factory import (
+    kept_feed_of,
+    open_store,
+    replication_of,
+    secret_server_of,
+    standbys_of,
+    unfinished_rounds,
+)
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, load_signed
 from hubbub.shuffler.workers.handshake import Served
@@ -78,7 +85,7 @@ async def serve(
         HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
     if settings.store:
-        readiness = Readiness(lambda: own_tasks(settings), lambda: unfinished_rounds(settings), clock)
+        readiness = _readiness(settings, clock)
         acting = functools.partial(_assembled, settings, clock)
         await run_with_failover(settings, clock, acting, readiness.check, announce=announce, stop=stop)
     else:
@@ -170,7 +177,7 @@ async def _with_traces(
     callers = [] if workers is None else [workers.stop]
     last = (rounds.stop, analyzer.close, openers.close, lambda: asyncio.to_thread(store.close))
     live = ShufflerLiveTasks(settings, tasks, signed, rounds).shared_with(workers, store_server)
-    followed = live.followed(FeedParties(served.operator, identity.public, successions, Role.SHUFFLER), incidents)
+    followed = live.followed(kept_feed_of(settings, store), _parties(settings), incidents)
     async with tidied_async(*callers, *last), followed, enrollment.renewed():
         queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys
         admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, reserve, damaged)
@@ -197,10 +204,28 @@ def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
     Raises:
         HubbubError: if one of their files cannot be used.
     """
-    identity, signed, successions = _signed_tasks(settings)
-    parties = FeedParties(load_public(settings.operator_key), identity.public, successions, Role.SHUFFLER)
-    taken = taken_before(settings, parties)
-    return identity, {**taken, **{task_id: each.task for task_id, each in signed.items()}}
+    identity, tasks = _tasks_of_files(settings)
+    return identity, {**taken_before(settings, _parties(settings)), **tasks}
+
+
+def _readiness(settings: ShufflerSettings, clock: Callable[[], float]) -> Readiness:
+    return Readiness(
+        lambda: _tasks_of_files(settings),
+        lambda: taken_by_leader(settings, _parties(settings)),
+        lambda: unfinished_rounds(settings),
+        clock,
+    )
+
+
+def _tasks_of_files(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
+    identity, signed, _ = _signed_tasks(settings)
+    return identity, {task_id: each.task for task_id, each in signed.items()}
+
+
+def _parties(settings: ShufflerSettings) -> FeedParties:
+    successions = load_successions(settings.successions)
+    identity = own_identity(settings.identity, Role.SHUFFLER, successions)
+    return FeedParties(load_public(settings.operator_key), identity.public, successions, Role.SHUFFLER)
 
 
 def _signed_tasks(settings: ShufflerSettings) -> tuple[Identity, dict[bytes, SignedTask], list[Succession]]:

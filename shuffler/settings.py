@@ -223,11 +223,6 @@ def load(path: Path, role: str = "") -> ShufflerSettings:
             f"{path}: {name} needs a store in PostgreSQL, which several processes share; name its database in `store`, "
             f"or remove {name}. With SQLite one process manages rounds, and `workers` answer devices"
         )
-    for name in (name for name, given in shared.items() if given and found.feed is not None):
-        raise SettingsError(
-            f"{path}: feed and {name} are both set, but only a shuffler without front ends and standbys takes tasks "
-            f"while it runs; remove {name}, or remove feed, put the tasks into `tasks`, and restart"
-        )
     if found.workers and found.role == "leader":
         raise SettingsError(
             f"{path}: workers answer devices, but role `leader` leaves devices to front ends; remove one of the two"

@@ -26,17 +26,6 @@ Tasks = Mapping[bytes, Task]
 """Checked tasks by their ids."""
 
 
-def load_tasks(
-    paths: Iterable[Path],
-    operator: bytes,
-    shuffler: bytes,
-    successions: Sequence[Succession] = (),
-    own: Role | None = None,
-) -> Tasks:
-    """Return the tasks of `load_signed`, without their signatures."""
-    return {key: each.task for key, each in load_signed(paths, operator, shuffler, successions, own).items()}
-
-
 def load_signed(
     paths: Iterable[Path],
     operator: bytes,

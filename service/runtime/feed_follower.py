@@ -11,17 +11,16 @@ import structlog
 
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
-from hubbub.protos.task.feed.files import Stamp, add_entry, feed_in, read_entries, stamp_of, with_checked
+from hubbub.protos.task.feed.files import Stamp, read_entries, stamp_of, with_checked
+from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import IncidentKind, Incidents
+from hubbub.service.runtime.kept_feed import KeptFeed
 
 LOOK_SECONDS = 1.0
 """How often the folder is looked at for new entries."""
 
 LOOKS = 15
-"""Looks after which an unchanged folder is read again, if the machine refused to read or to keep an entry."""
-
-KEPT = "feed"
-"""The name of the folder, in that of the store, which has the entries that were taken."""
+"""Looks after which an unchanged folder is read again, if the machine or the store refused to read or keep an entry."""
 
 INCIDENT = "feed"
 """The key of the incident that the feed cannot be followed."""
@@ -33,7 +32,7 @@ class FeedFollower:
     """The feed of a service: the entries that it has taken, and those of the folder that its settings name.
 
     Whatever is wrong with the folder changes nothing: it is an incident, and the service goes on with what it has
-    taken. That is kept in the folder `kept`, so that an older copy of the feed is noticed after a restart, too.
+    taken. That is `kept`, so that an older copy of the feed is noticed after a restart, too.
 
     An entry may be right for everybody but this service, which cannot run its task. It stays, as others took it. Once
     a later entry ends that task before its first round, the task is withdrawn: this service takes both entries without
@@ -43,7 +42,7 @@ class FeedFollower:
     def __init__(
         self,
         folder: Path,
-        kept: Path,
+        kept: KeptFeed,
         parties: FeedParties,
         incidents: Incidents,
         *,
@@ -75,9 +74,7 @@ class FeedFollower:
         Raises:
             TaskError: if the kept entries cannot be used, or their folder is that of the settings.
         """
-        # An older copy of the feed would otherwise be one of what was taken, too, and nobody would notice.
-        if self._folder.resolve() == self._kept.resolve():
-            raise TaskError(f"`feed` names {self._kept}, where the service keeps its own copy; name another folder")
+        self._kept.check_apart(self._folder)
         self.feed = await asyncio.to_thread(self._read_kept)
         for entry in self.feed.entries:
             await self._take(entry)
@@ -85,8 +82,7 @@ class FeedFollower:
 
     def _read_kept(self) -> Feed:
         try:
-            self._kept.mkdir(mode=0o700, exist_ok=True)
-            feed = feed_in(self._kept, self._parties)
+            feed = self._kept.read(self._parties)
             # After a kill between a withdrawn task's entry and its end, only the folder of the settings has the end.
             ahead = self._ahead(feed)[0]
             for entry in feed.entries:
@@ -94,8 +90,6 @@ class FeedFollower:
                 self._check_or_withdraw(Feed(feed.entries[: entry.number - 1]), entry, ahead)
         except HubbubError as error:
             raise TaskError(f"what was taken of the feed cannot be used: {error}") from error
-        except OSError as error:
-            raise TaskError(f"cannot use {self._kept}: {error.strerror}; let this account write there") from error
         return feed
 
     async def look(self) -> None:
@@ -131,7 +125,7 @@ class FeedFollower:
             for entry in ahead.entries[self.feed.position.number :]:
                 self._check_or_withdraw(self.feed, entry, ahead)
                 # Kept before it is taken: after a kill in between, the next start takes it.
-                add_entry(self._kept, entry)
+                self._kept.add(entry)
                 self.feed = self.feed.with_entry(entry)
                 self._waiting.append(entry)
             if failure is not None:
@@ -143,7 +137,7 @@ class FeedFollower:
             # The stamp of before the reading: a file that has become whole meanwhile is read again.
             self._seen = stamp
             # Such as a full disk: it may succeed although the folder is unchanged.
-            self._by_machine = isinstance(error.__cause__, OSError)
+            self._by_machine = isinstance(error, StoreError) or isinstance(error.__cause__, OSError)
 
     def _ahead(self, feed: Feed) -> tuple[Feed, HubbubError | None]:
         """Return the feed with the entries of the folder that are in order and signed, and why there are no more."""

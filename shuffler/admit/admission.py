@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -68,7 +68,8 @@ def digest_of(envelope: bytes) -> bytes:
 class AdmissionHandler:
     """Answers devices (`SubmissionHandler`). `load_shedder` limits how many submissions are in work.
 
-    `damaged` has the `Round.key` of each round whose private key cannot open envelopes; others add to it.
+    `damaged` has the `Round.key` of each round whose private key cannot open envelopes; others add to it. `look` looks
+    for tasks that were published just now; it is called before an unknown task is refused.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class AdmissionHandler:
         credentials: Credentials | None = None,
         disk_reserve: DiskReserve | None = None,
         damaged: Collection[int] = frozenset(),
+        look: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -90,6 +92,7 @@ class AdmissionHandler:
         self.credentials = credentials or Credentials()
         self._disk_reserve = disk_reserve
         self._damaged = damaged
+        self._look = look
         self._full: set[int] = set()
 
     @property
@@ -105,8 +108,8 @@ class AdmissionHandler:
         Raises:
             Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TASK_ENDED, TOO_EARLY, TOO_LATE, ERASED or NOT_READY.
         """
-        task = self._task(task_id)
         try:
+            task = await self._task(task_id)
             round_ = await self._round(task, round_number)
         except StoreError as error:
             if not is_foreseen(error):
@@ -122,8 +125,11 @@ class AdmissionHandler:
         successions = () if lineage is None else tuple(each.encode() for each in lineage.successions)
         return replace(self._keys(round_).key_set, successions=successions)
 
-    def _task(self, task_id: bytes) -> Task:
+    async def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
+        if task is None and self._look is not None:
+            await self._look()
+            task = self._tasks.get(task_id)
         if task is None:
             raise Refusal(
                 Reason.UNKNOWN_TASK,
@@ -167,20 +173,22 @@ class AdmissionHandler:
         try:
             return await self._answered(destination, submissions, shown)
         except StoreError as error:
-            if not is_foreseen(error) or destination.task_id not in self._tasks:
+            if not is_foreseen(error):
                 raise
-            return self._not_stored(destination.task_id, destination.round, len(submissions), error)
+            # Counted together: invented ids must not fill the store.
+            known = destination.task_id in self._tasks
+            counted = (destination.task_id, destination.round) if known else (b"", ANY_ROUND)
+            return self._not_stored(*counted, len(submissions), error)
 
     async def _answered(
         self, destination: Destination, submissions: Sequence[Submission], shown: bytes | None
     ) -> list[Answer]:
-        task = self._tasks.get(destination.task_id)
         try:
-            known_task = self._task(destination.task_id)
+            known_task = await self._task(destination.task_id)
             round_ = await self._round(known_task, destination.round)
         except Refusal as refusal:
             # Refusals for unknown tasks are counted together: invented ids must not fill the store.
-            task_id = b"" if task is None else task.id
+            task_id = destination.task_id if destination.task_id in self._tasks else b""
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
         if self._load_shedder.overloaded:

@@ -8,7 +8,9 @@ from functools import partial
 
 import structlog
 
+from hubbub.protos.errors import TaskError
 from hubbub.protos.rpc import SUBMISSION_SERVICE
+from hubbub.protos.task.task import Task
 from hubbub.service.rpc import largest_submissions, serve_mtls, serve_submissions, submission_router
 from hubbub.service.rpc.connect import ConnectRouter
 from hubbub.service.rpc.oblivious import ObliviousRouter
@@ -93,6 +95,19 @@ def longest_envelope(tasks: Tasks, *, live: bool) -> int:
     If tasks may come while the ports are open (`live`), it is at least `LIVE_ENVELOPE_BYTES`.
     """
     return max([LIVE_ENVELOPE_BYTES] * live + [task.outer_bytes for task in tasks.values()])
+
+
+def check_length(task: Task, longest: int) -> None:
+    """Return only if ports that are open with that limit take a task's submissions.
+
+    Raises:
+        TaskError: if they do not.
+    """
+    if task.outer_bytes > longest:
+        raise TaskError(
+            f"submissions of task {task.name} have {task.outer_bytes} bytes, and the open ports take at most "
+            f"{longest}; restart this process, which then takes the task"
+        )
 
 
 def warn_without_proxy(settings: DevicePortSettings) -> None:

@@ -79,11 +79,16 @@ class DeviceHandler:
             Refusal: UNKNOWN_TASK if there is no feed.
         """
         if self._pages is None:
-            raise Refusal(
-                Reason.UNKNOWN_TASK, "this shuffler publishes no tasks by a feed; give the application the task's file"
-            )
+            raise no_feed()
         return await self._pages(first)
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before they reached `submit`."""
         self._admission.refused(destination, reason, count)
+
+
+def no_feed() -> Refusal:
+    """Return the refusal of who asks for a feed where there is none."""
+    return Refusal(
+        Reason.UNKNOWN_TASK, "this shuffler publishes no tasks by a feed; give the application the task's file"
+    )

@@ -9,24 +9,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.identity.keys import load_public
+from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.task import Task
+from hubbub.service.errors import StoreError
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
 from hubbub.service.observability.shared_metrics import IncidentCollector, Metrics
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
-from hubbub.shuffler.admit.device_ports import open_to_devices
-from hubbub.shuffler.admit.enrollment import CredentialIssuer, Rate
+from hubbub.shuffler.admit.device_ports import check_length, longest_envelope, open_to_devices
+from hubbub.shuffler.admit.enrollment import CredentialIssuer, Rate, signers_of_tickets
 from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import LoadShedder
-from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
+from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.admit.openers import Openers
+from hubbub.shuffler.cluster.frontend_feed import LOOK_SECONDS as FEED_SECONDS
+from hubbub.shuffler.cluster.frontend_feed import FrontendFeed
 from hubbub.shuffler.cluster.ingest import show_queues, tasks_for
 from hubbub.shuffler.metrics import ShufflerStage, is_exact
 from hubbub.shuffler.settings import FrontendSettings
@@ -67,18 +73,28 @@ class _FrontendParts:
     certificates: ReloadingCertificates
     devices: DevicesAuthority | None
     incidents: Incidents
+    feed: FrontendFeed
     going_on: set[asyncio.Task[None]]
 
     async def listen(self, ports: Ports) -> None:
         settings, certificates = self.settings, self.certificates
-        pipelines = await open_to_devices(ports, settings, self.tasks, self.admission, certificates, self.devices)
+        parts = (ports, settings, self.tasks, self.admission, certificates, self.devices)
+        pipelines = await open_to_devices(*parts, live=True)
         self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
-        for work in (self._learn, self.store.look):
-            self.going_on.add(asyncio.create_task(_again_and_again(work)))
+        from hubbub.shuffler.stores.postgres.replication.frontend_store import LOOK_SECONDS
+
+        looks = ((self._learn, LOOK_SECONDS), (self.store.look, LOOK_SECONDS), (self._follow, FEED_SECONDS))
+        for work, seconds in looks:
+            self.going_on.add(asyncio.create_task(_again_and_again(work, seconds)))
+
+    async def _follow(self) -> None:
+        # If the database does not answer, that is an incident already.
+        with contextlib.suppress(StoreError):
+            await self.feed.look()
 
     async def _learn(self) -> None:
         # If no leader answers, `learn` opens an incident.
@@ -90,22 +106,32 @@ class _FrontendParts:
         """Let the calls in progress finish; each takes only a short time."""
 
 
+async def _stop(going_on: set[asyncio.Task[None]]) -> None:
+    for task in going_on:
+        task.cancel()
+    await asyncio.gather(*going_on, return_exceptions=True)
+
+
 async def _read(credentials: Credentials, store: FrontendStore) -> None:
     await credentials.read(store)
     credentials.oblivious_records = store.oblivious_records
 
 
-async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
-    from hubbub.shuffler.stores.postgres.replication.frontend_store import LOOK_SECONDS
-
+async def _again_and_again(work: Callable[[], Awaitable[None]], seconds: float) -> None:
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(seconds)
         await work()
+
+
+def _parties(settings: FrontendSettings) -> FeedParties:
+    operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
+    return FeedParties(operator, shuffler, load_successions(settings.successions))
 
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> AsyncIterator[_FrontendParts]:
-    tasks, who = tasks_for(settings, load_public(settings.shuffler_key))
+    parties = _parties(settings)
+    tasks = tasks_for(settings, parties)
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
     certificates = ReloadingCertificates(FRONTEND, settings.tls.paths(), None, clock, check, settings.https_tls())
@@ -121,26 +147,55 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
         clock=clock,
     )
     going_on: set[asyncio.Task[None]] = set()
-
-    async def stop() -> None:
-        for task in going_on:
-            task.cancel()
-        await asyncio.gather(*going_on, return_exceptions=True)
-
-    async with tidied_async(stop, openers.close, lambda: asyncio.to_thread(store.close), leader.close):
+    last = (openers.close, lambda: asyncio.to_thread(store.close), leader.close)
+    async with tidied_async(lambda: _stop(going_on), *last):
         credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrollments_per_second)
         # Without the secrets every device would be refused as unknown.
         await store.learn()
         await _read(credentials, store)
+        # Before the ports open, whose limits follow from the tasks.
+        feed = await _followed(settings, tasks, parties, store, incidents)
         queue = LoadShedder(settings.queue, settings.queue_seconds)
-        admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials)
+        admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, look=feed.look)
+        who = signers_of_tickets(parties.operator, parties.shuffler, tasks, parties.successions)
         issuing = CredentialIssuer(credentials, store, *who, clock, rate)
         queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
         show_queues(metrics.registry, **queues, admission=lambda: admission.in_work)
         for each in (IncidentCollector("shuffler", incidents), certificates):
             metrics.registry.register(each)
         openers.warm_up()
-        handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT))
+        handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT), pages=feed.page)
         async with certificates.watched():
-            parts = (store, credentials, metrics, certificates, devices, incidents, going_on)
+            parts = (store, credentials, metrics, certificates, devices, incidents, feed, going_on)
             yield _FrontendParts(settings, tasks, handler, *parts)
+
+
+async def _followed(
+    settings: FrontendSettings,
+    tasks: dict[bytes, Task],
+    parties: FeedParties,
+    store: FrontendStore,
+    incidents: Incidents,
+) -> FrontendFeed:
+    """Take what the leader took of the feed until now; return what takes the rest.
+
+    Raises:
+        TaskError: if there is no task: none in the files, and none that the leader took.
+    """
+    longest: int | None = None
+
+    def check(task: Task) -> None:
+        check_devices(settings, {task.id: task})
+        # Ports that are still closed will be opened for this task, too.
+        if longest is not None:
+            check_length(task, longest)
+
+    feed = FrontendFeed(tasks, parties, store.feed_documents, check, incidents)
+    await feed.look()
+    if not tasks and not feed.pages.count:
+        raise TaskError(
+            f"there is no task to answer for: no *.json in {' or '.join(map(str, settings.tasks))}, and the leader has "
+            "taken none of a feed; put the signed task there, or publish one (`hubbub tasks publish`)"
+        )
+    longest = longest_envelope(tasks, live=True)
+    return feed

@@ -6,25 +6,24 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from hubbub.protos.identity.keys import load_public
-from hubbub.service.runtime.succession_files import load_successions
-from hubbub.shuffler.admit.enrollment import signers_of_tickets
+from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.task import Task
 from hubbub.shuffler.admit.mtls import check_devices
 from hubbub.shuffler.metrics import PREFIX, QUEUES
 from hubbub.shuffler.settings import DevicePortSettings
-from hubbub.shuffler.tasks import Tasks, load_tasks
+from hubbub.shuffler.tasks import load_signed
 
 
-def tasks_for(settings: DevicePortSettings, shuffler: bytes) -> tuple[Tasks, tuple[set[bytes], set[bytes]]]:
-    """Return the tasks of the shuffler with that identity (32 bytes), and the identities that may sign tickets.
+def tasks_for(settings: DevicePortSettings, parties: FeedParties) -> dict[bytes, Task]:
+    """Return the tasks of these parties in the files that the settings name; there may be none.
 
     Raises:
         HubbubError: if one of their files cannot be used.
     """
-    operator = load_public(settings.operator_key)
-    tasks = load_tasks(settings.tasks, operator, shuffler, load_successions(settings.successions))
+    who = (parties.operator, parties.shuffler, parties.successions)
+    tasks = {key: each.task for key, each in load_signed(settings.tasks, *who, any_number=True).items()}
     check_devices(settings, tasks)
-    return tasks, signers_of_tickets(operator, shuffler, tasks)
+    return tasks
 
 
 def show_queues(registry: CollectorRegistry, **queues: Callable[[], int]) -> None:

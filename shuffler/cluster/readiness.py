@@ -24,17 +24,19 @@ _SIGNING = frozenset({RoundState.OPEN, RoundState.CUT})
 class Readiness:
     """Checks if this process could lead the rounds in its database.
 
-    `own` reads its identity and tasks from their files, and `rounds` the rounds in the database that are not over.
-    `clock` gives seconds since 1970.
+    `own` reads its identity and tasks from their files, `taken` the tasks that the leader took of its feed, and
+    `rounds` the rounds in the database that are not over. `clock` gives seconds since 1970.
     """
 
     def __init__(
         self,
         own: Callable[[], tuple[Identity, Tasks]],
+        taken: Callable[[], Tasks],
         rounds: Callable[[], Sequence[Round]],
         clock: Callable[[], float],
     ) -> None:
         self._own = own
+        self._taken = taken
         self._rounds = rounds
         self._clock = clock
         self._read: tuple[Identity, Tasks] | None = None
@@ -51,7 +53,9 @@ class Readiness:
         self._read = self._read or self._own()
         rounds = self._rounds()
         try:
-            check_able(*self._read, rounds, self._clock())
+            identity, tasks = self._read
+            # Read each time: the leader may have taken an entry since.
+            check_able(identity, {**self._taken(), **tasks}, rounds, self._clock())
         except HubbubError:
             self._read = None
             raise
@@ -80,7 +84,7 @@ def check_able(identity: Identity, tasks: Tasks, rounds: Iterable[Round], now: f
 
 def _next_signers(task: Task, now: float) -> Iterator[bytes]:
     """Yield the shuffler's identities (32 bytes) that sign the rounds from the first that is not cut to the last."""
-    first, last = first_not_cut(task.schedule, now), task.schedule.rounds - 1
+    first, last = first_not_cut(task.schedule, now), task.last_round
     if first > last:
         return
     yield signers(task, first).shuffler

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.protos.sqlite_layout import Layout
+from hubbub.protos.task.feed.feed import Feed, FeedParties
 from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler
 from hubbub.service.rpc.oblivious import ObliviousKeySource
+from hubbub.service.runtime.kept_feed import KEPT, FolderFeed, KeptFeed
 from hubbub.shuffler.records import Round, RoundId
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
@@ -130,6 +132,26 @@ def unfinished_rounds(settings: ShufflerSettings) -> list[Round]:
         from hubbub.shuffler.stores.postgres import open_store as opening
 
     return opening.unfinished_rounds(settings.store)
+
+
+def kept_feed_of(settings: ShufflerSettings, store: ShufflerStore) -> KeptFeed:
+    """Return where a store keeps what was taken of the feed: in its database, or in a folder in `data`."""
+    found: KeptFeed | None = getattr(store, "kept_feed", None)
+    return FolderFeed(settings.data / KEPT) if found is None else found
+
+
+def taken_of_feed(settings: ShufflerSettings, parties: FeedParties) -> Feed:
+    """Return what was taken of the feed until now; for a process that does not run the store.
+
+    Raises:
+        HubbubError: if it cannot be read, or is not as it was kept.
+    """
+    if not settings.store:
+        return FolderFeed(settings.data / KEPT).read(parties) if (settings.data / KEPT).is_dir() else Feed()
+    with of_an_extra():
+        from hubbub.shuffler.stores.postgres import open_store as opening
+
+    return opening.taken_of_feed(settings.store, parties)
 
 
 def replication_of(store: ShufflerStore) -> ReplicationHandler | None:

@@ -15,7 +15,7 @@ from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, task_content
 from hubbub.queries.questions.histogram import Histogram
-from hubbub.shuffler.tasks import load_tasks
+from hubbub.shuffler.tasks import load_signed
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
 from support.queries import krr_query
@@ -116,7 +116,7 @@ def test_the_shuffler_warns_at_start_of_a_large_delta(tmp_path: Path) -> None:
     for each in (TASK, usual):
         (tmp_path / f"{each.name}.json").write_bytes(signed(each, PARTIES).encode())
     with structlog.testing.capture_logs() as logs:
-        load_tasks([tmp_path], PARTIES.operator.public, PARTIES.shuffler.public)
+        load_signed([tmp_path], PARTIES.operator.public, PARTIES.shuffler.public)
     assert [(line["event"], line["task"]) for line in logs] == [("a task promises little", TASK.name)]
     assert "δ = 0.9 is above 0.005 = 0.1 / minimum_reports" in logs[0]["why"]
 

@@ -18,7 +18,7 @@ from hubbub.pages.dictionary.entry import Entry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.questions.histogram import Histogram
-from hubbub.shuffler.tasks import load_tasks
+from hubbub.shuffler.tasks import load_signed
 from support.cli import hubbub_here
 from support.queries import krr_query
 from support.samples import Parties, sample_task, signed
@@ -103,7 +103,7 @@ def test_a_shuffler_that_runs_such_a_task_logs_it(tmp_path: Path) -> None:
     for name, law in (("weak", WEAK), ("enough", ENOUGH)):
         (tmp_path / f"{name}.json").write_bytes(signed(replace(task(law), name=name), PARTIES).encode())
     with structlog.testing.capture_logs() as logs:
-        load_tasks([tmp_path], PARTIES.operator.public, PARTIES.shuffler.public)
+        load_signed([tmp_path], PARTIES.operator.public, PARTIES.shuffler.public)
     (line,) = logs
     assert (line["event"], line["task"]) == ("noise alone does not keep a task's promise", "weak")
     assert line["why"].startswith("the shuffler's noise by itself keeps only ε ≤ ")

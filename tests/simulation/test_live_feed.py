@@ -36,22 +36,25 @@ def draft() -> Draft:
     return Draft("first", schedule, DEVICES, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
 
 
-class WithFeed(LocalPipeline):
-    """Both services follow a feed, which publishes nothing at first."""
+class Published(LocalPipeline):
+    """All services follow a feed, which publishes nothing at first."""
+
+    following: tuple[str, ...] = (Role.SHUFFLER, Role.ANALYZER)
+    """The parties whose folders get new entries."""
 
     def _place_stores(self) -> None:
         super()._place_stores()
         self.feed = Feed()
-        for role in (Role.SHUFFLER, Role.ANALYZER):
-            (self.folder.of(role) / "feed").mkdir()
-            self._set(role, "feed", "feed")
+        for party in self.following:
+            (self.folder.of(party) / "feed").mkdir()
+            self._set(party, "feed", "feed")
 
     def add(self, entry: FeedEntry) -> None:
         for role in (Role.OPERATOR, Role.SHUFFLER):
             entry = entry.signed_by(Identity.load(self.folder.identity(role)))
         self.feed = self.feed.with_entry(entry)
-        for role in (Role.SHUFFLER, Role.ANALYZER):
-            add_entry(self.folder.of(role) / "feed", entry)
+        for party in self.following:
+            add_entry(self.folder.of(party) / "feed", entry)
 
     def publish(self, name: str) -> SignedTask:
         """Publish a task with the questions of the first."""
@@ -90,7 +93,7 @@ class WithFeed(LocalPipeline):
 async def test_workers_take_and_end_a_task_while_devices_answer_another(tmp_path: Path, store: str) -> None:
     database = postgres.new_database() if store == "postgres" else ""
     numbers, half = iter(range(DEVICES)), asyncio.Event()
-    async with WithFeed(draft(), tmp_path / "pipeline", workers=2, database=database) as pipeline:
+    async with Published(draft(), tmp_path / "pipeline", workers=2, database=database) as pipeline:
         first = pipeline.task
 
         async def people_of_the_first() -> None:

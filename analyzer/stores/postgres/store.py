@@ -37,6 +37,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.binding import bind, check_new
+from hubbub.service.postgres.kept_feed import DatabaseFeed
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.postgres.sessions import Connection
 from hubbub.service.postgres.single_writer import SingleWriterSessions
@@ -107,6 +108,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
             )
             opened.callback(self._sessions.close)
             self._sessions.change(lambda connection: bind(connection, keyring, address))
+            self.kept_feed = DatabaseFeed(self._sessions)
             # Only now: `bind` has checked that the keyring belongs to this database.
             keyring.accept()
             keyring.clean()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from hubbub.protos.task.feed.feed import Feed, FeedParties
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.errors import StoreError, damaged
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.postgres import kept_feed
 from hubbub.service.postgres.binding import check_new, is_kept
 from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, shown
@@ -25,6 +28,8 @@ from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.replication.replication import check_entitled
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from hubbub.shuffler.stores.postgres.store import ShufflerPostgresStore
+
+T = TypeVar("T")
 
 
 def create_first(folder: Path, address: str) -> Path:
@@ -124,13 +129,29 @@ def unfinished_rounds(address: str) -> list[Round]:
         StoreError: if the server cannot be used, or has no store of this version.
     """
     try:
-        with psycopg.connect(make_conninfo(address, connect_timeout=int(WAIT_SECONDS)), autocommit=True) as connection:
-            configure(connection, SCHEMA.name)
-            return tables.unfinished(connection)
-    except psycopg.Error as error:
-        raise as_store_error(error, address) from error
+        return _read(address, tables.unfinished)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise damaged(error) from error
+
+
+def taken_of_feed(address: str, parties: FeedParties | None = None) -> Feed:
+    """Return what the leaders of a database took of the feed, and with `parties` with its signatures checked.
+
+    Raises:
+        StoreError: if the server cannot be used, or has no store of this version.
+        FeedError: if the entries are not in order, or not signed by both.
+    """
+    return kept_feed.with_documents(Feed(), _read(address, kept_feed.documents), parties)
+
+
+def _read(address: str, work: Callable[[Connection], T]) -> T:
+    """Read from a database that another process may lead."""
+    try:
+        with psycopg.connect(make_conninfo(address, connect_timeout=int(WAIT_SECONDS)), autocommit=True) as connection:
+            configure(connection, SCHEMA.name)
+            return work(connection)
+    except psycopg.Error as error:
+        raise as_store_error(error, address) from error
 
 
 def create_replicated(folder: Path, address: str) -> Path:

@@ -31,6 +31,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.binding import bind
+from hubbub.service.postgres.kept_feed import DatabaseFeed
 from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.postgres.sessions import Connection, Sessions, lock
 from hubbub.shuffler.keys import RoundKeyMaterial
@@ -104,6 +105,7 @@ class ShufflerPostgresStore(EnrollmentStore):
         super().__init__(keyring, sessions)
         self._begun = begun
         self.secret_server = SecretServer(self, self.secrets_of)
+        self.kept_feed = DatabaseFeed(sessions)
 
     def _checked(self, keyring: ShufflerKeyring, sessions: Sessions) -> set[RoundId]:
         """Check the content of the database, and finish the work of a killed process; return the rounds that began."""

@@ -25,8 +25,8 @@ from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.protos.task.task import Privacy, Task
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.settings import SettingsError
-from hubbub.shuffler import live_tasks
+from hubbub.service.runtime.kept_feed import KEPT, FolderFeed
+from hubbub.shuffler import feed_pages
 from hubbub.shuffler.live_tasks import ShufflerLiveTasks
 from hubbub.shuffler.records import Round, StoreError
 from hubbub.shuffler.server import own_tasks
@@ -147,7 +147,7 @@ def test_a_task_that_cannot_run_here_is_refused(live: tuple[World, ShufflerLiveT
     assert "the tasks take different ways" in refused(identities=hops, name=world.task.name)
     assert "task second: " in refused(privacy=Privacy(epsilon=0.001, delta=1e-9, epsilon_local=20.0))
     tasks._longest = 10
-    assert "bytes, and the open ports take at most 10; restart the shuffler" in refused()
+    assert "bytes, and the open ports take at most 10; restart this process" in refused()
 
 
 def test_tasks_of_different_ways_are_refused_if_both_come_at_once(live: tuple[World, ShufflerLiveTasks]) -> None:
@@ -331,7 +331,7 @@ async def test_devices_get_the_feed_in_pages(
     live: tuple[World, ShufflerLiveTasks], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, tasks = live
-    monkeypatch.setattr(live_tasks, "PAGE_BYTES", 1)
+    monkeypatch.setattr(feed_pages, "PAGE_BYTES", 1)
     feed = Feed()
     for number in range(4):
         feed = feed.with_entry(
@@ -355,7 +355,7 @@ async def test_a_withdrawn_task_is_not_run_and_devices_get_its_entries(
     right = sample_task(world.parties, name="right")
     tasks._settings = tasks._settings.model_copy(update={"data": tmp_path})
     incidents = Incidents()
-    async with tasks.followed(FeedParties(*_public(world.parties)), incidents) as follower:
+    async with tasks.followed(FolderFeed(tmp_path / KEPT), FeedParties(*_public(world.parties)), incidents) as follower:
         assert follower is not None
         publisher.publish(wrong)
         await follower.look()
@@ -379,7 +379,7 @@ async def test_a_withdrawn_task_of_another_way_stops_neither_the_feed_nor_the_ne
     earlier, later = (sample_task(world.parties, name=name) for name in ("earlier", "later"))
     tasks._settings = tasks._settings.model_copy(update={"data": tmp_path})
     parties, incidents, first = FeedParties(*_public(world.parties)), Incidents(), dict(world.tasks)
-    async with tasks.followed(parties, incidents) as follower:
+    async with tasks.followed(FolderFeed(tmp_path / KEPT), parties, incidents) as follower:
         assert follower is not None
         publisher.publish(earlier)
         publisher.publish(wrong)
@@ -390,7 +390,7 @@ async def test_a_withdrawn_task_of_another_way_stops_neither_the_feed_nor_the_ne
         await follower.look()
         assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
     again = ShufflerLiveTasks(tasks._settings, first, {}, world.rounds)
-    async with again.followed(parties, incidents) as follower:
+    async with again.followed(FolderFeed(tmp_path / KEPT), parties, incidents) as follower:
         assert follower is not None
         assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
     assert {earlier.id, later.id} <= set(again._tasks)
@@ -399,18 +399,3 @@ async def test_a_withdrawn_task_of_another_way_stops_neither_the_feed_nor_the_ne
 
 def _public(parties: Parties) -> tuple[bytes, bytes]:
     return parties.operator.public, parties.shuffler.public
-
-
-SHARED = ['role = "leader"', 'leader_listen = "127.0.0.1:0"', 'leaders = ["127.0.0.1:1"]', "standbys = 1"]
-
-
-@pytest.mark.parametrize("given", SHARED)
-def test_a_shuffler_beside_others_refuses_a_feed(tmp_path: Path, given: str) -> None:
-    sample = (ROOT / "deploy/samples/shuffler.toml").read_text()
-    name = given.partition(" ")[0]
-    written = {name: given, "store": 'store = "postgresql://hubbub@db/hubbub"', "feed": 'feed = "feed"'}
-    lines = [written.get(line.partition(" ")[0], line) for line in sample.splitlines()]
-    assert given in lines
-    (tmp_path / "shuffler.toml").write_text("\n".join(lines))
-    with pytest.raises(SettingsError, match=f"feed and {name} are both set, but only a shuffler without front ends"):
-        load(tmp_path / "shuffler.toml")

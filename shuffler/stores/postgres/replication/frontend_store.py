@@ -25,6 +25,7 @@ from hubbub.protos.enrollment.admitted import Admitted, MasterSecret, RedeemedTi
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres import kept_feed
 from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.records import Round, RoundId, is_over, not_ready
 from hubbub.shuffler.stores.postgres import tables
@@ -213,6 +214,12 @@ class FrontendStore(PostgresIngestStore):
                 if self._clock() > self._cut_of(key) + LATE_SECONDS:
                     self._secret_cache.forget(key)
                     self._seen.pop(key, None)
+
+    # The feed of tasks
+
+    async def feed_documents(self, after: int) -> list[bytes]:
+        """Return what the leader took of the feed after the entry with that number, in order, as bytes."""
+        return await self._read(lambda connection: kept_feed.documents(connection, after))
 
     # Credentials
 

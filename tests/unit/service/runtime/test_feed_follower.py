@@ -17,8 +17,9 @@ from hubbub.protos.task.feed import files as feed_files
 from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
 from hubbub.protos.task.feed.files import add_entry, file_of
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from hubbub.service.runtime import feed_follower
+from hubbub.service.runtime import feed_follower, kept_feed
 from hubbub.service.runtime.feed_follower import INCIDENT, FeedFollower
+from hubbub.service.runtime.kept_feed import FolderFeed
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task, signed
 
@@ -64,7 +65,7 @@ class Service:
         self.incidents = Incidents()
         self.taken.clear()
         self.follower = FeedFollower(
-            *(self.feed, self.kept, TRUSTED, self.incidents), check=self._check, take=self._take
+            *(self.feed, FolderFeed(self.kept), TRUSTED, self.incidents), check=self._check, take=self._take
         )
 
     def _check(self, _feed: Feed, entry: FeedEntry) -> None:
@@ -256,7 +257,7 @@ async def test_a_kill_between_a_withdrawn_task_and_its_end_does_not_stop_the_nex
         return add_entry(folder, entry)
 
     with monkeypatch.context() as patched:
-        patched.setattr(feed_follower, "add_entry", killed)
+        patched.setattr(kept_feed, "add_entry", killed)
         with pytest.raises(asyncio.CancelledError):
             await service.follower.look()
     assert file_of(service.kept, 2).exists()

@@ -92,7 +92,7 @@ def test_files_are_read_again_only_after_something_was_missing() -> None:
         return []
 
     away = False
-    readiness = Readiness(own, rounds, lambda: NOW)
+    readiness = Readiness(own, dict, rounds, lambda: NOW)
     with pytest.raises(SignatureError):
         readiness.check()
     readiness.check()

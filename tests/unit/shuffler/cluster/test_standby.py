@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.shuffler.test_live_tasks import Publisher
 from unit.shuffler.test_server import Deployment, analyzer_at, channel, seal
 
 from hubbub.deploy.local.ports import kept_address
+from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.messages import Receipt, RoundState
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.transport.channels import TLS
-from hubbub.shuffler.server import serve
+from hubbub.shuffler.server import _readiness, serve
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.stores.postgres.open_store import create_replicated
+from hubbub.shuffler.stores.postgres.open_store import create_replicated, open_as_leader
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
 from support.patience import CALL_SECONDS, pause
@@ -81,3 +88,93 @@ async def test_a_round_goes_on_with_the_one_that_stood_by(tmp_path: Path, monkey
             (status,) = (each for each in await control.get_status(None, CALL_SECONDS) if each.round == 0)
         assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
         await second.end()
+
+
+async def test_who_takes_over_has_what_the_leader_took_of_the_feed_though_its_own_folder_is_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication, "AWAY_SECONDS", 0.5)
+    deployment = Deployment(tmp_path)
+    # The analyzer here makes keys for one task: the one whose round it is asked for first.
+    (deployment.folder / "tasks" / "task.json").unlink()
+    publisher = Publisher(tmp_path / "feed", deployment.parties)
+    older = tmp_path / "older"
+    second, third = (replace(deployment.task, name=name) for name in ("second", "third"))
+    async with contextlib.AsyncExitStack() as stack:
+        name, _ = await stack.enter_async_context(analyzer_at(deployment))
+        folders = (publisher.folder, older)
+        older.mkdir()
+        settings = [
+            each.model_copy(update={"feed": folder})
+            for each, folder in zip(pair(deployment, name), folders, strict=True)
+        ]
+        leading, standing = map(Running, settings)
+        addresses = await leading.acts()
+        control = ControlCaller(
+            await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
+        )
+
+        async def known(to: ControlCaller, count: int) -> None:
+            while len(await to.list_tasks(CALL_SECONDS)) < count:
+                await pause()
+
+        publisher.publish(second)
+        await known(control, 1)
+        devices = TLS(deployment.tls["shuffler"].authority)
+        caller = SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
+        destination, submissions = await seal(caller, second, 60)
+        answers = await caller.submit_batch(destination, submissions[:40], CALL_SECONDS)
+        assert all(isinstance(answer, Receipt) for answer in answers)
+        publisher.publish(third)
+        publisher.end(third, 0)
+        while len((await caller.get_feed(1, CALL_SECONDS)).entries) < 3:
+            await pause()
+        await leading.end()
+        # Of the feed, this machine has nothing: no folder of entries that were taken, and an older copy to follow.
+        addresses = await standing.acts()
+        caller = SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
+        answers = await caller.submit_batch(destination, submissions, CALL_SECONDS)
+        assert all(isinstance(answer, Receipt) for answer in answers)
+        with pytest.raises(Refusal) as refused:
+            await caller.get_round(third.id, 1, CALL_SECONDS)
+        assert refused.value.reason is Reason.TASK_ENDED
+        assert len((await caller.get_feed(1, CALL_SECONDS)).entries) == 3
+        control = ControlCaller(
+            await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
+        )
+        (incident,) = [each for each in (await control.get_incidents(CALL_SECONDS)).incidents if each.kind == "feed"]
+        assert "an older copy of the feed" in incident.text
+        # Once its folder is as new, it takes what comes.
+        shutil.copytree(publisher.folder, older, dirs_exist_ok=True)
+        publisher.publish(replace(deployment.task, name="fourth"))
+        shutil.copy(publisher.folder / "000004.json", older)
+        await known(control, 3)
+        status = await control.close_round(second.id, 0, CALL_SECONDS)
+        assert status.submissions == 60
+        while status.state is not RoundState.ERASED:
+            await pause()
+            (status,) = (each for each in await control.get_status(second.id, CALL_SECONDS) if each.round == 0)
+        await standing.end()
+
+
+async def test_a_standby_that_could_not_go_on_with_the_feed_says_so_beforehand(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    publisher = Publisher(tmp_path / "feed", deployment.parties)
+    settings = pair(deployment, "127.0.0.1:1")[0].model_copy(update={"feed": publisher.folder})
+    readiness = _readiness(settings, time.time)
+    readiness.check()
+    store = open_as_leader(settings.data, settings.store)
+    try:
+        store.kept_feed.add(publisher.publish(replace(deployment.task, name="second")))
+        readiness.check()
+        with pytest.raises(TaskError, match="the leader has taken 1 entries of a feed of tasks, and `feed` is empty"):
+            _readiness(settings.model_copy(update={"feed": None}), time.time).check()
+        shown = replace(deployment.task, name="third", admission=AdmissionPolicy(Mode.MTLS))
+        store.kept_feed.add(publisher.publish(shown))
+        # Read anew at each look.
+        with pytest.raises(HubbubError, match="third"):
+            readiness.check()
+        store.kept_feed.add(publisher.end(shown, -1))
+        readiness.check()
+    finally:
+        store.close()

@@ -1,4 +1,4 @@
-"""Creates the tables of tasks, rounds, batches, certificates, ledger and chain; a round's own table comes with it."""
+"""Creates the tables of tasks, rounds, batches, certificates, ledger, chain and feed; a round's own comes with it."""
 
 from alembic import op
 
@@ -67,11 +67,15 @@ CREATE TABLE chain (
     task bytea NOT NULL, position bigint NOT NULL, entry text NOT NULL, head text NOT NULL,
     PRIMARY KEY (task, position)
 );
+-- What was taken of the feed of tasks: signed entries, only ever added to.
+CREATE TABLE feed (number bigint PRIMARY KEY, entry bytea NOT NULL);
 CREATE FUNCTION only_grows() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the % only grows', TG_TABLE_NAME; END $$;
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
+    FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
+CREATE TRIGGER feed_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON feed
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 """
 

@@ -1,4 +1,4 @@
-"""Creates the tables of rounds, counts, batches, ledger, chain and leader; a round's own tables come with it."""
+"""Creates the tables of rounds, counts, batches, ledger, chain, feed and leader; a round's own tables come with it."""
 
 from alembic import op
 
@@ -46,11 +46,15 @@ CREATE TABLE chain (
     task bytea NOT NULL, position bigint NOT NULL, entry text NOT NULL, head text NOT NULL,
     PRIMARY KEY (task, position)
 );
+-- What was taken of the feed of tasks: signed entries, only ever added to.
+CREATE TABLE feed (number bigint PRIMARY KEY, entry bytea NOT NULL);
 CREATE FUNCTION only_grows() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the % only grows', TG_TABLE_NAME; END $$;
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
+    FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
+CREATE TRIGGER feed_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON feed
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 -- The term of the current leader, and 16 random bytes of it; the next leader raises it.
 CREATE TABLE leader (
