@@ -58,7 +58,7 @@ def _others() -> FeedEntry:
 WRONG = [
     (_others(), "names another operator than the one that is trusted here"),
     (Feed().publishing(feed_of(0).entries[0].signed).signed_by(PARTIES.operator), "has not signed the feed entry"),  # type: ignore[arg-type]
-    (feed_of(0, 1).entries[1], "the feed has a gap"),
+    (feed_of(0, 1).entries[1], "entry 2 of the feed does not follow entry 0"),
 ]
 
 
