@@ -14,6 +14,9 @@ from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedErr
 
 _NAME = re.compile(r"\d{6}\.json")
 
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What a file system says that has no hard links, such as those of USB sticks and many network shares."""
+
 Stamp = tuple[tuple[str, int, int, int], ...]
 """The state of a folder's entries: name, inode, size and time of each."""
 
@@ -142,6 +145,27 @@ def _link(path: Path, partial: Path, content: bytes) -> None:
     except FileExistsError:
         if path.read_bytes() != content:
             raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _rename(path, partial, content)
+
+
+def _rename(path: Path, partial: Path, content: bytes) -> None:
+    """Give a file its name where the file system has no links; of two processes that do so, one waits."""
+    # Imported late: the application of a device imports this module, also where there is no such lock.
+    import fcntl
+
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Renaming replaces: so nobody else may look or rename in between. A killed process leaves no lock.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not path.exists():
+            partial.rename(path)
+        elif path.read_bytes() != content:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    finally:
+        os.close(folder)
 
 
 def _sync(folder: Path) -> None:

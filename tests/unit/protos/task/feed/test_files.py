@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,7 +15,8 @@ import pytest
 
 from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
-from support.patience import PATIENCE
+from support.ended import started_program
+from support.patience import PATIENCE, pause
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -195,3 +198,65 @@ def test_an_entry_is_there_whole_or_not_at_all_after_a_kill(
     if not is_there:
         add_entry(folder, both(found.ending(TASKS[0].task.id, 1)))
         assert feed_in(folder, TRUSTED).position.number == 4
+
+
+def _has_no_links(_path: Path, _target: Path) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_a_file_system_without_links_has_each_entry_once_and_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "hardlink_to", _has_no_links)
+    entry = both(feed_of(3).ending(TASKS[0].task.id, 1))
+    for _ in range(2):  # it may be repeated
+        add_entry(folder, entry)
+    assert feed_in(folder, TRUSTED) == feed_of(3).with_entry(entry)
+    before = file_of(folder, 4).read_bytes()
+    with pytest.raises(FeedError, match=r"000004.json is there already: somebody else added an entry"):
+        add_entry(folder, both(feed_of(3).ending(TASKS[1].task.id, 1)))
+    assert (file_of(folder, 4).read_bytes(), len(list(folder.iterdir()))) == (before, 4)
+
+
+ADDING = """
+import errno, sys
+from pathlib import Path
+from hubbub.protos.task.feed import files
+
+def has_no_links(*_):
+    raise OSError(errno.EPERM, "not permitted")
+
+Path.hardlink_to = has_no_links
+_, folder, entry = sys.argv
+try:
+    files.add_entry(Path(folder), files.FeedEntry.decode(Path(entry).read_bytes()))
+except files.FeedError:
+    sys.exit(3)
+"""
+"""Adds an entry where the file system has no links; it ends with 3 if that is refused."""
+
+
+def files_in(folder: Path, ending: str = "") -> int:
+    return sum(each.name.endswith(ending) for each in folder.iterdir())
+
+
+async def test_of_two_who_add_an_entry_without_links_one_waits_and_changes_nothing(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    written = tmp_path_factory.mktemp("entries")
+    for name, task in zip("ab", TASKS, strict=False):
+        (written / name).write_bytes(both(feed_of(3).ending(task.task.id, 1)).encode())
+    # Both are at the lock, as this process has it.
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as ended:
+        adding = [
+            ended.enter_context(started_program([sys.executable, "-c", ADDING, str(folder), str(written / name)]))
+            for name in "ab"
+        ]
+        while files_in(folder, ".partial") < 2:
+            await pause()
+        assert not file_of(folder, 4).exists()
+        os.close(held)
+        assert sorted(each.wait(PATIENCE) for each in adding) == [0, 3]
+    assert feed_in(folder, TRUSTED).position.number == files_in(folder) == 4
