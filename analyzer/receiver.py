@@ -246,7 +246,8 @@ class BatchReceiver:
         if task_id not in self._tasks:
             raise Refusal(
                 Reason.UNKNOWN_TASK,
-                f"this analyzer has no task {task_id.hex()[:16]}…; add its file to the analyzer's `tasks`",
+                f"this analyzer has no task {task_id.hex()[:16]}…; add its file to the analyzer's `tasks`, or its "
+                "entry to the analyzer's `feed`",
             )
         return self._tasks[task_id].task
 

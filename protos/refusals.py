@@ -88,7 +88,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.UNKNOWN_TASK: Explanation(
             f"{_DEVICE}, {_OPERATOR}, {_SHUFFLER}",
             "The service does not run that task.",
-            "Put the signed task into its `tasks`, and restart it.",
+            "Put the signed task into its `tasks`, and restart it; or put the task's entry into its `feed`.",
         ),
         Reason.UNKNOWN_ROUND: Explanation(
             f"{_DEVICE}, {_OPERATOR}, {_SHUFFLER}",

@@ -129,7 +129,8 @@ def _print(verdict: Verdict, status: int | None) -> None:
         )
     if status:
         lines.append(f"the client ended with status {status}")
-    counted = f"{len(verdict.expected)} checks, {verdict.accepted} submissions accepted"
+    submissions = "1 submission" if verdict.accepted == 1 else f"{verdict.accepted:,} submissions"
+    counted = f"{len(verdict.expected)} checks, {submissions} accepted"
     lines.append(f"{'it conforms' if verdict.is_good and not status else 'it does not conform'}: {counted}")
     for line in lines:
         console().print(line, markup=False, soft_wrap=True)

@@ -170,7 +170,7 @@ def _budget_text(planned: Plan, budget: BudgetForecast, everyone: bool) -> str:
 def _sealing_text(planned: Plan) -> str:
     suite = suite_named(planned.draft.suite)
     return (
-        f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes; "
+        f"sealed with {suite.name} ({suite.words}): a submission's envelope has {planned.submission_bytes:,} bytes; "
         f"sealing adds {suite.overhead_bytes:,} bytes to each query's report and {suite.overhead_bytes:,} to the whole"
     )
 

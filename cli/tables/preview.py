@@ -40,7 +40,7 @@ def print_preview(console: Console, preview: Preview) -> None:
     if any(query.own is None for query in preview.queries):
         console.print("no probabilities: the reports of several rounds are linked", markup=False, soft_wrap=True)
     console.print(
-        f"sealed, every submission has {preview.submission_bytes} bytes; this round costs ε_local "
+        f"sealed, every submission has {preview.submission_bytes} bytes with its id; this round costs ε_local "
         f"{preview.epsilon_local:.6g}",
         markup=False,
         soft_wrap=True,

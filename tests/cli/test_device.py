@@ -119,6 +119,7 @@ async def test_a_preview_shows_what_would_be_sent_and_changes_nothing(client: Cl
     shown = (await client.run("device", "preview", *ANSWERS)).out
     assert "nothing was sent" in shown
     assert f"{carrier['own']:.4g}" in shown
+    assert f"{ran.json['submission_bytes']} bytes with its id;" in shown
     assert (await client.run("device", "budget", "--json")).json == before
     assert client.shuffler.seen == []
     bad = await client.run("device", "preview", "--answers", "-", stdin=b"carrier=Zeppelin\n")

@@ -286,6 +286,21 @@ def test_an_authority_is_not_removed_while_a_party_beside_the_operator_uses_it(f
     assert run("remove", "master", operator, "--force").status == 2
 
 
+def test_a_copy_that_the_operator_keeps_is_replaced_before_its_authority_is_removed(
+    folder: Folder, tmp_path: Path
+) -> None:
+    operator = with_shuffler_at(folder, 1)
+    for party in ("shuffler", "analyzer", "reader"):  # as on two hosts: the keys went there
+        (folder.of(party) / "tls" / f"{party}.key").unlink()
+    turned(folder, "operator")
+    assert "also in the place of copies that you keep" in run("remove", "authority", operator).err
+    for party in ("shuffler", "analyzer", "reader"):
+        made = run_any("certificate", party, "--authority", folder.of("operator"), "--out", tmp_path / "new")
+        assert made.status == 0, made.err
+        shutil.copy(tmp_path / "new" / f"{party}.pem", folder.of(party) / "tls")
+    assert [key["state"] for key in keys("remove", "authority", operator)["keys"]] == ["active"]
+
+
 async def test_an_authority_is_not_removed_while_a_service_shows_a_certificate_of_it(folder: Folder) -> None:
     tls = folder.of("shuffler") / "tls"
     shown = TLS(*(tls / name for name in ("authority.pem", "shuffler.pem", "shuffler.key")))

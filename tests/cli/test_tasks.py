@@ -267,6 +267,7 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
     assert "theme: randomizer krr, gamma 0." in printed
     assert "theme: the shuffler adds noise: of each symbol a random number of reports, 79 on average" in printed
     assert "(geometric); 237 in all on average" in printed
+    assert "a submission's envelope has 152 bytes;" in printed
     assert "no query's standard error is then more than 5 % above that without noise" in printed
     assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
 

@@ -106,7 +106,8 @@ class AuthorityRotation:
         if users.cut_off and not forced:
             raise HubbubError(
                 f"these still show a certificate of a retired authority, and would be cut off: "
-                f"{'; '.join(users.cut_off)}. Make new ones with `hubbub certificate` and install them, or add --force"
+                f"{'; '.join(users.cut_off)}. Make new ones with `hubbub certificate` and install them, also in the "
+                "place of copies that you keep; or add --force"
             )
         _write(location, kept)
         _remove_untrusted(location, kept)

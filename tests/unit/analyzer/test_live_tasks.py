@@ -43,6 +43,7 @@ async def test_a_task_goes_live_is_counted_and_ends_without_a_restart(deployment
         with pytest.raises(Refusal) as refused:
             await caller.get_key(task.id, 0, CALL_SECONDS)
         assert refused.value.reason is Reason.UNKNOWN_TASK
+        assert str(refused.value).endswith("`tasks`, or its entry to the analyzer's `feed`")
         feed = Feed().with_entry(both(Feed().publishing(signed(task, parties)), parties))
         add_entry(folder, feed.entries[0])
         while not await reader.list_tasks(CALL_SECONDS):
