@@ -1,7 +1,8 @@
 // Makes dist/: the modules and their types, and the sample page's one script. The messages' code is made from the
 // .proto files of the repository by protoc, which is here, in $PROTOC, or in Python's grpcio-tools.
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -37,6 +38,7 @@ protoc(
   "hubbub/protos/v1/document.proto",
 );
 run(join(bin, "tsc"));
+run(join(bin, "tsc"), "-p", "tsconfig.verify.json");
 const bundled = {
   absWorkingDir: here,
   bundle: true,
@@ -49,9 +51,28 @@ const pages = {
   "sample/sample": "sample/sample.ts",
   "bundle/browser": "src/browser.ts",
   "test/page": "test/page.ts",
+  "verify/index": "verify/index.ts",
 };
 await build({ ...bundled, entryPoints: pages });
-const programs = { "test/vectors": "test/node.ts", "test/device": "test/device.ts" };
+const programs = {
+  "test/vectors": "test/node.ts",
+  "test/device": "test/device.ts",
+  "test/verify": "test/verify.ts",
+};
 await build({ ...bundled, entryPoints: programs, platform: "node", minify: false });
 for (const file of ["index.html", "sample.css"])
   cpSync(join(here, "sample", file), join(here, "dist/sample", file));
+
+// The verifier's page is one file: it works from a disk, and its policy allows its own script and style alone.
+const [script] = (
+  await build({ ...bundled, entryPoints: ["verify/page/page.ts"], format: "iife", write: false })
+).outputFiles;
+const digest = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+const inside = {
+  SCRIPT: script.text.trim().replaceAll("</script", "<\\/script"),
+  STYLE: readFileSync(join(here, "verify/page/page.css"), "utf8").trim(),
+};
+const filled = { ...inside, SCRIPT_DIGEST: digest(inside.SCRIPT), STYLE_DIGEST: digest(inside.STYLE) };
+const page = readFileSync(join(here, "verify/page/index.html"), "utf8");
+const whole = page.replace(/\b(SCRIPT_DIGEST|STYLE_DIGEST|SCRIPT|STYLE)\b/g, (name) => filled[name]);
+writeFileSync(join(here, "dist/verify/index.html"), whole);

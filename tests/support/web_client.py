@@ -31,7 +31,7 @@ OLDEST_NODE = 20
 LACKING = "the TypeScript client is not tried: Node or its packages are missing; run make web"
 """Why tests are skipped where it cannot be built, and what to do."""
 
-_SOURCES = ("src", "sample", "test", "build.mjs", "package.json", "package-lock.json", "tsconfig.json")
+_SOURCES = ("src", "sample", "verify", "test", "build.mjs", "package.json", "package-lock.json", "tsconfig.json")
 
 
 @cache

@@ -18,7 +18,9 @@ from support.web_client import FOLDER, node
 PACKAGE: dict[str, Any] = json.loads((FOLDER / "package.json").read_text())
 LOCK: dict[str, Any] = json.loads((FOLDER / "package-lock.json").read_text())
 SOURCES = {path: path.read_text() for path in sorted((FOLDER / "src").rglob("*.ts")) if "gen" not in path.parts}
-EVERY = {**SOURCES, **{path: path.read_text() for name in ("sample", "test") for path in (FOLDER / name).glob("*.ts")}}
+VERIFIER = {path: path.read_text() for path in sorted((FOLDER / "verify").rglob("*.ts"))}
+OTHERS = {path: path.read_text() for name in ("sample", "test") for path in (FOLDER / name).glob("*.ts")}
+EVERY = {**SOURCES, **VERIFIER, **OTHERS}
 MODULE_LINES, FOLDER_ENTRIES = 600, 12
 
 
@@ -35,13 +37,15 @@ def test_no_registry_is_named() -> None:
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
-    imported = {name for text in SOURCES.values() for name in re.findall(r'from "([^."][^"]*)"', text)}
+    texts = [*SOURCES.values(), *VERIFIER.values()]
+    imported = {name for text in texts for name in re.findall(r'from "([^."][^"]*)"', text)}
     packages = {"/".join(name.split("/")[: 2 if name.startswith("@") else 1]) for name in imported}
     assert {name for name in packages if not name.startswith("node:")} == set(PACKAGE["dependencies"])
 
 
 def test_only_what_is_for_node_imports_of_node() -> None:
-    own = {path.relative_to(FOLDER).as_posix() for path, text in SOURCES.items() if 'from "node:' in text}
+    parts = {**SOURCES, **VERIFIER}
+    own = {path.relative_to(FOLDER).as_posix() for path, text in parts.items() if 'from "node:' in text}
     assert own == {"src/node.ts", "src/state/files.ts"}
 
 
@@ -78,3 +82,17 @@ def test_its_bundle_is_as_small_as_the_page_says(built: None) -> None:
     (said,) = re.findall(r"(\d+) kB \(gzip\)", page)
     assert size / 1000 == pytest.approx(int(said), abs=3)
     assert (FOLDER / "dist" / "sample" / "index.html").is_file()
+
+
+def test_the_verifier_draws_nothing_stores_nothing_and_calls_nobody() -> None:
+    never = r"getRandomValues|systemRandom|indexedDB|fetch\(|XMLHttp|WebSocket|sendBeacon|src/(state|calls|device)"
+    assert [str(path) for path, text in VERIFIER.items() if re.search(never, text)] == []
+
+
+def test_the_verifiers_page_is_as_small_as_its_page_says(built: None) -> None:
+    size = len(gzip.compress((FOLDER / "dist" / "verify" / "index.html").read_bytes(), 9))
+    page = (ROOT / "docs" / "howto" / "verify-as-an-outsider.md").read_text()
+    (said,) = re.findall(r"one file of (\d+) kB \(gzip\)", page)
+    assert size / 1000 == pytest.approx(int(said), abs=3)
+    types = FOLDER / PACKAGE["exports"]["./verify"]["types"]
+    assert types.is_file()

@@ -8,6 +8,7 @@ import { sealSubmission } from "../src/seal/envelope.js";
 import type { SuiteName } from "../src/task/task.js";
 import { behave } from "./behaviour.js";
 import { type Load, run, sealVector } from "./vectors.js";
+import { verifyCases } from "./verifying.js";
 import { type Play, watched } from "./watched.js";
 
 const load: Load = async (name) => new Uint8Array(await (await fetch(`/vectors/${name}`)).arrayBuffer());
@@ -56,4 +57,8 @@ async function measured(
   return found;
 }
 
-Object.assign(globalThis, { hubbub: { vectors: () => run(load), behaviour, sealed, opened, measured } });
+const vectors = (): ReturnType<typeof run> => run(load);
+
+Object.assign(globalThis, {
+  hubbub: { vectors, behaviour, sealed, opened, measured, verified: verifyCases },
+});

@@ -257,6 +257,7 @@ function queryOf(content: Any, rounds: number): Query {
     name: question.name,
     question,
     randomizer,
+    noise: null,
     symbols,
     reportBytes: reportBytes(randomizer, question),
     epsilonLocal: 1,

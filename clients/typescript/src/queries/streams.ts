@@ -77,7 +77,8 @@ function follow(question: Longitudinal, before: Stream, period: number, answer: 
   return { period, state: answer, changes: before.changes + 1 };
 }
 
-function levelsOf(question: Longitudinal): number {
+/** Return how many levels of nodes there are over the periods. */
+export function levelsOf(question: Longitudinal): number {
   return question.periods.toString(2).length;
 }
 

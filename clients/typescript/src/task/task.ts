@@ -5,6 +5,7 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { type Bytes, fromHex, hex, isSame, own } from "../base/bytes.js";
 import { canonical, type Json, parseCanonical } from "../base/canonical.js";
 import { DocumentError } from "../base/errors.js";
+import { SPAN } from "../base/random.js";
 import { isSignedBy, publicKey } from "../base/signatures.js";
 import * as read from "./fields.js";
 import {
@@ -26,10 +27,19 @@ export type SuiteName = (typeof SUITES)[number];
 
 const FORMAT = "hubbub-task/1";
 
+/** The law by which each shuffler draws how many reports of each symbol it adds. */
+export interface Noise {
+  readonly family: "geometric" | "gaussian";
+  /** The ratio or the variance, times 2³². */
+  readonly parameter: number;
+  readonly reach: number;
+}
+
 export interface Query {
   readonly name: string;
   readonly question: Question;
   readonly randomizer: Randomizer;
+  readonly noise: Noise | null;
   readonly symbols: number;
   readonly reportBytes: number;
   /** What one round of it costs this device, whoever else is dishonest. */
@@ -54,7 +64,11 @@ export interface Privacy {
   readonly delta: number;
   readonly epsilonLocal: number;
   readonly epsilonTotal: number | null;
+  readonly honestShare: number;
+  readonly dummies: number;
 }
+
+export type Mode = "enrolled" | "open" | "mtls";
 
 export interface About {
   readonly owner: string | null;
@@ -68,7 +82,7 @@ export interface Task {
   readonly id: Bytes;
   readonly name: string;
   readonly about: About;
-  readonly mode: "enrolled" | "open";
+  readonly mode: Mode;
   readonly suite: SuiteName;
   readonly schedule: Schedule;
   readonly minimumReports: number;
@@ -102,10 +116,13 @@ export function readTask(
   const identities = readIdentities(content["identities"]);
   const lineage = trusted(identities, pins, successions);
   checkSignatures(content, file["signatures"], identities);
-  return readContent(content, identities, lineage);
+  const task = readContent(content, identities, lineage);
+  if (task.mode === "mtls")
+    throw read.refused("admission.mode", "is mtls, which no HTTPS port admits: use a Python device");
+  return task;
 }
 
-function formatError(format: Json | undefined): DocumentError {
+export function formatError(format: Json | undefined): DocumentError {
   const named = typeof format === "string" ? JSON.stringify(format.slice(0, 40)) : "no format";
   return new DocumentError(
     "format",
@@ -113,7 +130,7 @@ function formatError(format: Json | undefined): DocumentError {
   );
 }
 
-function readIdentities(value: Json | undefined): Identities {
+export function readIdentities(value: Json | undefined): Identities {
   const found = read.members(value, "identities", ["analyzer", "hops", "operator", "shuffler"]);
   const hops = read
     .list(found["hops"], "identities.hops", 0, 7)
@@ -141,7 +158,8 @@ function trusted(identities: Identities, pins: Pins, successions: readonly Succe
   return lineage;
 }
 
-function checkSignatures(content: Json, value: Json | undefined, identities: Identities): void {
+/** Check that the operator and the shuffler that a task names signed it. */
+export function checkSignatures(content: Json, value: Json | undefined, identities: Identities): void {
   const signatures = read.object(value, "signatures");
   const body = canonical(content);
   for (const role of ["operator", "shuffler"] as const) {
@@ -168,7 +186,8 @@ const MEMBERS = [
   "suite",
 ];
 
-function readContent(content: read.Members, identities: Identities, lineage: Lineage): Task {
+/** Return the task with this content, which whoever calls this checks to be signed. */
+export function readContent(content: read.Members, identities: Identities, lineage: Lineage): Task {
   read.members(content, "the task", MEMBERS);
   const name = content["name"];
   if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]{0,62}$/.test(name))
@@ -216,14 +235,14 @@ function readPrivacy(value: Json | undefined, minimum: number): Privacy {
   // A double of the product is off by less than this.
   else if (delta * minimum > 0.1 * (1 + 1e-12))
     throw read.refused("privacy.delta", "is large, without a reason");
-  read.positive(found["honest_share"], "privacy.honest_share", 1);
-  read.whole(found["dummies"], "privacy.dummies", 0, 1e7);
   const total = found["epsilon_total"];
   return {
     epsilon: read.positive(found["epsilon"], "privacy.epsilon", 100),
     delta,
     epsilonLocal: read.positive(found["epsilon_local"], "privacy.epsilon_local", 100),
     epsilonTotal: total === null ? null : read.positive(total, "privacy.epsilon_total", 1e6),
+    honestShare: read.positive(found["honest_share"], "privacy.honest_share", 1),
+    dummies: read.whole(found["dummies"], "privacy.dummies", 0, 1e7),
   };
 }
 
@@ -232,9 +251,9 @@ function readQuery(value: Json, where: string, rounds: number): Query {
   const kind = kindOf(content, where);
   const question = readQuestion(content, where, rounds);
   const randomizer = randomizers.readRandomizer(content, question, where);
-  const noise = Object.hasOwn(content, "noise") ? ["noise"] : [];
-  read.members(content, where, [...ofQuestion(kind, false), ...randomizers.membersOf(randomizer), ...noise]);
-  if (noise.length > 0) readNoise(content["noise"], `${where}.noise`);
+  const named = Object.hasOwn(content, "noise") ? ["noise"] : [];
+  read.members(content, where, [...ofQuestion(kind, false), ...randomizers.membersOf(randomizer), ...named]);
+  const noise = named.length > 0 ? readNoise(content["noise"], `${where}.noise`) : null;
   const epsilonLocal = randomizers.epsilonLocal(randomizer, question);
   const allRounds = epsilonLocal * randomizers.paidRounds(randomizer, question, rounds);
   if (
@@ -249,6 +268,7 @@ function readQuery(value: Json, where: string, rounds: number): Query {
     name: question.name,
     question,
     randomizer,
+    noise,
     symbols,
     reportBytes: randomizers.reportBytes(randomizer, question),
     epsilonLocal,
@@ -262,17 +282,20 @@ function randomizerCells(randomizer: Randomizer): number {
   return randomizer.mechanism === "hashed" ? randomizer.cells : 0;
 }
 
-function readNoise(value: Json | undefined, where: string): void {
+function readNoise(value: Json | undefined, where: string): Noise {
   const family = read.oneOf(read.object(value, where)["family"], `${where}.family`, [
     "geometric",
     "gaussian",
   ] as const);
-  const parameter = family === "geometric" ? "ratio" : "variance";
-  const found = read.members(value, where, ["family", parameter, "reach"]);
-  read.whole(found["reach"], `${where}.reach`, 1, Number.MAX_SAFE_INTEGER);
-  const pair = read.list(found[parameter], `${where}.${parameter}`, 2, 2);
-  read.whole(pair[0], `${where}.${parameter}`, 1, Number.MAX_SAFE_INTEGER);
-  read.whole(pair[1], `${where}.${parameter}`, 2 ** 32, 2 ** 32);
+  const named = family === "geometric" ? "ratio" : "variance";
+  const found = read.members(value, where, ["family", named, "reach"]);
+  const pair = read.list(found[named], `${where}.${named}`, 2, 2);
+  read.whole(pair[1], `${where}.${named}`, SPAN, SPAN);
+  return {
+    family,
+    parameter: read.whole(pair[0], `${where}.${named}`, 1, Number.MAX_SAFE_INTEGER),
+    reach: read.whole(found["reach"], `${where}.reach`, 1, Number.MAX_SAFE_INTEGER),
+  };
 }
 
 function checkCap(queries: readonly Query[], privacy: Privacy): void {
@@ -327,11 +350,9 @@ function readAbout(value: Json | undefined, asked: readonly Asked[]): About {
   return { owner: text("owner"), purpose: text("purpose"), results: text("results"), questions };
 }
 
-function readAdmission(value: Json | undefined, identities: Identities): "enrolled" | "open" {
+function readAdmission(value: Json | undefined, identities: Identities): Mode {
   const found = read.members(value, "admission", ["mode", "second_authority"]);
   const mode = read.oneOf(found["mode"], "admission.mode", ["enrolled", "open", "mtls"] as const);
-  if (mode === "mtls")
-    throw read.refused("admission.mode", "is mtls, which no HTTPS port admits: use a Python device");
   const second = found["second_authority"];
   if (second !== null) {
     const authority = read.key(second, "admission.second_authority");
