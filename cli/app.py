@@ -47,6 +47,10 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
             print_json({"error": error.format_message()})
         error.show()
         return error.exit_code
+    except typer.Abort as error:
+        # The parser's library makes it of an EOFError, whose words it leaves out.
+        ended = error.__cause__ or error
+    raise ended
 
 
 class _Commands(TyperGroup):

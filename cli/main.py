@@ -74,14 +74,23 @@ def _status(words: Sequence[str]) -> int:
 
 
 def _lacking(error: BaseException | None) -> str:
-    """Return what the machine did not give, with a remedy, if that is the error or its cause; empty if it is not."""
+    """Return what of the machine is lacking, with a remedy, if that is the error or its cause; empty if it is not."""
     while error is not None:
         if isinstance(error, MemoryError):
             return "there is not enough memory; free some, raise its limit (ulimit -v), or give less at once"
         if any(said in str(error) for said in _NO_THREAD):
             return "the system starts no more threads; raise their limit (ulimit -u) or that of memory (ulimit -v)"
+        if file := _cut_short(error):
+            return f"{file} is cut short, as a full disk leaves it; remove it: Python writes it anew"
         error = error.__cause__ or error.__context__
     return ""
+
+
+def _cut_short(error: BaseException) -> str:
+    """Return the file of compiled code that an import failed at; empty if it did not."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    files = [frame.f_locals.get("bytecode_path") for frame in frames if frame.f_code.co_name == "_compile_bytecode"]
+    return str(files[-1]) if files else ""
 
 
 def _lost(error: stdio.OutputLost) -> int:

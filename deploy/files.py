@@ -170,17 +170,24 @@ def save(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[None]:
-    """Let one process at a time read a file and write it anew, so that none loses what another has added.
+    """Let one process at a time read a file, or those of a folder, and write anew: none loses what another has added.
 
-    Its folder is locked, as the file itself is replaced by a new one. Others wait.
+    The folder is locked, as a file itself is replaced by a new one. Others wait. If there is no folder, nothing is
+    locked, and whoever reads it says what is missing.
 
     Raises:
         NotWritten: if the folder cannot be read; it names the file.
     """
+    target = Path(os.path.realpath(path))
+    folder = target if target.is_dir() else target.parent
+    if not folder.is_dir():
+        yield
+        return
     with writing(path):
-        descriptor = os.open(path.parent, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
     with tidied(lambda: os.close(descriptor)):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with writing(path):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 
 
@@ -273,8 +280,9 @@ def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None
     try:
         with os.fdopen(descriptor, "wb") as file:
             if earlier is not None:
-                # Only root may give a file to another owner; anybody else's new file is their own.
-                with contextlib.suppress(PermissionError):
+                # Only root may give a file to another owner, and only to one that its container knows; anybody else's
+                # new file is their own.
+                with contextlib.suppress(OSError):
                     os.fchown(descriptor, earlier.st_uid, earlier.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(earlier.st_mode))
             file.write(content)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from hubbub.accountant.errors import listed, needs_extra, shown
 from hubbub.protos.errors import UsageError
+from hubbub.protos.escaping import readable
 from hubbub.protos.records.results import RoundResults
 from hubbub.results.checked import Trust
 from hubbub.results.differences import Difference, differences, matched
@@ -61,7 +62,9 @@ class ResultsTable(Sequence[PublishedRow]):
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} rows of {len(self.rounds)} rounds. {self._checked}>"
+        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
+        rounds = "1 round" if len(self.rounds) == 1 else f"{len(self.rounds)} rounds"
+        return f"<{rows} of {rounds}. {self._checked}>"
 
     @property
     def _checked(self) -> str:
@@ -251,7 +254,8 @@ class ResultsTable(Sequence[PublishedRow]):
         """Return the rows as a notebook shows them, the first `SHOWN` of many, below what was checked."""
         heads = "".join(f"<th>{html.escape(each)}</th>" for each in _HEADS)
         body = "".join(f"<tr>{''.join(map(_cell, _shown(row)))}</tr>" for row in self.rows[:SHOWN])
-        more = f"<p>{len(self) - SHOWN} further rows</p>" if len(self) > SHOWN else ""
+        left = len(self) - SHOWN
+        more = f"<p>{left} further row{'s' * (left > 1)}</p>" if left > 0 else ""
         trust = f"<p>{html.escape(self._checked)}</p>"
         return f"{trust}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
 
@@ -274,4 +278,4 @@ def _time(moment: datetime) -> str:
 
 
 def _cell(text: str) -> str:
-    return f"<td>{html.escape(text)}</td>"
+    return f"<td>{html.escape(readable(text))}</td>"

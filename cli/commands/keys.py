@@ -263,12 +263,15 @@ def _revoke_readers(settings: Path, names: list[str], devices_too: bool, as_json
 
 def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRotation, KeyLocation], str]) -> None:
     with failures(as_json):
+        from hubbub.deploy.files import changing
         from hubbub.deploy.pki.rotation.key import location_of
         from hubbub.deploy.pki.rotation.registry import ROTATIONS
 
-        turned, location = ROTATIONS[kind.value], location_of(settings)
-        following = change(turned, location)
-        keys = turned.held(location)
+        # Two at once would make two pending keys, or destroy one that the other has just made active.
+        with changing(settings):
+            turned, location = ROTATIONS[kind.value], location_of(settings)
+            following = change(turned, location)
+            keys = turned.held(location)
         if as_json:
             print_json({"party": location.name, "keys": [key.as_json() for key in keys], "next": following})
             return

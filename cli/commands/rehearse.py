@@ -108,8 +108,10 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
         return []
     found = [] if file is None else [ticket.encode() for ticket in read_tickets(file)]
     if len(found) < devices:
+        there = "there is 1 ticket" if len(found) == 1 else f"there are {len(found)} tickets"
+        wanted = "1 device" if devices == 1 else f"{devices} devices"
         raise UsageError(
-            f"task {task.name} admits enrolled devices, and there are {len(found)} tickets for {devices} devices; "
+            f"task {task.name} admits enrolled devices, and {there} for {wanted}; "
             f"make tickets with `hubbub enroll FILE --devices {devices}`, where FILE is a new file, and give it with "
             "--tickets"
         )
@@ -170,7 +172,8 @@ def _print(summary: Summary, task: Task, as_json: bool) -> None:
         counts = {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
         print_json({"task": task.name, "task_id": task.id.hex(), **counts})
     else:
-        console().print(f"acknowledged: {summary.accepted} devices of task {task.name}", soft_wrap=True)
+        accepted = "1 device" if summary.accepted == 1 else f"{summary.accepted} devices"
+        console().print(f"acknowledged: {accepted} of task {task.name}", soft_wrap=True)
     if refused:
-        first = next(iter(summary.messages.values()))
-        fail(f"{summary.refused.total()} devices were refused ({refused}): {first}")
+        first, total = next(iter(summary.messages.values())), summary.refused.total()
+        fail(f"{'1 device was' if total == 1 else f'{total} devices were'} refused ({refused}): {first}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,9 +94,10 @@ def _check_kept(sources: list[Path], written: list[Path]) -> None:
     from hubbub.protos.errors import UsageError
 
     read = [each for path in sources for each in (path.glob("*.json") if path.is_dir() else [path])]
-    kept = {each.resolve() for each in read}
+    # Not Path.resolve, which raises another error than OSError for a link to itself.
+    kept = {os.path.realpath(each) for each in read}
     for path in written:
-        if path.resolve() in kept:
+        if os.path.realpath(path) in kept:
             raise UsageError(f"{path} would be written over, and the report is read from it; give --out another name")
         check_page(path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -153,10 +154,10 @@ def _print_ladder(results: RoundResults) -> None:
 
 def _check_different(files: Mapping[str, Path | None]) -> None:
     """Refuse one file for two options: what is written last would be all that is left."""
-    named: dict[Path, str] = {}
+    named: dict[str, str] = {}
     for option, path in files.items():
         is_device = path is not None and path.exists() and not path.is_file()
-        if path is not None and not is_device and (first := named.setdefault(path.resolve(), option)) != option:
+        if path is not None and not is_device and (first := named.setdefault(os.path.realpath(path), option)) != option:
             raise UsageError(f"{first} and {option} both name {path}; give each a file of its own")
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
     from hubbub.protos.task.feed.feed import FeedEntry
+    from hubbub.protos.task.signed_task import SignedTask
 
 
 def command(
@@ -31,6 +32,7 @@ def command(
 
     The key decides as which of them you sign. The signature is added to the file. The command prints what you sign:
     the promise, rounds, devices, questions and parties. Read it: if it is not what was agreed, do not pass the file on.
+    If two sign one file at once, the second waits for the first.
 
     A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
     ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
@@ -45,32 +47,29 @@ def command(
     """
     with failures(as_json):
         from hubbub.cli.tables.signed_task import every_member, print_task
-        from hubbub.deploy.files import feed_entry_in, save, signed_task_in, succession_in
         from hubbub.planning.task_words import noise_by_itself
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
+        from hubbub.protos.identity.successions import Succession
         from hubbub.protos.task.delta_warnings import delta_warning
+        from hubbub.protos.task.feed.feed import FeedEntry
         from hubbub.protos.task.task import task_content
 
         identity = Identity.load(key)
         exposed = readable_by_others(key)
         if exposed:
             progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
-        succession = succession_in(task)
-        if succession is not None:
-            _sign_succession(task, succession, identity, as_json)
+        signed = _signed(task, identity)
+        if isinstance(signed, Succession):
+            _tell_succession(signed, as_json)
             return
-        entry = feed_entry_in(task)
-        if entry is not None:
-            _sign_entry(task, entry, identity, explain, as_json)
+        if isinstance(signed, FeedEntry):
+            _tell_entry(signed, explain, as_json)
             return
-        found = signed_task_in(task)
-        signed = found.signed_by(identity)
-        save(task, signed.encode())
         # After it is saved: whoever reads only the first lines, as `head` does, has signed all the same.
         if not as_json:
-            print_task(console(), found.task)
-            for line in every_member(task_content(found.task)) if explain else ():
+            print_task(console(), signed.task)
+            for line in every_member(task_content(signed.task)) if explain else ():
                 console().print(line, markup=False, soft_wrap=True)
         warning = delta_warning(signed.task)
         if warning is not None:
@@ -85,25 +84,33 @@ def command(
         console().print(_still(missing), markup=False, soft_wrap=True)
 
 
+def _signed(path: Path, identity: Identity) -> Succession | FeedEntry | SignedTask:
+    """Add a signature to the file; return what is then in it."""
+    from hubbub.deploy.files import changing, feed_entry_in, save, signed_task_in, succession_in
+
+    # Both parties may sign at once where they share a folder: neither signature is lost.
+    with changing(path):
+        signed = (succession_in(path) or feed_entry_in(path) or signed_task_in(path)).signed_by(identity)
+        save(path, signed.encode())
+    return signed
+
+
 def _still(missing: list[str]) -> str:
     return f"still to sign: {' and '.join(missing)}" if missing else "all have signed"
 
 
-def _sign_entry(path: Path, entry: FeedEntry, identity: Identity, explain: bool, as_json: bool) -> None:
+def _tell_entry(entry: FeedEntry, explain: bool, as_json: bool) -> None:
     from hubbub.cli.tables.signed_task import every_member, print_task
-    from hubbub.deploy.files import save
     from hubbub.protos.task.delta_warnings import delta_warning
     from hubbub.protos.task.task import task_content
 
-    signed = entry.signed_by(identity)
-    save(path, signed.encode())
-    task = None if signed.signed is None else signed.signed.task
+    task = None if entry.signed is None else entry.signed.task
     if task is not None and (warning := delta_warning(task)) is not None:
         progress_console().print(warning, markup=False, soft_wrap=True)
     if as_json:
         members = {"number": entry.number, "action": entry.body["action"], "after": entry.after}
         budget = None if entry.budget is None else entry.budget.content()
-        print_json({**members, "task_id": entry.task_id.hex(), "missing": signed.missing, "purpose": budget})
+        print_json({**members, "task_id": entry.task_id.hex(), "missing": entry.missing, "purpose": budget})
         return
     if task is not None:
         print_task(console(), task)
@@ -113,16 +120,13 @@ def _sign_entry(path: Path, entry: FeedEntry, identity: Identity, explain: bool,
         console().print(f"budget of its purpose: {entry.budget.in_words()}", markup=False, soft_wrap=True)
     named = entry.task_id.hex() if task is None else task.name
     console().print(f"signed {entry.name}: {entry.in_words(named)}", markup=False, soft_wrap=True)
-    console().print(_still(signed.missing), markup=False, soft_wrap=True)
+    console().print(_still(entry.missing), markup=False, soft_wrap=True)
 
 
-def _sign_succession(path: Path, succession: Succession, identity: Identity, as_json: bool) -> None:
-    from hubbub.deploy.files import save
+def _tell_succession(signed: Succession, as_json: bool) -> None:
     from hubbub.protos.identity.documents import fingerprint
     from hubbub.protos.task.schedule import at
 
-    signed = succession.signed_by(identity)
-    save(path, signed.encode())
     new, begins = fingerprint(signed.new), at(signed.begins)
     if as_json:
         print_json({"role": signed.role.value, "new": new, "begins": begins, "missing": signed.missing})

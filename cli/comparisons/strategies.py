@@ -70,9 +70,8 @@ def compare_over_time(
             for contender, strategy in found
         ]
     name = f"a boolean over {streams.horizon.periods} periods, at most {streams.changes} changes"
-    notes = (
-        [f"{streams.clipped} devices changed more often; their further changes are ignored"] if streams.clipped else []
-    )
+    clipped = "1 device" if streams.clipped == 1 else f"{streams.clipped} devices"
+    notes = [f"{clipped} changed more often; further changes are ignored"] if streams.clipped else []
     return comparison_document(name, "longitudinal", privacy, repeat, seen, what="strategy", notes=notes)
 
 

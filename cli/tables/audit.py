@@ -107,7 +107,9 @@ def _verdict(document: dict[str, Any]) -> str:
     attained, certified = f"{document['epsilon_attained']:.4g}", f"{document['epsilon_certified']:.6g}"
     at = f"at δ = {document['delta']:g}"
     if document["released_under_minimum"]:
-        return f"NOT CONSISTENT: {document['released_under_minimum']} rounds under the minimum were released"
+        under = document["released_under_minimum"]
+        many = "1 round under the minimum was" if under == 1 else f"{under} rounds under the minimum were"
+        return f"NOT CONSISTENT: {many} released"
     if document["second_deliveries_that_differ"]:
         return "NOT CONSISTENT: a batch that was delivered again was another list, so it was released twice"
     narrow = [each["query"] for each in document["noise"] if not each["consistent"]]

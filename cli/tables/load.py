@@ -42,7 +42,7 @@ def _said(step: StepResult) -> list[str]:
         lines.append(f"not acknowledged: {_by_reason(counts.refused)}; the first message: {first}")
     if not step.is_of_the_service:
         late = f"{step.late_share:.0%} of calls were sent more than {1000 * LATE_SECONDS:.0f} ms late"
-        unsent = f", {counts.unsent} devices not at all" if counts.unsent else ""
+        unsent = f", {counts.unsent} device{'s' * (counts.unsent > 1)} not at all" if counts.unsent else ""
         lines.append(f"the load itself did not keep up ({late}{unsent}): use more --processes, or another machine")
     return lines
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from hubbub.deploy.files import naming, save, writing
+from hubbub.deploy.files import changing, naming, save, writing
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.option_values import moment_given
 from hubbub.protos.enrollment.tickets import DEVICE_BYTES, Ticket, TreeHead, countersigned, signed
@@ -94,16 +94,20 @@ def countersign(path: Path, signer: Identity, now: float) -> int:
         HubbubError: if a line is not a ticket, was made by this signer, or has two signatures of others already; if
             tickets that were made together are missing; or if one has expired `now` (seconds since 1970).
     """
-    found = {each: read_tickets(each) for each in _files(path)}
-    with naming(path):
-        over = [ticket for tickets in found.values() for ticket in tickets if ticket.expires <= now]
-        if over:
-            many = "1 ticket" if len(over) == 1 else f"{len(over)} tickets"
-            raise HubbubError(f"{many} expired, one at {at(over[0].expires)}; have the operator renew them (--renew)")
-        made = iter(countersigned(list(chain(*found.values())), signer))
-    for each, tickets in found.items():
-        # An earlier file keeps its mode, so tickets that only their owner could read stay so.
-        save(each, _written(list(islice(made, len(tickets)))))
+    # Two authorities may sign at once: neither signature is lost.
+    with changing(path):
+        found = {each: read_tickets(each) for each in _files(path)}
+        with naming(path):
+            over = [ticket for tickets in found.values() for ticket in tickets if ticket.expires <= now]
+            if over:
+                many = "1 ticket" if len(over) == 1 else f"{len(over)} tickets"
+                raise HubbubError(
+                    f"{many} expired, one at {at(over[0].expires)}; have the operator renew them (--renew)"
+                )
+            made = iter(countersigned(list(chain(*found.values())), signer))
+        for each, tickets in found.items():
+            # An earlier file keeps its mode, so tickets that only their owner could read stay so.
+            save(each, _written(list(islice(made, len(tickets)))))
     return sum(map(len, found.values()))
 
 

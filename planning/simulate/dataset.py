@@ -194,11 +194,12 @@ def from_table(
         parts, unusable[question.name] = _read_parts(table, where, question, columns, notation)
         values = parts[question.name] if len(parts) == 1 else _records(question, parts)
         if values.null_count and not question.optional:
+            rows = "1 row" if values.null_count == 1 else f"{values.null_count} rows"
             odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
             named = " or ".join(repr(columns[part]) for part in parts)
             raise HubbubError(
-                f"column {named} of {where} has {values.null_count} rows without an answer{odd}, and the query "
-                f"{question.name} needs one; fill or remove these rows, or set optional = true"
+                f"column {named} of {where} has {rows} without an answer{odd}, and the query {question.name} needs "
+                "one; fill or remove what lacks it, or set optional = true"
             )
         answers[question.name] = values
         numbers = [columns[part.name] for part in question.parts if part.column is not str]

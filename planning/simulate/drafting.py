@@ -235,9 +235,8 @@ class _Reader:
             raise UsageError(f"--by groups histograms and sums, but {query['column']!r} is a {kind}; leave one out")
         values = self._notation.categories(self._table[by], by)
         if values.null_count:
-            raise HubbubError(
-                f"column {by!r} has {values.null_count} rows without a value, so without a group; fill them"
-            )
+            rows = "1 row" if values.null_count == 1 else f"{values.null_count} rows"
+            raise HubbubError(f"column {by!r} has {rows} without a value, so without a group; fill each")
         inner = {key: value for key, value in query.items() if key not in ("column", "name")}
         group = f"{{ name = {_toml(query_name(by))}, categories = {self._categories(values, by)} }}"
         of = ", ".join(f"{key} = {value}" for key, value in inner.items())

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from hubbub.protos.errors import HubbubError, MessageError
+from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.transport.addresses import HTTPS, bracketed, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
@@ -185,7 +185,8 @@ class HTTPSChannel:
                 raise NotHttps(str(error)) from error
             content = response.read(MAXIMUM_MESSAGE_BYTES + 1)
             if len(content) > MAXIMUM_MESSAGE_BYTES:
-                raise MessageError(f"{self._what} answered with more than {MAXIMUM_MESSAGE_BYTES} bytes")
+                # As by gRPC. It may be the page of a proxy or a relay, so it says nothing about the shuffler.
+                raise Unreachable(f"{self._what} answered with more than {MAXIMUM_MESSAGE_BYTES} bytes")
             kept = not response.will_close
             return response.status, {name.lower(): value for name, value in response.getheaders()}, content
         finally:

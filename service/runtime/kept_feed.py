@@ -7,6 +7,7 @@ entry that any leader took, though its own disk is new, or has an older copy.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Protocol
 
@@ -52,7 +53,8 @@ class FolderFeed:
     def check_apart(self, folder: Path) -> None:
         """Return only if `folder` is another one."""
         # An older copy of the feed would otherwise be one of what was taken, too, and nobody would notice.
-        if folder.resolve() == self._folder.resolve():
+        # Not Path.resolve, which raises another error than OSError for a link to itself.
+        if os.path.realpath(folder) == os.path.realpath(self._folder):
             raise TaskError(f"`feed` names {self._folder}, where the service keeps its own copy; name another folder")
 
     def read(self, parties: FeedParties | None = None) -> Feed:

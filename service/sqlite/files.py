@@ -151,7 +151,7 @@ def _check_private(folder: Path, layout: Layout) -> None:
     if mode & stat.S_IWOTH:
         raise StoreError(
             f"{folder} ({layout.what}) can be written by everyone (mode {mode:04o}), so anybody could put another "
-            f"store there; run `chmod 700 {folder.resolve()}`, or name another folder"
+            f"store there; run `chmod 700 {os.path.realpath(folder)}`, or name another folder"
         )
 
 

@@ -7,10 +7,14 @@ this process is tried with every bad value; processes of their own are for what 
 from __future__ import annotations
 
 import errno
+import importlib
+import importlib.util
 import io
 import json
+import marshal
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +50,11 @@ TEXTS = (
     "9" * 5000,
     "\x1b[31m",
 )
-FILES = ("", ".", "/dev/null", "missing", "folder", "empty", "garbage", "\udcff\udcfe", "日本", "a" * 300, "x/" * 3000)
+FILES = (
+    *("", ".", "..", "/dev/null", "missing", "folder", "empty", "garbage", "\udcff\udcfe", "日本", "a" * 300),
+    *("loop", "loop/x", "dangling", "data.csv/", "data.csv/x", "socket", "deep.json", "utf16.csv", "-", "new\nline"),
+    "x/" * 3000,
+)
 
 
 TASK = """
@@ -86,14 +94,20 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     (folder / "empty").touch()
     (folder / "garbage").write_bytes(bytes(range(256)))
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "utf16.csv").write_text("theme\nlight\n", "utf-16")
     return folder
 
 
 @pytest.fixture
 def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of them, and the folder that commands run in."""
-    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(prepared, tmp_path, symlinks=True, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
     return tmp_path
 
 
@@ -136,6 +150,27 @@ def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkey
             if status not in (0, 1, 2) or any(fault in said for fault in FAULTS):
                 found.append((" ".join(words)[:300], said[-400:]))
     assert found == []
+
+
+WITH_FILES = [
+    pytest.param(leaf, each, id=f"{leaf.name} {each.opts[0]}")
+    for leaf in LEAVES
+    for each in leaf.parameters
+    if issubclass(leaf.kind(each), Path)
+]
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize(("leaf", "parameter"), WITH_FILES)
+def test_a_link_to_itself_is_refused_by_name(
+    leaf: Leaf, parameter: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own `Path.resolve` has an error for it that is none of the system's."""
+    assert here
+    words = [*given(leaf, parameter, "loop"), *(["--data", "missing"] if leaf.name == "demo" else [])]
+    status, said = status_of(words, monkeypatch)
+    assert status in (0, 1, 2), said
+    assert not any(fault in said for fault in FAULTS), said
 
 
 class Unwritable(io.RawIOBase):
@@ -295,6 +330,27 @@ def test_what_the_machine_does_not_give_is_no_fault(
     assert here
     status, said = status_of(["draft", "data.csv"], monkeypatch)
     assert (status, said.startswith(f"error: {says}")) == (1, True), said
+
+
+def test_compiled_code_that_a_full_disk_cut_short_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python leaves such a file, and importing it is an EOFError, of which the parser keeps no word."""
+    code = marshal.dumps(compile("pass", "cut.py", "exec"))
+    (here / "cut.pyc").write_bytes(importlib.util.MAGIC_NUMBER + bytes(12) + code[:40])
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.setattr(table_files, "_read", lambda *_: importlib.import_module("cut"))
+    status, said = status_of(["draft", "data.csv"], monkeypatch)
+    cut = "cut.pyc is cut short, as a full disk leaves it; remove it: Python writes it anew\n"
+    assert (status, said.lstrip("\n")) == (1, f"error: {here}/{cut}")
+
+
+def test_another_early_end_of_a_file_is_shown_with_its_place(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ending(*_: object) -> None:
+        raise EOFError("nothing more comes")
+
+    monkeypatch.setattr(table_files, "_read", ending)
+    assert here
+    status, said = status_of(["draft", "data.csv"], monkeypatch)
+    assert (status, "EOFError in table_files.py" in said, "nothing more comes" in said) == (1, True, True), said
 
 
 def test_a_fault_in_code_without_a_module_is_reported_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,3 +135,15 @@ def test_one_file_for_two_options_is_refused(tmp_path: Path) -> None:
             2,
             f"error: {first} and {second} both name {both}; give each a file of its own\n",
         )
+
+
+@pytest.mark.parametrize("option", ["--csv", "--parquet", "--certificate", "--candidates"])
+def test_a_link_to_itself_is_no_fault(tmp_path: Path, option: str) -> None:
+    """`Path.resolve` has an error for it that is none of the system's."""
+    initialise(tmp_path / "d")
+    (tmp_path / "loop").symlink_to("loop")
+    ran = hubbub_here("results", tmp_path / "d/operator/operator.toml", option, tmp_path / "loop")
+    assert (ran.status, "a fault in hubbub" in ran.err) == (1, False), ran.err
+    page = hubbub_here("report", COMMUTE / "results.json", "--out", tmp_path / "loop")
+    assert page.status == 1
+    assert page.err.startswith(f"error: {tmp_path / 'loop'} cannot be written: Too many levels of symbolic links")

@@ -459,7 +459,7 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
     assert done.exit_code == 0, done.stderr
     (document,) = json.loads(done.stdout)["questions"]
     assert [each["strategy"] for each in document["compared"]] == ["vector", "direct"]
-    assert document["notes"] == ["200 devices changed more often; their further changes are ignored"]
+    assert document["notes"] == ["200 devices changed more often; further changes are ignored"]
     assert all(each["why_not"] is None for each in document["compared"])
     unstated = CliRunner().invoke(build(["simulate"]), [*over_time, *PRIVATE, "--json"])
     (document,) = json.loads(unstated.stdout)["questions"]

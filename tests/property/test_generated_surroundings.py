@@ -22,7 +22,10 @@ from hubbub.deploy.init.folders import initialise
 from support.cli import hubbub_here
 from support.patience import PATIENCE
 
-HUBBUB = (sys.executable, "-m", "hubbub.cli.main")
+MODULE = ("-m", "hubbub.cli.main")
+FLAGS = ("", "-I", "-E", "-s", "-P", "-O", "-OO", "-B", "-bb", "-u", "-W error", "-X dev", "-X utf8=0", "-X importtime")
+"""How Python is started; without `site`, as -S has it, it finds no package at all."""
+
 FAULTS = ("Traceback", "a fault in hubbub", "Exception ignored", "Fatal Python", "Warning: ")
 
 VARIABLES: Mapping[str, list[str | None]] = {
@@ -33,16 +36,17 @@ VARIABLES: Mapping[str, list[str | None]] = {
     "LC_ALL": ["C", "POSIX", "C.UTF-8", "xx_XX.nothing", "de_DE.UTF-8", "tr_TR.UTF-8"],
     "LANG": ["C", "de_DE.ISO-8859-1", ""],
     "LC_NUMERIC": ["de_DE.UTF-8"],
-    "COLUMNS": ["0", "1", "20", "80", "many", "-5", "100000"],
+    "COLUMNS": ["0", "1", "2", "3", "20", "80", "1000", "many", "-5", "100000", "١"],
     "LINES": ["0", "x"],
     "NO_COLOR": ["1", ""],
     "FORCE_COLOR": ["1", "3"],
     "TERM": ["dumb", "", "xterm-256color", "nonsense", None],
-    "HOME": [None, "/missing", ""],
+    "HOME": [None, "/missing", "", "/dev/null", "/proc"],
     "USER": [None],
-    "TMPDIR": ["/missing", "/proc", ""],
+    "LOGNAME": [None],
+    "TMPDIR": ["/missing", "/proc", "", "/dev/null", "relative"],
     "PATH": [None, ""],
-    "TZ": ["nonsense", "Pacific/Kiritimati", ""],
+    "TZ": ["nonsense", "Pacific/Kiritimati", "", ":/missing", "UTC+99", "EST5EDT,M3.2.0,M11.1.0"],
     "PYTHONWARNINGS": ["error", "default", "nonsense"],
     "PYTHONUTF8": ["0", "1"],
     "PYTHONIOENCODING": ["ascii", "latin-1", "utf-8:strict"],
@@ -50,6 +54,11 @@ VARIABLES: Mapping[str, list[str | None]] = {
     "PYTHONDEVMODE": ["1"],
     "PYTHONOPTIMIZE": ["1", "2"],
     "PYTHONSAFEPATH": ["1"],
+    "PYTHONHASHSEED": ["0", "4294967295", "random"],
+    "PYTHONINTMAXSTRDIGITS": ["0", "640"],
+    "PYTHONPYCACHEPREFIX": ["/missing", "/proc"],
+    "PYTHONNOUSERSITE": ["1"],
+    "PYTHONNODEBUGRANGES": ["1"],
     "PYTHONPATH": ["/missing", ""],
     "PYTHONCOERCECLOCALE": ["0"],
     "PYTHONMALLOC": ["debug"],
@@ -75,6 +84,7 @@ VARIABLES: Mapping[str, list[str | None]] = {
     "OPENBLAS_NUM_THREADS": ["x", "64"],
     "GRPC_VERBOSITY": ["NONSENSE", "DEBUG"],
     "MPLCONFIGDIR": ["/missing"],
+    "MPLBACKEND": ["nonsense", "TkAgg"],
     "XDG_CONFIG_HOME": ["/missing"],
     "JAVA_HOME": ["/missing"],
     "SSL_CERT_FILE": ["/missing"],
@@ -90,6 +100,9 @@ SHELL = (
     "umask 000",
     "ulimit -n 64",
     "ulimit -c 0",
+    "ulimit -s 256",
+    "ulimit -v 3000000",
+    "trap '' CHLD",
     "trap '' PIPE",
     "trap '' INT TERM HUP",
     "cd /proc",
@@ -198,7 +211,13 @@ def _read(descriptor: int, most: int, said: list[bytes]) -> None:
 
 
 def run(
-    words: list[str], folder: Path, around: Mapping[str, str | None], out: str, err: str, before: Sequence[str] = ()
+    words: list[str],
+    folder: Path,
+    around: Mapping[str, str | None],
+    out: str,
+    err: str,
+    before: Sequence[str],
+    flags: str,
 ) -> tuple[int, bytes, bytes]:
     """Run a command as a process from nothing; return its status and what it wrote."""
     environment = {**os.environ, **{name: value for name, value in around.items() if value is not None}}
@@ -210,7 +229,16 @@ def run(
         closing = " ".join(f"{number}>&-" for number, to in ((1, stdout), (2, stderr)) if to is None)
         shell = shutil.which("sh") or "/bin/sh"
         process = subprocess.Popen(
-            [shell, "-c", "\n".join([*before, f'exec "$@" {closing}']), "sh", *HUBBUB, *words],
+            [
+                shell,
+                "-c",
+                "\n".join([*before, f'exec "$@" {closing}']),
+                "sh",
+                sys.executable,
+                *flags.split(),
+                *MODULE,
+                *words,
+            ],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -235,6 +263,7 @@ def run(
     st.sampled_from(["file", "closed", "terminal"]),
     st.lists(st.sampled_from(SHELL), max_size=2, unique=True),
     st.sampled_from(PLACES),
+    st.sampled_from(FLAGS),
 )
 def test_a_command_does_its_work_whatever_surrounds_it(
     folder: Path,
@@ -245,11 +274,12 @@ def test_a_command_does_its_work_whatever_surrounds_it(
     err: str,
     before: list[str],
     place: str,
+    flags: str,
 ) -> None:
     with_json = as_json and words[0] not in ("--version", "--help", "nothing")
     said = [str(folder / place / word[1:]) if word.startswith("@") else word for word in words]
-    status, wrote, complained = run([*said, *["--json"] * with_json], folder, around, out, err, before)
-    told = f"{said} {around} {out} {err} {before}: {status}\n{wrote!r}\n{complained!r}"
+    status, wrote, complained = run([*said, *["--json"] * with_json], folder, around, out, err, before, flags)
+    told = f"{flags} {said} {around} {out} {err} {before}: {status}\n{wrote!r}\n{complained!r}"
     assert not any(fault.encode() in wrote + complained for fault in FAULTS), told
     usual = COMMANDS[words]
     # The reader may have read all that is written; a full disk is told of, unless nothing is written to it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -82,14 +82,21 @@ def usual(leaf: Leaf, parameter: Any) -> str:
 
 def given(leaf: Leaf, instead: Any = None, value: str = "") -> list[str]:
     """The words of a call with all that is required, and one parameter that has this value."""
-    words = list(leaf.words)
-    last: list[str] = []
-    for parameter in leaf.parameters:
-        if is_flag(parameter) or not (parameter.required or parameter is instead or parameter.name in PLAIN):
-            continue
-        text = value if parameter is instead else usual(leaf, parameter)
+    return written(leaf, [] if instead is None else [(instead, value)])
+
+
+def written(leaf: Leaf, chosen: Sequence[tuple[Any, str]]) -> list[str]:
+    """The words of a call with these parameters and values, in this order, and all else that is required.
+
+    The value of a flag is left out. A parameter may be there twice.
+    """
+    words, last = list(leaf.words), []
+    has = {parameter.name for parameter, _ in chosen}
+    more = [each for each in leaf.parameters if each.name not in has and not is_flag(each)]
+    usually = [(each, usual(leaf, each)) for each in more if each.required or each.name in PLAIN]
+    for parameter, text in (*chosen, *usually):
         if option(parameter):
-            words += [option(parameter), text]
+            words += [option(parameter)] if is_flag(parameter) else [option(parameter), text]
         else:
-            last.append(text)
-    return [*words, *last]
+            last.append((leaf.parameters.index(parameter), text))
+    return [*words, *(text for _, text in sorted(last, key=lambda each: each[0]))]

@@ -86,9 +86,9 @@ def file(site: Site, request: Request) -> Response:
     else:
         of_task = site.results.check_all(task_id)
         if of_task.unchecked:
-            raise HubbubError(
-                f"{len(of_task.unchecked)} rounds are still being checked; reload this page a little later"
-            )
+            left = len(of_task.unchecked)
+            many = "1 round is" if left == 1 else f"{left} rounds are"
+            raise HubbubError(f"{many} still being checked; reload this page a little later")
         if not of_task.verified:
             raise UsageError("no round is certified yet; there is nothing to save")
         table = site.results.joined(task_id, of_task.verified)

@@ -85,6 +85,19 @@ def test_a_failure_leaves_earlier_estimates(
     assert path.read_bytes() == b"before"
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL], ids=["of another account", "unknown in a container"])
+def test_a_file_whose_owner_cannot_be_kept_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "task.json").write_bytes(b"earlier")
+    monkeypatch.setattr(os, "fchown", refused)
+    save(tmp_path / "task.json", b"new")
+    assert (tmp_path / "task.json").read_bytes() == b"new"
+
+
 def test_a_new_file_has_the_mode_that_others_have_and_an_earlier_one_keeps_its_own(tmp_path: Path) -> None:
     (tmp_path / "usual").write_bytes(b"")
     save(tmp_path / "new", b"x")

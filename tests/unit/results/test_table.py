@@ -83,12 +83,20 @@ def test_a_notebook_shows_the_rows_and_what_was_checked(table: ResultsTable) -> 
 
 
 def test_names_that_are_markup_are_escaped_and_many_rows_are_cut() -> None:
-    evil = "<script>alert(1)</script>"
+    evil = "<script>alert(1)</script>\u202e\x1b"
     rows = [PublishedRow("t", "00" * 32, 0, NOW, NOW, evil, "withheld", reason=evil)] * (SHOWN + 3)
     shown = made(*rows)._repr_html_()
     assert "<script" not in shown
+    assert "\u202e" not in shown
+    assert "\x1b" not in shown
     assert shown.count("<tr>") == SHOWN + 1
     assert "3 further rows" in shown
+
+
+def test_one_row_of_one_round_is_one() -> None:
+    row = PublishedRow("t", "00" * 32, 0, NOW, NOW, "theme", "withheld", reason="few")
+    assert repr(made(row)).startswith("<1 row of 1 round. ")
+    assert "<p>1 further row</p>" in made(*[row] * (SHOWN + 1))._repr_html_()
 
 
 def test_a_certificate_is_that_of_its_round(table: ResultsTable) -> None:

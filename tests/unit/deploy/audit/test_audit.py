@@ -115,7 +115,7 @@ def test_a_certificate_that_is_beaten_is_not() -> None:
 
 def test_a_round_under_the_minimum_that_was_opened_is_enough() -> None:
     assert not found(0.0, released=1).consistent
-    assert "1 rounds under the minimum were released" in said(found(0.0, released=1))
+    assert "1 round under the minimum was released" in said(found(0.0, released=1))
 
 
 NOISY = replace(QUERY, noise=NoiseLaw.of("geometric", Fraction(3, 5), 6))

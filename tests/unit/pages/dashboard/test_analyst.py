@@ -204,6 +204,18 @@ def test_while_rounds_are_checked_pages_show_what_is_there(reader: StubReader) -
     assert "states of ε is shown as it came" not in words
 
 
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [(2, "0 of 2 rounds are verified so far. Not checked yet: round 2. "), (1, "0 of 1 round is verified so far. ")],
+)
+def test_one_round_is_one(reader: StubReader, held: int, says: str) -> None:
+    for number in range(3 - held):
+        del reader.held[number]
+    words = Browser(site_of(reader, start=lambda _: None)).get(HERE).page.words
+    assert says in words
+    assert ("1 round is not read yet" in words) is (held == 2)
+
+
 @pytest.mark.parametrize("path", ["/round/0", "/round/1", "/series", "/series?query=milk", "/compare?a=0&b=2"])
 def test_a_page_of_rounds_that_are_not_checked_says_so_until_they_are(reader: StubReader, path: str) -> None:
     waiting: list[Callable[[], None]] = []

@@ -343,7 +343,7 @@ def test_an_answer_of_several_parts_is_read_from_a_column_each(tmp_path: Path) -
         {"region": "north", "session": 7.0},
     ]
     needed = Grouped("session", (REGION,), Number("session", 0.0, 9.0))
-    with pytest.raises(HubbubError, match=r"column 'area' or 'minutes' of .* has 1 rows without an answer"):
+    with pytest.raises(HubbubError, match=r"column 'area' or 'minutes' of .* has 1 row without an answer"):
         read_answers("usage", [needed], path, ["region=area", "session=minutes"])
     missing = Grouped("session", (REGION,), Number("session", 0.0, 9.0), optional=True)
     rows = read_answers("usage", [missing], path, ["region=area", "session=minutes"]).rows()

@@ -24,6 +24,7 @@ from hubbub.protos.oblivious.key_records import RECORDS, ObliviousRecord, write_
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
+from hubbub.protos.transport import https
 from hubbub.protos.transport.addresses import HostError, checked_relay
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.https import call_headers
@@ -206,6 +207,16 @@ def flipped(answer: Answer) -> Answer:
 async def test_an_answer_that_does_not_open_is_none(tls: TLS, answer: Callable[[bytes], Answer]) -> None:
     with RelayStub(answer).open(tls) as stub, pytest.raises(Unreachable, match="relay"):
         await called(stub, tls)
+
+
+@pytest.mark.parametrize("status", [200, 502])
+async def test_an_answer_that_is_too_long_is_none(tls: TLS, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is in between sends it: the shuffler's word is not in it, and a device tries again."""
+    monkeypatch.setattr(https, "MAXIMUM_MESSAGE_BYTES", 4000)
+    long: Answer = (status, RESPONSE, b"x" * 5000)
+    for stub in (RelayStub(lambda _: long), RelayStub(opening(KEYS[0]), keys=long)):
+        with stub.open(tls), pytest.raises(Unreachable, match=r"the relay at .* answered with more than 4000 bytes"):
+            await called(stub, tls)
 
 
 async def test_what_opens_and_is_malformed_is_the_shufflers_fault(tls: TLS) -> None:
