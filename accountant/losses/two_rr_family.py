@@ -7,6 +7,7 @@ curves change slowly with the number of ones, so a few dozen pairs are as good a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,6 @@ POINTS = (48, 24)
 
 They add 1/(6·24²) and 1/(6·12²) to its variance at most, and half of that to ε.
 """
-
-GROUPS = 32
-"""Groups of neighbouring blocks, each with a pair in the family: they differ in skewness by a thirty-second."""
 
 ALIKE = 10_000
 """Expected wrong reports from which on all numbers of ones are equal to 1e-4, so that one round's hull is enough."""
@@ -51,10 +49,8 @@ def two_rr_rounds(
     """Return symmetric pairs that dominate `rounds` rounds, each with its number."""
     family = None
     if (reports + dummies) * mechanism.other <= ALIKE:
-        family = _single_family(mechanism, reports, dummies, rounds, log_tail) or _block_family(
-            block_curves(mechanism, reports, dummies, log_tail)
-        )
-    # A curve that is small enough at ε = 0 has no losses to play.
+        families = _families(mechanism, reports, dummies, log_tail)
+        family = _most_at_once(families, rounds, log_tail)
     if family is None or family.reach == 0:
         return ((two_rr_grid(mechanism, reports, dummies, log_tail), rounds),)
     played = rounds_at_once(family, rounds, log_tail)
@@ -64,14 +60,35 @@ def two_rr_rounds(
     return tuple((_grid(values, family.step, log_tail), times[each]) for each, values in curves.items())
 
 
-def _single_family(mechanism: KRR, reports: int, dummies: int, rounds: int, log_tail: float) -> Family | None:
-    """Return a family with a pair for each number of ones; None for many people, and for a tiny local ε."""
-    if reports + dummies > PEOPLE_LIMIT:
-        return None
-    pairs = _pairs(mechanism, reports, dummies)
-    tried = [_family(pairs, mechanism.epsilon_local, points) for points in POINTS]
-    family = max(tried, key=lambda each: rounds_at_once(each, rounds, log_tail))
-    return family if family.step >= _FINEST else None
+def _families(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> Iterator[Family]:
+    """Yield families that all dominate, the closest first; those of a tiny local ε have no single pairs."""
+    if reports + dummies <= PEOPLE_LIMIT:
+        pairs = _pairs(mechanism, reports, dummies)
+        for points in POINTS:
+            family = _family(pairs, mechanism.epsilon_local, points)
+            if family.step >= _FINEST:
+                yield family
+    curves = block_curves(mechanism, reports, dummies, log_tail)
+    yield _block_family(curves)
+    yield _block_family(_coarser(curves))
+
+
+def _most_at_once(families: Iterator[Family], rounds: int, log_tail: float) -> Family:
+    """Return the first family whose rounds are all played as a whole, or that of which most are."""
+    found: list[tuple[int, Family]] = []
+    for family in families:
+        # A curve that is small enough at ε = 0 has no losses to play.
+        found.append((rounds_at_once(family, rounds, log_tail) if family.reach else rounds, family))
+        if found[-1][0] == rounds:
+            break
+    return max(found, key=lambda each: each[0])[1]
+
+
+def _coarser(curves: BlockCurves) -> BlockCurves:
+    """Return the curves on steps twice as large: a curve is below the chord between any two of its points."""
+    # The last point may move up to the next place: δ falls.
+    kept = (curves.places % 2 == 0) | (curves.places == curves.places[-1])
+    return BlockCurves((curves.places[kept] + 1) // 2, 2 * curves.step, curves.values[kept])
 
 
 def _block_family(curves: BlockCurves) -> Family:
@@ -85,14 +102,11 @@ def _block_family(curves: BlockCurves) -> Family:
 
 
 def _groups(blocks: int) -> NDArray[np.int64]:
-    """Return the first blocks of groups: a thirty-second of all blocks each, those at both ends narrower."""
-    width = max(1, blocks // GROUPS)
-    near = [0] + [1 << bits for bits in range(width.bit_length() - 1)]
-    inner = range(width, blocks // 2, width)
-    left = sorted({*near, *inner})
+    """Return the first blocks of groups, from either end 1, 1, 2, 4, … blocks up to the middle: ends decide most."""
+    left = [0, *(1 << bits for bits in range((blocks // 2 - 1).bit_length()))] if blocks > 1 else [0]
     # From the other end: a group [a, b) has the mirror image [blocks − b, blocks − a).
-    right = {blocks - each for each in left if each}
-    return np.array(sorted({*left, *right}), dtype=np.int64)
+    middle = {blocks // 2, blocks - blocks // 2}
+    return np.array(sorted({*left, *middle, *(blocks - each for each in left if each)} - {blocks}), dtype=np.int64)
 
 
 def _pair(curves: BlockCurves, forth: Array, back: Array) -> Array:

@@ -10,8 +10,9 @@ import pytest
 
 from hubbub.accountant.composition import compose, compose_delta, compose_upper
 from hubbub.accountant.losses import envelope, two_rr_family
-from hubbub.accountant.losses.family import MOST_ROUNDS, play
-from hubbub.accountant.losses.two_rr_family import POINTS, _family, _pairs, two_rr_rounds
+from hubbub.accountant.losses import family as losses_family
+from hubbub.accountant.losses.family import play
+from hubbub.accountant.losses.two_rr_family import POINTS, _block_family, _coarser, _family, _pairs, two_rr_rounds
 from hubbub.accountant.mechanisms import KRR, exp_decimal
 from hubbub.accountant.pairs import Part
 from support.thoroughness import spread
@@ -96,6 +97,39 @@ def test_composed_bounds_are_near_the_worst_strategy(
     assert truth * (1 - 1e-4) <= found <= truth * 1.001 < hull
 
 
+@pytest.mark.sampled("2-3-1.0", "4-3-2.0")
+@pytest.mark.parametrize(("reports", "rounds", "epsilon_local"), CASES)
+def test_transforms_cover_every_strategy(
+    monkeypatch: pytest.MonkeyPatch, reports: int, rounds: int, epsilon_local: float
+) -> None:
+    """What many rounds need, on few."""
+    monkeypatch.setattr(losses_family, "WORK", 0.0)
+    mechanism = KRR.from_local_epsilon(2, epsilon_local)
+    family = _family(_pairs(mechanism, reports, 0), mechanism.epsilon_local, POINTS[1])
+    values = play(family, [rounds], 40.0)[rounds]
+    for place in (0, len(values) // 7, len(values) // 2):
+        truth = worst((views(mechanism, reports),) * rounds, place * family.step)
+        assert truth <= Fraction(float(values[place])) <= truth * Fraction(103, 100) + Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize(("log_tail", "rounds"), [(40.0, 25), (90.0, 60)])
+def test_transforms_are_hardly_above_multiplications(
+    monkeypatch: pytest.MonkeyPatch, log_tail: float, rounds: int
+) -> None:
+    """And nowhere below them, however small δ is: each place is charged with the error of its transform."""
+    mechanism = KRR.from_local_epsilon(2, 4.0)
+    family = _block_family(_coarser(envelope.block_curves(mechanism, 250, 0, log_tail)))
+    exact = play(family, [rounds - 1, rounds], log_tail)
+    monkeypatch.setattr(losses_family, "WORK", 0.0)
+    found = play(family, [rounds - 1, rounds], log_tail)
+    for each, values in exact.items():
+        some = found[each][: len(values)]
+        values = values[: len(some)]
+        assert np.all(some >= values * (1 - 1e-10))
+        relevant = values > np.exp(8 - log_tail)
+        assert np.all(some[relevant] <= values[relevant] * (1 + 1e-5))
+
+
 def test_a_finer_grid_only_lowers_the_curve() -> None:
     mechanism, rounds = KRR.from_local_epsilon(2, 1.0), 8
     pairs = _pairs(mechanism, 12, 0)
@@ -104,24 +138,27 @@ def test_a_finer_grid_only_lowers_the_curve() -> None:
     assert np.all(fine[::2][:size] <= coarse[:size] * (1 + 1e-9))
 
 
-def test_more_rounds_than_are_played_at_once_are_composed_of_those() -> None:
+def test_more_rounds_than_are_played_at_once_are_composed_of_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses_family, "MOST_ROUNDS", 64)
     mechanism = KRR.from_local_epsilon(2, 1.0)
-    grids = two_rr_rounds(mechanism, 40, 0, 3 * MOST_ROUNDS + 5, 40.0)
-    assert grids is not None
-    assert sum(times for _, times in grids) < 3 * MOST_ROUNDS
+    grids = two_rr_rounds(mechanism, 40, 0, 3 * 64 + 5, 40.0)
+    assert sorted(times for _, times in grids) == [1, 3]
     # Where all numbers of ones are alike, one round is all that is needed.
     assert [times for _, times in two_rr_rounds(mechanism, 10**5, 0, 10, 40.0)] == [10]
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize(("blocks", "groups"), [(1024, 32), (1024, 1), (3, 32), (2, 1)])
+@pytest.mark.parametrize(
+    ("blocks", "grouped", "coarsely"), [(1024, 2, False), (1024, 1, True), (3, 2, True), (2, 1, False)]
+)
 @pytest.mark.parametrize(
     ("reports", "rounds", "epsilon_local", "dummies"), [(5, 2, 1.0, 0), (4, 3, 3.0, 0), (6, 2, 0.4, 1)]
 )
 def test_groups_of_blocks_cover_every_strategy(
     monkeypatch: pytest.MonkeyPatch,
     blocks: int,
-    groups: int,
+    grouped: int,
+    coarsely: bool,
     reports: int,
     rounds: int,
     epsilon_local: float,
@@ -129,28 +166,35 @@ def test_groups_of_blocks_cover_every_strategy(
 ) -> None:
     """What many people need, on few: bounds on blocks, hulls of several blocks, losses that end as infinite ones."""
     monkeypatch.setattr(envelope, "BLOCKS", blocks)
-    monkeypatch.setattr(two_rr_family, "GROUPS", groups)
+    if grouped == 1:
+        monkeypatch.setattr(two_rr_family, "_groups", lambda blocks: np.zeros(min(blocks, 1), dtype=np.int64))
     mechanism = KRR.from_local_epsilon(2, epsilon_local)
     curves = envelope.block_curves.__wrapped__(mechanism, reports, dummies, 25.0)
-    family = two_rr_family._block_family(curves)
+    family = _block_family(_coarser(curves) if coarsely else curves)
     values = play(family, [rounds], 25.0)[rounds]
     for place in spread((0, len(values) // 9, len(values) // 4, len(values) // 2), 2):
         truth = worst((views(mechanism, reports, dummies),) * rounds, place * family.step)
         assert truth <= Fraction(float(values[place]))
-        if blocks > reports and groups > reports:
+        if blocks > reports and grouped > 1 and not coarsely:
             assert values[place] <= float(truth) * 1.03 + 1e-6
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("reports", "epsilon_local", "hull", "truth"),
-    [(130, 1.0, 1.3056, 1.30160), (250, 1.0, 0.9033, 0.90122), (1000, 4.0, 4.0995, 4.07577)],
+    ("reports", "epsilon_local", "rounds", "hull", "truth"),
+    [
+        (1000, 4.0, 10, 4.0995, 4.07577),
+        (130, 1.0, 10, 1.3056, 1.30160),
+        (250, 1.0, 10, 0.9033, 0.90122),
+        (30, 1.0, 1000, 50.29, 47.61),
+        (1000, 4.0, 1000, 67.29, 63.302),
+    ],
 )
 def test_composed_bounds_of_many_are_near_the_worst_strategy(
-    reports: int, epsilon_local: float, hull: float, truth: float
+    reports: int, epsilon_local: float, rounds: int, hull: float, truth: float
 ) -> None:
-    """Ten rounds; `truth`: the same program with every 1/64 of the numbers of ones, each as it is."""
-    found = compose([Part(KRR.from_local_epsilon(2, epsilon_local), reports, 10)], 1e-6)
+    """`truth`: the same program with some of the numbers of ones, each as it is, on steps of 2⁻⁹ if rounds are many."""
+    found = compose([Part(KRR.from_local_epsilon(2, epsilon_local), reports, rounds)], 1e-6)
     assert found.epsilon_lower is not None
     assert found.epsilon_lower <= truth
     assert truth * (1 - 1e-4) <= found.epsilon_upper <= truth * 1.001

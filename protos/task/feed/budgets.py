@@ -21,9 +21,16 @@ Why this holds. Three steps, each for one person who takes part in everything:
    interactive differential privacy with adaptive privacy-loss parameters"), and if answers come in over time
    (Henzinger, Safavi and Vadhan, 2024, "Concurrent composition for differentially private continual mechanisms").
 
-Sharper sums would not hold. If privacy losses of all tasks were composed at once, as those of a task's rounds are, the
-choice of a task after results could reach more than the sum says: such a composition is proved for parameters that were
-fixed beforehand. For the same reason an end gives nothing back: when a task ends may depend on its results.
+Sharper rules exist, and are not used. To compose the losses of all tasks at once, as those of a task's rounds are, is
+proven for parameters that were fixed beforehand. For those that are chosen on the way there are privacy filters: one
+has the form of advanced composition (Whitehouse, Ramdas, Rogers and Wu, 2023, "Fully-adaptive composition in
+differential privacy"), others add up Rényi divergences (Feldman and Zrnic, 2021, "Individual privacy accounting via a
+Rényi filter"). Of m tasks of e each the first has √(2m·ln(1/d'))·e + m·e²/2. That is above the plain sum m·e if m is at
+most 2·ln(1/d'), which is 27 tasks at d' = 1e-6. Only a purpose of more tasks would gain.
+
+An end gives nothing back. What a task's rounds so far cost is computed for a number of rounds that was fixed
+beforehand, and when a task ends may depend on its results. An odometer allows that, but costs more: Rogers and others
+show that it must.
 
 A batch with fewer valid honest reports than its minimum costs more than was fixed (docs/explanation/accounting-rounds,
 "A round that turns out short"). The analyzer counts that against the budget, too (`analyzer.charges`).
