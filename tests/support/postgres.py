@@ -152,16 +152,13 @@ class OwnServer:
 
     def crash(self) -> None:
         """Have the server end at once, without a word to anybody, as when its machine does."""
-        self._end(signal.SIGQUIT)
+        process = self._process()
+        process.send_signal(signal.SIGQUIT)
+        process.wait()
 
     def _process(self) -> Any:
         """Its first process, as psutil has it."""
         return self._server.get_postmaster_info().process
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process().is_running():
-            self._process().send_signal(how)
-            self._process().wait()
 
     def start(self) -> None:
         """Start it again, on what is on its disk."""
@@ -187,9 +184,7 @@ class OwnServer:
     def close(self) -> None:
         """End it, and remove its folder."""
         (self.folder / "filler").unlink(missing_ok=True)  # it needs room to end
-        # By a signal: the package forks this process to end it, where gRPC may abort. It closes all connections.
-        self._end(signal.SIGINT)
-        self._server.cleanup()
+        databases.stop(self._server)
         if self._disk:
             subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -68,8 +68,11 @@ def test_no_fork_of_this_process_becomes_another_account(monkeypatch: pytest.Mon
     server = postgres.OwnServer()
     server.crash()
     server.start()
+    process = server._process()
     server.close()
     assert accounts == [None, None]
+    assert not process.is_running()
+    assert not server.folder.exists()
 
 
 def test_why_a_server_did_not_start_is_said(tmp_path: Path) -> None:
