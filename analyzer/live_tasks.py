@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,13 +73,3 @@ class AnalyzerLiveTasks:
             known = replace(known, task=replace(known.task, ends_after=entry.after))
         if known is not None:
             self._tasks[entry.task_id] = known
-
-
-@contextlib.asynccontextmanager
-async def watched(feed: FeedFollower | None) -> AsyncIterator[None]:
-    """During the block, look for new entries of a feed, if there is one."""
-    if feed is None:
-        yield
-        return
-    async with feed.watched():
-        yield

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from hubbub.analyzer.certifier import Certifier
-from hubbub.analyzer.live_tasks import AnalyzerLiveTasks, watched
+from hubbub.analyzer.live_tasks import AnalyzerLiveTasks
 from hubbub.analyzer.metrics import AnalyzerCollector, AnalyzerStage
 from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.receiver import BatchReceiver
@@ -38,6 +38,7 @@ from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results
 from hubbub.service.rpc.revoked_readers import RevokedReaders
+from hubbub.service.runtime.feed_follower import watched
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async

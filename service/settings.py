@@ -115,7 +115,7 @@ FeedFolder = Annotated[
         "empty for none"
     ),
 ]
-"""`feed` of a shuffler and of an analyzer."""
+"""`feed` of a shuffler, of a hop and of an analyzer."""
 
 SuccessionFiles = Annotated[
     tuple[File, ...],

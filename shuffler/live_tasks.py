@@ -99,7 +99,7 @@ class ShufflerLiveTasks:
         except AccountingError as error:
             raise TaskError(f"task {task.name}: {error}") from error
         published = [each.task for each in feed.published.values() if not self._is_withdrawn(each.task.id)]
-        others = [*self._tasks.values(), *published]
+        others = feed.that_may_run([*self._tasks.values(), *published])
         check_one_way([(each.name, each.identities.hops) for each in (*others, task)], "analyzer")
         check_devices(self._settings, {task.id: task})
         if self._longest is not None:

@@ -157,11 +157,18 @@ class FeedFollower:
         try:
             self._check(feed, entry)
         except HubbubError as error:
-            if ahead.ends.get(entry.task_id) != -1:
+            last = ahead.ends.get(entry.task_id)
+            if last != -1:
                 name = ahead.published[entry.task_id].task.name
+                # An end is final: a task that ended after a round cannot be withdrawn any more.
+                remedy = (
+                    f": end its task by `hubbub tasks end FEED {name} --after -1`, and publish a corrected one"
+                    if last is None
+                    else f", as does the end of its task after round {last}; change here what the reason names, and "
+                    "restart this service, or begin a new deployment"
+                )
                 raise FeedError(
-                    f"{entry.name} cannot be taken here: {error}. Both parties signed it, so it stays: end its task by "
-                    f"`hubbub tasks end FEED {name} --after -1`, and publish a corrected one"
+                    f"{entry.name} cannot be taken here: {error}. Both parties signed it, so it stays{remedy}"
                 ) from error
             self._withdrawn.add(entry.task_id)
 
@@ -184,3 +191,13 @@ class FeedFollower:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
+
+
+@contextlib.asynccontextmanager
+async def watched(feed: FeedFollower | None) -> AsyncIterator[None]:
+    """During the block, look for new entries of a feed, if there is one."""
+    if feed is None:
+        yield
+        return
+    async with feed.watched():
+        yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -30,7 +31,15 @@ class HopStage(StrEnum):
     """A transaction."""
 
 
-class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
+@dataclass(frozen=True)
+class HopSnapshot:
+    """The tasks, and the rounds of these that have keys, at one moment."""
+
+    tasks: Mapping[bytes, Task]
+    rounds: Sequence[HopRoundStatus]
+
+
+class HopCollector(SnapshotCollector[HopSnapshot]):
     """Reads rounds and queues at each scrape."""
 
     def __init__(
@@ -42,13 +51,15 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
         self._refusals = refusals
         self._added = added
 
-    async def _snapshot(self) -> Sequence[HopRoundStatus]:
-        return [each for each in await self._store.statuses() if each.task_id in self._tasks]
+    async def _snapshot(self) -> HopSnapshot:
+        # One copy for all of the snapshot: the feed may add a task meanwhile.
+        tasks = dict(self._tasks)
+        return HopSnapshot(tasks, [each for each in await self._store.statuses() if each.task_id in tasks])
 
-    def _metrics(self, snapshot: Sequence[HopRoundStatus]) -> Iterator[Metric]:
+    def _metrics(self, snapshot: HopSnapshot) -> Iterator[Metric]:
         batches = GaugeMetricFamily(f"{PREFIX}_batches", BATCHES, labels=(*TASK, "state"))
-        for task in self._tasks.values():
-            mine = [each for each in snapshot if each.task_id == task.id]
+        for task in snapshot.tasks.values():
+            mine = [each for each in snapshot.rounds if each.task_id == task.id]
             mixed, passed_on = sum(each.mixed for each in mine), sum(each.passed_on for each in mine)
             states = {
                 "arriving": sum(each.announced for each in mine) - mixed,
@@ -68,7 +79,7 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
         added = CounterMetricFamily(
             f"{PREFIX}_noise_added", "Reports that this hop added to batches as noise since the start.", labels=TASK
         )
-        for task in self._tasks.values():
+        for task in snapshot.tasks.values():
             added.add_metric(names(task), self._added.get(task.id, 0))
         waiting = GaugeMetricFamily(
             f"{PREFIX}_queue_depth", "What waits: store has operations that wait for the disk.", labels=("queue",)

@@ -24,7 +24,7 @@ from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.refusals import ROUND_ENDED, Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination
 from hubbub.protos.sealing.suites import Suite
-from hubbub.protos.task.task import Task, hop_name, signers
+from hubbub.protos.task.task import Task, ended, hop_name, signers
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
@@ -100,11 +100,15 @@ class Hop:
         """Return the hop's key record of a round, with the next party's record inside; the same each time.
 
         Raises:
-            Refusal: ERASED once the key was destroyed; NOT_READY if the next party gave none.
+            Refusal: ERASED once the key was destroyed; TASK_ENDED if the task ended before the round; NOT_READY if the
+                next party gave none.
         """
         task = self._task(task_id, round_number)
         stored = await self._store.key(task.id, round_number)
         if stored is None:
+            # The feed ended the task: the shuffler may not have learnt of it, or ignore it.
+            if round_number > task.last_round:
+                raise ended(task)
             after = await self._key_behind(task, round_number)
             made = make_key(Role.HOP, task, round_number, self._identity, self._new_key, after)
             # If several keys are made at once, the store keeps one, and that one is given out.

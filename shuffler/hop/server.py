@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Identity, Role, load_public
-from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import DELIVERY_SERVICE
-from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Task
-from hubbub.protos.task.two_signed import not_named
+from hubbub.protos.task.feed.feed import FeedParties
 from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents
@@ -24,14 +19,15 @@ from hubbub.service.observability.traces import SpanCollector
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery
+from hubbub.service.runtime.feed_follower import watched
 from hubbub.service.runtime.succession_files import load_successions
-from hubbub.service.runtime.task_files import check_one_way, read_tasks
 from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
+from hubbub.shuffler.hop.live_tasks import HopLiveTasks, load_tasks
 from hubbub.shuffler.hop.metrics import HopCollector, HopStage
 from hubbub.shuffler.hop.receiver import Hop
 from hubbub.shuffler.hop.settings import HopSettings
@@ -94,8 +90,8 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
     identity = Identity.load(settings.identity)
     certificates = ReloadingCertificates(Role.HOP, settings.tls.paths(), settings.identity, clock)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
-    successions = load_successions(settings.successions)
-    tasks = load_tasks(settings.tasks, operator, shuffler, identity.public, successions)
+    parties = FeedParties(operator, shuffler, load_successions(settings.successions))
+    tasks = load_tasks(settings.tasks, parties, identity.public, any_number=settings.feed is not None)
     taker = ReconnectingAnalyzer(settings.next, settings.tls.paths(), certificates)
     metrics, incidents = Metrics("hop", HopStage), Incidents()
     store = HopSqliteStore(settings.data, metrics.stage(HopStage.STORE), incidents=incidents)
@@ -104,42 +100,12 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
     closing = (taker.close, lambda: asyncio.to_thread(opening_pool.close), lambda: asyncio.to_thread(store.close))
     async with opened_traces("hop", settings.traces, settings.tls) as traces, tidied_async(*closing):
         await store.add_tasks(tasks.values())
+        feed = await HopLiveTasks(tasks, store, parties, identity.public).feed(settings.feed, settings.data, incidents)
         hop = Hop(tasks, identity, store, opening_pool, taker, settings.next, incidents=incidents, traces=traces)
         timed = TimedDelivery(hop, metrics.stage(HopStage.ACCEPT), metrics.stage(HopStage.PASS_ON))
         collector = HopCollector(tasks, store, timed.refusals, hop.added)
         own = collector, SpanCollector("hop", traces), certificates
         for each in (*own, Disk("hop", settings.data), IncidentCollector("hop", incidents)):
             metrics.registry.register(each)
-        async with certificates.watched():
+        async with certificates.watched(), watched(feed):
             yield _HopParts(settings, store, timed, metrics, incidents, certificates, clock)
-
-
-def load_tasks(
-    paths: Iterable[Path], operator: bytes, shuffler: bytes, hop: bytes, successions: Sequence[Succession] = ()
-) -> Mapping[bytes, Task]:
-    """Return the tasks in those files and folders (`*.json`), by id, that these parties signed and that name the hop.
-
-    With `successions`, predecessors and successors of these identities count as the same parties.
-
-    Raises:
-        TaskError: if a file contains another task, if tasks name different hops behind this one, or if there is no
-            task at all.
-    """
-
-    def checked(signed: SignedTask) -> Task:
-        task = signed.check(operator, shuffler, successions)
-        if hop not in task.identities.hops:
-            raise SignatureError(
-                f"{not_named(Role.HOP, hop, *task.identities.hops)}. If it is right that the task does not name this "
-                "hop, remove the file here, and from the shuffler before it"
-            )
-        return task
-
-    tasks = {task_id: checked(signed) for task_id, signed in read_tasks(paths, checked).items()}
-    check_one_way([(task.name, _behind(task, hop)) for task in tasks.values()], "next")
-    return tasks
-
-
-def _behind(task: Task, hop: bytes) -> Sequence[bytes]:
-    """Return the identities of the task's hops behind this one."""
-    return task.identities.hops[task.identities.hops.index(hop) + 1 :]

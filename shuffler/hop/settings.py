@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hubbub.service.settings import (
     Address,
+    FeedFolder,
     File,
     Listen,
     LogSettings,
@@ -38,6 +39,7 @@ class HopSettings(SettingsTable):
         description="signed task files, or folders of them (*.json); read at the start; each must name this hop",
         min_length=1,
     )
+    feed: FeedFolder = None
     successions: SuccessionFiles = ()
     data: File = Field(description="folder of the hop's store; `--create-store` creates it, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and its records of batches")

@@ -89,6 +89,12 @@ class Published(LocalPipeline):
         return (await self.results()).certificate.replace(b" ", b"")
 
 
+class PublishedWithHop(Published):
+    """The hop follows a feed of its own, too."""
+
+    following = (Role.SHUFFLER, Role.ANALYZER, "hop-2")
+
+
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 async def test_workers_take_and_end_a_task_while_devices_answer_another(tmp_path: Path, store: str) -> None:
     database = postgres.new_database() if store == "postgres" else ""
@@ -128,6 +134,36 @@ async def test_workers_take_and_end_a_task_while_devices_answer_another(tmp_path
                 with pytest.raises(Refusal) as refused:
                     await SubmissionCaller(channel).get_round(second.task.id, 1, CALL_SECONDS)
                 assert refused.value.reason is Reason.TASK_ENDED
+        for task in (first, second):
+            certificate = await pipeline.counted(task)
+            assert f'"reports":{DEVICES}'.encode() in certificate
+
+
+async def test_a_hop_takes_and_ends_a_task_by_a_feed_of_its_own(tmp_path: Path) -> None:
+    numbers = iter(range(DEVICES))
+    async with PublishedWithHop(draft(), tmp_path / "pipeline", hops=2) as pipeline:
+        first = pipeline.task
+
+        async def people_of_the_first() -> None:
+            for number in numbers:
+                await pipeline.answer(first.encode(), f"first {number}")
+
+        async def people_of_the_second() -> SignedTask:
+            second = pipeline.publish("second")
+            for number in range(DEVICES):
+                feed = pipeline.fetched(number)
+                while not await feed.fetch(timeout=PATIENCE):
+                    await pause()
+                await pipeline.answer(feed.tasks()["second"], f"second {number}")
+            return second
+
+        *_, second = await asyncio.gather(
+            *(people_of_the_first() for _ in range(AT_A_TIME)), pipeline.guard(people_of_the_second())
+        )
+        pipeline.add(pipeline.feed.ending(second.task.id, 0))
+        pipeline.publish("third")
+        await pipeline.known("third")
+        # What was begun before the end is still passed on.
         for task in (first, second):
             certificate = await pipeline.counted(task)
             assert f'"reports":{DEVICES}'.encode() in certificate

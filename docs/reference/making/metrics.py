@@ -26,7 +26,7 @@ from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.cluster.failover import leader_gauge
 from hubbub.shuffler.cluster.standbys import standbys_gauge
-from hubbub.shuffler.hop.metrics import HopCollector, HopStage
+from hubbub.shuffler.hop.metrics import HopCollector, HopSnapshot, HopStage
 from hubbub.shuffler.metrics import ShufflerCollector, ShufflerSnapshot, ShufflerStage
 from reference.making.page import Page, code, divided, section, sentence, table, wrapped
 from reference.making.source import member_docs
@@ -182,7 +182,7 @@ def _of_collector(service: str) -> Iterator[Any]:
             of_shuffler = ShufflerCollector({}, store, nothing, {}, lambda: 0.0)
             yield from of_shuffler._metrics(ShufflerSnapshot({}, [], {b"": Counter()}, {}, frozenset()))
         case "hop":
-            yield from HopCollector({}, store, {}, {})._metrics([])
+            yield from HopCollector({}, store, {}, {})._metrics(HopSnapshot({}, []))
         case _:
             of_analyzer = AnalyzerCollector({}, store, {}, (), {}, lambda: 0.0)
             yield from of_analyzer._metrics(AnalyzerSnapshot({}, [], (), {}))

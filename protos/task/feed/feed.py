@@ -10,7 +10,7 @@ changing the signed bytes of the entry. An entry that publishes may state the bu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -277,6 +277,10 @@ class Feed:
     def ends(self) -> dict[bytes, int]:
         """The last round of each task that has ended, by its id; -1 for none."""
         return {each.task_id: each.after for each in self.entries if each.after is not None}
+
+    def that_may_run(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return those tasks that the feed has not ended before their first round."""
+        return [each for each in tasks if self.ends.get(each.id) != -1]
 
     @cached_property
     def spending(self) -> dict[str, PurposeSpending]:

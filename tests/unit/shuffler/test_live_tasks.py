@@ -397,5 +397,28 @@ async def test_a_withdrawn_task_of_another_way_stops_neither_the_feed_nor_the_ne
     assert wrong.id not in again._tasks
 
 
+async def test_a_withdrawn_task_of_another_way_does_not_stop_a_start_without_the_others(
+    live: tuple[World, ShufflerLiveTasks], tmp_path: Path
+) -> None:
+    world, tasks = live
+    publisher = Publisher(tmp_path / "of the settings", world.parties)
+    hops = replace(world.parties.public, hops=(Parties.generate().shuffler.public,))
+    wrong = replace(sample_task(world.parties, name="wrong"), identities=hops)
+    publisher.publish(wrong)
+    publisher.end(wrong, -1)
+    publisher.publish(later := sample_task(world.parties, name="later"))
+    tasks._settings = tasks._settings.model_copy(update={"data": tmp_path})
+    parties, incidents = FeedParties(*_public(world.parties)), Incidents()
+    # The second time without the task of a file, next to which the first one of the feed took another way.
+    for of_a_file in (True, False):
+        for each in [each for each in world.tasks if each != world.task.id or not of_a_file]:
+            del world.tasks[each]
+        begun = ShufflerLiveTasks(tasks._settings, world.tasks, {}, world.rounds)
+        async with begun.followed(FolderFeed(tmp_path / KEPT), parties, incidents) as follower:
+            assert follower is not None
+            assert (incidents.of("feed"), follower.feed) == (None, publisher.feed)
+        assert later.id in begun._tasks
+
+
 def _public(parties: Parties) -> tuple[bytes, bytes]:
     return parties.operator.public, parties.shuffler.public

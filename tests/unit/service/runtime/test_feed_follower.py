@@ -223,6 +223,9 @@ async def test_a_task_that_the_service_cannot_run_is_withdrawn_and_the_feed_goes
     service.put(ended(stopped, 1, 0))
     await service.follower.look()
     assert (service.taken, "no 2" in service.trouble) == ([1], True)
+    # It is final, so nobody is advised to withdraw the task.
+    assert "so it stays, as does the end of its task after round 0; change here what" in service.trouble
+    assert "--after -1" not in service.trouble
     corrected = ended(stopped, 1, -1)
     corrected = corrected.with_entry(both(corrected.publishing(TASKS[2])))
     service.put(corrected)
