@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from hubbub.protos.enrollment.merkle import NODE_BYTES, InclusionProof, leaf_hash, tree_of
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import (
     IDENTITY_BYTES,
@@ -32,6 +31,7 @@ from hubbub.protos.identity.documents import (
 )
 from hubbub.protos.identity.formats import TICKET, Label
 from hubbub.protos.identity.keys import LATEST_TIME, Identity
+from hubbub.protos.merkle import NODE_BYTES, InclusionProof, leaf_hash, tree_of
 
 DEVICE_BYTES = 16
 """Length of the random number by which a ticket names its device."""

@@ -36,10 +36,10 @@ from hubbub.pages.dashboard.access import Access
 from hubbub.protos.cluster import FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.protos.enrollment.admitted import RoundSecrets
 from hubbub.protos.enrollment.credentials import Credential, CredentialId
-from hubbub.protos.enrollment.merkle import InclusionProof
 from hubbub.protos.enrollment.tickets import Ticket, TreeHead
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeySet
+from hubbub.protos.merkle import InclusionProof
 from hubbub.protos.messages import Envelopes, KeyState, Receipt, Redemption, Submission
 from hubbub.protos.oblivious.binary_http import BinaryRequest, BinaryResponse
 from hubbub.protos.oblivious.encapsulation import ObliviousKey
@@ -87,6 +87,8 @@ PUBLIC = {
     "held_up", "awaited", "charges", "served", "failures", "tallies", "stuck",
     # What the analyzer computes results from: counts of a whole batch, and texts that a list or a certificate has.
     "counts", "after", "beginnings", "blocks",
+    # What a transparency log shows to everybody.
+    "root", "leaf", "key_id", "hashes",
     # Made up, not asked: the answers that `hubbub audit` has its own people give, and what is seen of them.
     "first", "second", "others", "seen",
 }  # fmt: skip

@@ -43,6 +43,14 @@ def test_a_report_is_written_as_the_page_says(tmp_path: Path) -> None:
         assert pages.unlike(step.shown, out, exactly=True) == [], out
 
 
+def test_a_log_is_kept_witnessed_and_checked_as_the_page_says(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
+    script = pages.steps("howto/keep-a-transparency-log")
+    assert len(script) == 7
+    for step, out in zip(script, pages.run(script, tmp_path), strict=True):
+        assert pages.unlike(step.shown, out, exactly=True) == [], out
+
+
 def test_other_clients_compile_the_calls_and_open_the_vector_as_the_page_says(tmp_path: Path) -> None:
     for folder in ("protos", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)

@@ -27,10 +27,10 @@ from hubbub.client.encode import seal
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.credentials import Credential
-from hubbub.protos.enrollment.merkle import NODE_BYTES, InclusionProof, leaf_hash
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import EnvelopeError, Unreachable
 from hubbub.protos.identity.keys import Identity, KeySet, Role
+from hubbub.protos.merkle import NODE_BYTES, InclusionProof, leaf_hash
 from hubbub.protos.messages import Answer, Committed, Receipt, Redemption, RoundState, RoundStatus, Submission
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after

@@ -17,8 +17,8 @@ from typing import Any
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from hubbub.protos.enrollment.merkle import leaf_hash  # noqa: E402
 from hubbub.protos.enrollment.tickets import LONGEST_LIST, Ticket, signed  # noqa: E402
+from hubbub.protos.merkle import leaf_hash  # noqa: E402
 from vectors.make_signed import PARTIES, identity  # noqa: E402
 
 FILE = Path(__file__).parent / "wire" / "tickets.json"

@@ -42,6 +42,7 @@ WRITTEN: Mapping[str, str] = MappingProxyType(
         "formats.md": "documents that parties sign, and their formats",
         "formats-results.md": "counts, results, and the table of exported estimates",
         "formats-feeds.md": "entries that publish tasks and end them",
+        "formats-log.md": "the transparency log: its files, checkpoints and proofs",
         "oblivious-http.md": "calls through a relay, byte by byte",
         "formats-stores.md": "the stores of the services in PostgreSQL",
         "limits.md": "how far hubbub goes",

@@ -43,7 +43,7 @@ WITHOUT_NUMBERS = {
     "--bound --randomizer --host --decimal --histogram --missing --postgres --task --thousands --by --over-time --text",
     "--analyzer-host --analyzer-listen --analyzer-store --frontend-host --hop-host --hop-listen --shuffler-host",
     "--shuffler-listen --shuffler-store --standby-host --begins --column --alphabet --give-up --role --compare",
-    "--device --period --answer --name --listen --reader --purpose",
+    "--device --period --answer --name --listen --reader --purpose --log-key --witness",
 }
 """Options of texts without: names, times, addresses, and answers, which are data and written as a file has them."""
 

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.protos.enrollment.merkle import InclusionProof, leaf_hash, tree_of
 from hubbub.protos.enrollment.tickets import (
     LONGEST_LIST,
     LONGEST_TICKET,
@@ -25,6 +24,7 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import canonical, check_signature
 from hubbub.protos.identity.formats import TICKET as TICKET_KIND
 from hubbub.protos.identity.keys import LATEST_TIME, Identity
+from hubbub.protos.merkle import InclusionProof, leaf_hash, tree_of
 from support.tickets import alone, also_by, also_made_by
 from vectors.make_signed import FOLDER, vector_ticket
 from vectors.make_tickets import FILE, SIZES, written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from collections.abc import Sequence
@@ -10,8 +11,19 @@ from functools import cache
 
 import pytest
 
-from hubbub.protos.enrollment.merkle import NODE_BYTES, InclusionProof, leaf_hash, tree_of
 from hubbub.protos.errors import SignatureError
+from hubbub.protos.merkle import (
+    EMPTY_ROOT,
+    NODE_BYTES,
+    InclusionProof,
+    consistency_path,
+    inclusion_path,
+    is_consistent,
+    leaf_hash,
+    node_hash,
+    range_root,
+    tree_of,
+)
 
 LONGEST = 300
 """Every size up to it is tried: more than a list of tickets has."""
@@ -191,3 +203,126 @@ def test_a_root_holds_with_its_size_alone() -> None:
 def test_a_path_is_not_printed() -> None:
     _root, proofs = tree_of(HASHES[:2])
     assert repr(proofs[0]) == "InclusionProof(index=0, size=2)"
+
+
+# Consistency: a tree begins with an earlier one
+
+
+@cache
+def full(height: int, number: int) -> bytes:
+    """The root of a full subtree over `LEAVES`."""
+    return HASHES[number] if height == 0 else node_hash(full(height - 1, 2 * number), full(height - 1, 2 * number + 1))
+
+
+def proof_by_definition(older: int, first: int, last: int, known: bool = True) -> list[bytes]:
+    """SUBPROOF of RFC 9162, section 2.1.4.1, over `LEAVES[first:last]`."""
+    if older == last - first:
+        return [] if known else [root_by_definition(first, last)]
+    middle = first + split(last - first)
+    if older <= middle - first:
+        return [*proof_by_definition(older, first, middle, known), root_by_definition(middle, last)]
+    return [
+        *proof_by_definition(older - (middle - first), middle, last, False),
+        root_by_definition(first, middle),
+    ]
+
+
+BRUTE = 64
+"""Every pair of sizes up to it is tried."""
+
+PAIRS = [(older, size) for size in range(1, BRUTE + 1) for older in range(1, size + 1)]
+
+
+def test_roots_and_paths_from_full_subtrees_are_the_rfc_s() -> None:
+    assert range_root(full, 0, 0) == EMPTY_ROOT == sha256()
+    for size in range(1, BRUTE + 1):
+        assert range_root(full, 0, size) == root_by_definition(0, size)
+        for index in range(size):
+            assert nodes(inclusion_path(full, index, size)) == path_by_definition(index, 0, size)
+
+
+def test_every_pair_of_sizes_has_the_rfc_s_proof_and_it_holds() -> None:
+    for older, size in PAIRS:
+        path = consistency_path(full, older, size)
+        assert nodes(path) == proof_by_definition(older, 0, size), (older, size)
+        assert is_consistent(older, size, path, root_by_definition(0, older), root_by_definition(0, size))
+
+
+@pytest.mark.parametrize(
+    ("older", "size", "path"),
+    [
+        (1, 8, [
+            "lqKW0iTyhcZ77pPDD4owkVfw2qNdxbh+QQt4YwoJz8c=",
+            "Xwg/ChozygdqlSeYMlgNs+DvRYS9/x9UyKNg9Q3jAx4=",
+            "a0eq8p7jwq+a+Im8H7klTavTEXfxYjLdaqsDXKOb9uQ=",
+        ]),
+        (6, 8, [
+            "DrxdNDf74tsVi58Sah0RjjCBgQMdCpSfje3t68VY72o=",
+            "yoVOoSjtBQtBs1/8G4e46yveRh6eO1WW7Oa51ZdaCuA=",
+            "037kGJdt2VdTwcc4Yrk5j6Kiz5tP8P3+izDNlSCWFLc=",
+        ]),
+        (2, 5, [
+            "Xwg/ChozygdqlSeYMlgNs+DvRYS9/x9UyKNg9Q3jAx4=",
+            "vBoGQ7EuTS18d5GPROD095qDi2z57FtcKD4fTYhZnms=",
+        ]),
+        (6, 7, [
+            "DrxdNDf74tsVi58Sah0RjjCBgQMdCpSfje3t68VY72o=",
+            "sIaT7C5yFZcTBkHoIR5+7cy0wmQTlj7ubB4u0W/7Gl8=",
+            "037kGJdt2VdTwcc4Yrk5j6Kiz5tP8P3+izDNlSCWFLc=",
+        ]),
+    ],
+)  # fmt: skip
+def test_proofs_are_those_of_other_logs(older: int, size: int, path: list[str]) -> None:
+    """From transparency-dev/merkle (testdata/consistency/1 to 4, happy path), over `CT_LEAVES`."""
+    leaves = [leaf_hash(bytes.fromhex(leaf)) for leaf in CT_LEAVES]
+
+    def node(height: int, number: int) -> bytes:
+        return tree_of(leaves[number << height : (number + 1) << height])[0]
+
+    known = b"".join(base64.b64decode(line) for line in path)
+    assert consistency_path(node, older, size) == known
+    assert is_consistent(older, size, known, bytes.fromhex(CT_ROOTS[older - 1]), bytes.fromhex(CT_ROOTS[size - 1]))
+
+
+def test_no_other_size_root_or_path_is_consistent() -> None:
+    for older, size in PAIRS[::7]:
+        path, first, last = consistency_path(full, older, size), *roots(older, size)
+        for place in range(size % 8, len(path), 8):
+            changed = bytearray(path)
+            changed[place] ^= 1 << place % 8
+            assert not is_consistent(older, size, bytes(changed), first, last), (older, size, place)
+        assert not is_consistent(older, size, path, bytes(NODE_BYTES), last)
+        assert not is_consistent(older, size, path, first, bytes(NODE_BYTES))
+        for other in range(1, size + 2):
+            if other != older:
+                assert not is_consistent(other, size, path, first, last), (older, other, size)
+        for wrong in (path + path[:NODE_BYTES], path + bytes(NODE_BYTES), path[NODE_BYTES:], path[:-1], path + b"x"):
+            if wrong != path:
+                assert not is_consistent(older, size, wrong, first, last)
+
+
+def roots(older: int, size: int) -> tuple[bytes, bytes]:
+    return root_by_definition(0, older), root_by_definition(0, size)
+
+
+def test_a_tree_without_leaves_is_the_beginning_of_every_tree_and_of_no_other_root() -> None:
+    assert consistency_path(full, 0, 5) == b""
+    assert is_consistent(0, 5, b"", EMPTY_ROOT, root_by_definition(0, 5))
+    assert not is_consistent(0, 5, b"", HASHES[0], root_by_definition(0, 5))
+    assert not is_consistent(0, 5, HASHES[0], EMPTY_ROOT, root_by_definition(0, 5))
+    assert not is_consistent(6, 5, b"", EMPTY_ROOT, root_by_definition(0, 5))
+    assert not is_consistent(-1, 5, b"", EMPTY_ROOT, root_by_definition(0, 5))
+
+
+def test_a_log_that_changed_a_leaf_has_no_proof() -> None:
+    """Whatever path is given: here, each that the changed tree has."""
+    for older, size in [(1, 2), (3, 7), (4, 8), (5, 9), (8, 13)]:
+        for changed in range(older):
+            leaves = [*HASHES[:changed], HASHES[100], *HASHES[changed + 1 : size]]
+
+            def node(height: int, number: int, leaves: list[bytes] = leaves) -> bytes:
+                return tree_of(leaves[number << height : (number + 1) << height])[0]
+
+            path, root = consistency_path(node, older, size), range_root(node, 0, size)
+            assert is_consistent(older, size, path, range_root(node, 0, older), root)
+            assert not is_consistent(older, size, path, root_by_definition(0, older), root)

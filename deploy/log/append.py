@@ -1,0 +1,281 @@
+"""Keeps a log in a folder of files: makes it, adds documents, and adds signatures of witnesses.
+
+Whatever moment it is killed at, or the power fails, readers find the old log or the new one, whole. Everything that the
+new checkpoint needs is on the disk before it is signed, and no file that the old one needs is changed. The new one is
+written under another name, and then takes the old one's place.
+
+A log must never sign two trees that contradict each other. So a checkpoint that was signed, and did not take its place
+before a kill, does so at the next change: its signature may have been seen already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hubbub.deploy.files import writing
+from hubbub.protos.errors import UsageError
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint, TrustedLog
+from hubbub.protos.log.notes import LogError, NoteKey, NoteRole
+from hubbub.protos.log.proving import find_leaves
+from hubbub.protos.log.tiles import (
+    CHECKPOINT,
+    TILE_HEIGHT,
+    TILE_WIDTH,
+    LogFiles,
+    TileTree,
+    entry_path,
+    files_in,
+    read_checkpoint,
+    split_tile,
+    tile_path,
+    tile_root,
+    tree_of_log,
+)
+from hubbub.protos.merkle import leaf_hash, range_root
+
+SIGNED = ".signed"
+"""The file of a signed checkpoint that has still to take the place of the one before. No web server shows its name."""
+
+_PARTIAL = ".partial"
+
+
+class LogDisk:
+    """Writes files so that each is whole on the disk under its name, or not there; each step is a method."""
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file; its content is on the disk when this returns, and its name may not be."""
+        try:
+            with path.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # On a full disk, where whoever tries again would leave one each time.
+            path.unlink(missing_ok=True)
+            raise
+
+    def rename(self, partial: Path, path: Path) -> None:
+        """Give a file its name; it takes the place of an earlier one."""
+        partial.replace(path)
+
+    def sync(self, folder: Path) -> None:
+        """Put the names in a folder on the disk."""
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def make(self, folder: Path) -> None:
+        """Make a folder whose parent exists, if it is not there, and put its name on the disk."""
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
+            self.sync(folder.parent)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file that may be gone already."""
+        path.unlink(missing_ok=True)
+
+    def put(self, path: Path, content: bytes) -> None:
+        """Put a whole file in the place of an earlier one, if any; its name may not be on the disk yet."""
+        partial = path.with_name(f".hubbub-{secrets.token_hex(8)}{_PARTIAL}")
+        self.write(partial, content)
+        self.rename(partial, path)
+
+    def save(self, path: Path, content: bytes) -> None:
+        """Do the same, with the name on the disk."""
+        self.put(path, content)
+        self.sync(path.parent)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What was added: the index of each document in the order given, how many are new, and the log's checkpoint."""
+
+    indices: tuple[int, ...]
+    new: int
+    signed: SignedCheckpoint
+
+
+def make_log(folder: Path, name: str, identity: Identity, disk: LogDisk | None = None) -> NoteKey:
+    """Make a log without entries in a folder that is new or empty; return the log's key.
+
+    Raises:
+        UsageError: if there is something in the folder.
+        LogError: if the name is none.
+        NotWritten: if the folder cannot be written.
+    """
+    disk = disk or LogDisk()
+    key = NoteKey(name, NoteRole.LOG, identity.public)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty, and a log is made in an empty folder; name a new one")
+        disk.save(folder / CHECKPOINT, SignedCheckpoint.made(Checkpoint(name), identity).encode())
+        disk.sync(folder.parent)
+    return key
+
+
+def add_documents(folder: Path, identity: Identity, documents: Sequence[bytes], disk: LogDisk | None = None) -> Added:
+    """Add documents to a log in their order, and sign its new checkpoint; one that is there already is not added again.
+
+    What they are is checked by the caller (`protos.log.entries`).
+
+    Raises:
+        LogError: if the log is another key's, or its files do not give what it signed.
+        NotWritten: if the folder cannot be written.
+    """
+    disk = disk or LogDisk()
+    with _changing(folder):
+        signed = _settled(folder, identity, disk)
+        tree = tree_of_log(files_in(folder), signed)
+        leaves = [leaf_hash(document) for document in documents]
+        places = find_leaves(tree, leaves)
+        fresh = {leaf: document for leaf, document in zip(leaves, documents, strict=True) if leaf not in places}
+        places |= {leaf: signed.size + number for number, leaf in enumerate(fresh)}
+        if fresh:
+            _write_entries(folder, signed.size, list(fresh.values()), disk)
+            made = grow(folder, tree, list(fresh), disk)
+            signed = _replace_checkpoint(folder, Checkpoint(signed.checkpoint.origin, *made), identity, disk)
+            _remove_partial(folder, tree.size, signed.size, disk)
+    return Added(tuple(places[leaf] for leaf in leaves), len(fresh), signed)
+
+
+def add_signatures(
+    folder: Path, note: bytes, witnesses: Sequence[NoteKey], disk: LogDisk | None = None
+) -> SignedCheckpoint:
+    """Add the signatures of known witnesses to the log's checkpoint; others in the note are left out.
+
+    Raises:
+        LogError: if the note is of another checkpoint than the newest one, or no witness has signed it.
+        NotWritten: if the folder cannot be written.
+    """
+    disk = disk or LogDisk()
+    with _changing(folder):
+        signed, given = read_checkpoint(files_in(folder)), SignedCheckpoint.decode(note)
+        if given.checkpoint != signed.checkpoint:
+            raise LogError(
+                f"it is a checkpoint of {given.size} entries of log {given.checkpoint.origin}, and not the newest of "
+                f"this log, {signed.checkpoint.origin}, which has {signed.size}; have the witness sign the newest one"
+            )
+        found = [(witness, given.signature_of(witness)) for witness in witnesses]
+        if not any(signature for _, signature in found):
+            raise LogError(
+                "none of the witnesses given has signed it; give the key of the one that did, with --witness"
+            )
+        for witness, signature in found:
+            if signature is not None:
+                signature.check(witness, signed.checkpoint.text)
+                signed = signed.with_signature(signature)
+        disk.save(folder / CHECKPOINT, signed.encode())
+    return signed
+
+
+@contextlib.contextmanager
+def _changing(folder: Path) -> Iterator[None]:
+    """Let one process at a time change a log; others wait."""
+    with writing(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _settled(folder: Path, identity: Identity, disk: LogDisk) -> SignedCheckpoint:
+    """Return the log's checkpoint, after what a kill has left is finished or removed."""
+    signed = read_checkpoint(files_in(folder))
+    trusted = TrustedLog(NoteKey(signed.checkpoint.origin, NoteRole.LOG, identity.public))
+    signed.check(trusted)
+    for left in folder.rglob(f".hubbub-*{_PARTIAL}"):
+        disk.remove(left)
+    path = folder / SIGNED
+    try:
+        waiting = SignedCheckpoint.decode(path.read_bytes())
+        waiting.check(trusted)
+    except (FileNotFoundError, LogError):
+        return signed
+    if waiting.size > signed.size:
+        tree_of_log(files_in(folder), waiting)
+        disk.rename(path, folder / CHECKPOINT)
+        disk.sync(folder)
+        return waiting
+    return signed
+
+
+def _write_entries(folder: Path, first: int, documents: Sequence[bytes], disk: LogDisk) -> None:
+    _write_all(folder, {entry_path(first + number): each for number, each in enumerate(documents)}, disk)
+
+
+def _write_all(folder: Path, files: Mapping[str, bytes], disk: LogDisk) -> None:
+    """Write files under their paths; a file that a kill has left is replaced."""
+    folders = dict.fromkeys(parent for path in files for parent in reversed((folder / path).parents))
+    for each in folders:
+        if each.is_relative_to(folder):
+            disk.make(each)
+    for path, content in files.items():
+        disk.put(folder / path, content)
+    for parent in dict.fromkeys((folder / path).parent for path in files):
+        disk.sync(parent)
+
+
+def grow(folder: Path, tree: TileTree, leaves: Sequence[bytes], disk: LogDisk) -> tuple[int, bytes]:
+    """Write the tiles of a tree with more leaves; return its size and its root. No tile of the old tree is changed."""
+    size, new = tree.size + len(leaves), dict[str, bytes]()
+    level, hashes = 0, list(leaves)
+    while hashes:
+        before = tree.size >> level * TILE_HEIGHT
+        number, width = divmod(before, TILE_WIDTH)
+        row = [*(split_tile(tree.tile(level, number)) if width else ()), *hashes]
+        hashes = []
+        for start in range(0, len(row), TILE_WIDTH):
+            tile = row[start : start + TILE_WIDTH]
+            new[tile_path(level, number + start // TILE_WIDTH, len(tile))] = b"".join(tile)
+            if len(tile) == TILE_WIDTH:
+                hashes.append(tile_root(tile))
+        level += 1
+    _write_all(folder, new, disk)
+    return size, _root_with(files_in(folder), new, tree, size)
+
+
+def _root_with(files: LogFiles, new: Mapping[str, bytes], tree: TileTree, size: int) -> bytes:
+    """Return the root of the grown tree, from what was written and what was there."""
+
+    def read(path: str, most: int) -> bytes:
+        return new[path] if path in new else files(path, most)
+
+    grown = TileTree(read, size)
+    if range_root(grown.node, 0, tree.size) != tree.root():
+        raise LogError("the log's files changed while it was written; see that nothing else writes there")
+    return grown.root()
+
+
+def _replace_checkpoint(folder: Path, checkpoint: Checkpoint, identity: Identity, disk: LogDisk) -> SignedCheckpoint:
+    signed = SignedCheckpoint.made(checkpoint, identity)
+    # Not under a name that the next change removes: whatever is signed, and is whole, takes its place.
+    disk.write(folder / SIGNED, signed.encode())
+    disk.sync(folder)
+    disk.rename(folder / SIGNED, folder / CHECKPOINT)
+    disk.sync(folder)
+    return signed
+
+
+def _remove_partial(folder: Path, before: int, size: int, disk: LogDisk) -> None:
+    """Remove the tiles that were not full before, and are now: whoever asks for one finds the full one."""
+    level = 0
+    while before >> level * TILE_HEIGHT:
+        number, width = divmod(before >> level * TILE_HEIGHT, TILE_WIDTH)
+        if width and (size >> level * TILE_HEIGHT) >= (number + 1) * TILE_WIDTH:
+            partial = (folder / tile_path(level, number, width)).parent
+            for each in partial.iterdir():
+                disk.remove(each)
+            partial.rmdir()
+        level += 1

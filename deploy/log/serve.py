@@ -1,0 +1,143 @@
+"""Serves a log's files over HTTPS, and nothing else, until it is stopped; any other web server can do the same."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from hubbub.protos.errors import HubbubError, remedy_of
+from hubbub.protos.log.tiles import CHECKPOINT
+
+PATIENCE = 10.0
+"""Seconds without a byte after which a connection is closed."""
+
+MOST_CONNECTIONS = 100
+"""Connections at a time. Each has a thread; whoever comes beyond that is closed at once, and may try again."""
+
+_NUMBER = r"(?:x\d{3}/)*\d{3}"
+_FILES = re.compile(rf"{CHECKPOINT}|tile/\d{{1,2}}/{_NUMBER}(?:\.p/\d{{1,3}})?|entry/{_NUMBER}\.json")
+_TYPES = {"c": "text/plain; charset=utf-8", "t": "application/octet-stream", "e": "application/json"}
+
+
+class LogServer(ThreadingHTTPServer):
+    """Serves the files of a log's folder at an address of this machine."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, address: tuple[str, int], context: ssl.SSLContext) -> None:
+        self.folder = folder
+        self._context = context
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__(address, _LogHandler)
+        except (OSError, OverflowError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise HubbubError(
+                f"cannot listen at {address[0]}, port {address[1]}: {why}; choose another with --host and --port"
+            ) from error
+
+    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
+        """Begin a connection in a thread, unless there are too many."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
+        """Do a connection's handshake in its own thread, where it holds up nobody, and then what it asks for."""
+        try:
+            if isinstance(request, socket.socket):
+                request.settimeout(PATIENCE)
+                request = self._context.wrap_socket(request, server_side=True)
+            super().process_request_thread(request, client_address)
+        except OSError:
+            self.shutdown_request(request)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: object, client_address: Any) -> None:
+        """Say nothing of a client that left."""
+
+
+class _LogHandler(BaseHTTPRequestHandler):
+    server: LogServer
+    protocol_version = "HTTP/1.1"
+    timeout = PATIENCE
+
+    def do_GET(self) -> None:
+        self._answer(with_content=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_content=False)
+
+    def _answer(self, with_content: bool) -> None:
+        path = self.path.removeprefix("/")
+        content = self._file(path)
+        status = HTTPStatus.NOT_FOUND if content is None else HTTPStatus.OK
+        content = b"no such file of the log\n" if content is None else content
+        self.send_response(status)
+        self.send_header("Content-Type", _TYPES[path[0]] if status is HTTPStatus.OK else _TYPES["c"])
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        # Only the checkpoint changes. A file that is not there may be there soon.
+        lasts = status is HTTPStatus.OK and path != CHECKPOINT
+        self.send_header("Cache-Control", "public, max-age=31536000, immutable" if lasts else "no-cache")
+        self.end_headers()
+        if with_content:
+            self.wfile.write(content)
+
+    def _file(self, path: str) -> bytes | None:
+        if not _FILES.fullmatch(path):
+            return None
+        try:
+            return (self.server.folder / path).read_bytes()
+        except OSError:
+            return None
+
+    def version_string(self) -> str:
+        return "hubbub"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Log nothing: who reads a log is nobody's business."""
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return what a server needs for TLS, from PEM files.
+
+    Raises:
+        HubbubError: if they cannot be read, or do not belong together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        for path in (certificate, key):
+            path.open("rb").close()
+        context.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise HubbubError(
+            f"{certificate} and {key} are no certificate and its private key; give both as `hubbub certificate` made "
+            "them"
+        ) from error
+    except OSError as error:
+        raise HubbubError(f"cannot read {error.filename}: {error.strerror}; {remedy_of(error)}") from error
+    return context
+
+
+def serve_log(server: LogServer, ready: Callable[[str], None]) -> None:
+    """Serve until KeyboardInterrupt; `ready` is called with the log's address."""
+    host, port = server.server_address[0], server.server_address[1]
+    host = host.decode() if isinstance(host, bytes | bytearray) else str(host)
+    ready(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+    try:
+        server.serve_forever()
+    finally:
+        server.server_close()

@@ -1,0 +1,157 @@
+"""A served log has its files and nothing else, and is read over HTTPS as it is from its folder."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.log.fetch import opened_log
+from hubbub.deploy.log.serve import LogServer, serve_log, tls_context
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.log.proving import prove_logged
+from hubbub.protos.log.tiles import NoSuchFile, read_checkpoint, tree_of_log
+from support.logs import TRUSTED, document, log_of
+from support.patience import PATIENCE
+from support.samples import make_tls
+
+
+@dataclass
+class Served:
+    folder: Path
+    address: str
+    authority: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def connection(self) -> http.client.HTTPSConnection:
+        context = ssl.create_default_context(cafile=str(self.authority))
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=context)
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+        with contextlib.closing(self.connection()) as connection:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.headers), answer.read()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    base = tmp_path_factory.mktemp("served")
+    folder = log_of(base / "log", 300)
+    (folder / ".hubbub-secret.partial").write_bytes(b"secret")
+    (folder / "stray").write_bytes(b"secret")
+    make_tls(base, "shuffler")
+    server = LogServer(folder, ("127.0.0.1", 0), tls_context(base / "shuffler.pem", base / "shuffler.key"))
+    addresses: list[str] = []
+    told = threading.Event()
+
+    def ready(address: str) -> None:
+        addresses.append(address)
+        told.set()
+
+    thread = threading.Thread(target=serve_log, args=(server, ready))
+    thread.start()
+    try:
+        assert told.wait(PATIENCE)
+        yield Served(folder, addresses[0], base / "authority.pem")
+    finally:
+        server.shutdown()
+        thread.join(PATIENCE)
+
+
+def test_a_log_at_an_address_proves_what_its_folder_does(served: Served) -> None:
+    with opened_log(served.address + "/", served.authority) as files:
+        signed = read_checkpoint(files)
+        signed.check(TRUSTED)
+        assert tree_of_log(files, signed).size == 300
+        proof = prove_logged(files, document(299))
+        proof.check(document(299), TRUSTED)
+        with pytest.raises(
+            NoSuchFile, match=r"there is no https://127.0.0.1:\d+/tile/5/000; give the address of a log"
+        ):
+            files("tile/5/000", 8192)
+        # After an answer that was longer than it may be, the next one is right all the same.
+        with pytest.raises(HubbubError, match=r"tile/0/000 has more than 100 bytes"):
+            files("tile/0/000", 100)
+        assert len(files("tile/0/000", 8192)) == 8192
+    with opened_log(str(served.folder)) as files:
+        assert prove_logged(files, document(299)) == proof
+
+
+def test_only_files_of_a_log_are_served(served: Served) -> None:
+    for path in ("/", "/stray", "/.hubbub-secret.partial", "/tile", "/tile/0/../../stray", "/%2e%2e/x", "//stray"):
+        status, _headers, content = served.get(path)
+        assert (status, content) == (404, b"no such file of the log\n"), path
+    assert served.get("/checkpoint", "POST")[0] == 501
+
+
+def test_a_file_says_its_kind_and_how_long_it_lasts(served: Served) -> None:
+    for path, kind, lasts in (
+        ("checkpoint", "text/plain; charset=utf-8", "no-cache"),
+        ("tile/0/000", "application/octet-stream", "public, max-age=31536000, immutable"),
+        ("entry/299.json", "application/json", "public, max-age=31536000, immutable"),
+    ):
+        status, headers, content = served.get(f"/{path}")
+        assert (status, content) == (200, (served.folder / path).read_bytes())
+        assert (headers["Content-Type"], headers["Cache-Control"]) == (kind, lasts)
+        again, same, nothing = served.get(f"/{path}", "HEAD")
+        assert (again, same["Content-Length"], nothing) == (200, str(len(content)), b"")
+    assert served.get("/tile/0/009")[1]["Cache-Control"] == "no-cache"
+
+
+def test_a_client_that_says_nothing_holds_up_nobody(served: Served) -> None:
+    with contextlib.ExitStack() as opened:
+        for _ in range(20):
+            opened.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", served.port), PATIENCE)))
+        assert served.get("/checkpoint")[0] == 200
+
+
+def test_another_authority_or_address_is_refused(served: Served, tmp_path: Path) -> None:
+    make_tls(tmp_path, "shuffler")
+    refused = pytest.raises(HubbubError, match=r"cannot get https://127.0.0.1:\d+/checkpoint: .*check the address")
+    with opened_log(served.address, tmp_path / "authority.pem") as files, refused:
+        files("checkpoint", 100)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["http://a.example", "ftp://a.example", "https://", "https://a.example/?q", "https://a.example/#f", "https://[",
+     "https://u@a.example", "https://a.example:99999", "https://a.example/b c", "https://a.example/\u00fc"],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(place: str) -> None:
+    refused = pytest.raises(UsageError, match=r"is no address of a log; give one as https://stats.example/log, or a")
+    with refused, opened_log(place):
+        pass
+
+
+def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
+    make_tls(tmp_path, "shuffler", "analyzer")
+    with pytest.raises(HubbubError, match=r"are no certificate and its private key; give both"):
+        tls_context(tmp_path / "shuffler.pem", tmp_path / "analyzer.key")
+    with pytest.raises(HubbubError, match=r"cannot read .*missing.pem: No such file"):
+        tls_context(tmp_path / "missing.pem", tmp_path / "analyzer.key")
+    (tmp_path / "empty").touch()
+    for name, message in (
+        ("empty", r"has no certificates; give the authority's PEM file"),
+        ("missing", r"cannot read"),
+    ):
+        with pytest.raises(HubbubError, match=message), opened_log("https://a.example", tmp_path / name):
+            pass
+
+
+def test_a_port_that_is_taken_is_named(served: Served) -> None:
+    context = tls_context(served.authority.with_name("shuffler.pem"), served.authority.with_name("shuffler.key"))
+    with pytest.raises(HubbubError, match=r"cannot listen at 127.0.0.1, port \d+: .*; choose another with"):
+        LogServer(served.folder, ("127.0.0.1", served.port), context)
+    with pytest.raises(HubbubError, match=r"cannot listen at nowhere.invalid"):
+        LogServer(served.folder, ("nowhere.invalid", 0), context)
