@@ -189,7 +189,6 @@ def test_lies_that_python_finds_are_refused_or_named_as_not_computed(verifying: 
     lies: list[tuple[str, dict[str, Any]]] = []
     for name, (change, _) in made.LIES.items():
         other = copy.deepcopy(content())
-        made.CONTENT = content()
         change(other)
         lies.append((name, other))
     outcomes = verifying([of(encode(other, made.PARTIES)) for _, other in lies])
@@ -218,7 +217,11 @@ def test_an_epsilon_that_believes_fewer_is_never_the_smaller_one(verifying: Veri
         other[name]["epsilon_upper"] = 100.0
         other[name][member] = 99.0
         cases.append(of(encode(other, made.PARTIES)))
-    assert [codes(outcome) for outcome in verifying(cases)] == [{"number"}] * 2
+    attacked = copy.deepcopy(content())
+    # Whoever reads a report reaches the local ε: beside it no attack is stated.
+    attacked["queries"][0]["epsilon_lower_alone"] = 0.5
+    cases.append(of(encode(attacked, made.PARTIES)))
+    assert [codes(outcome) for outcome in verifying(cases)] == [{"number"}] * 3
 
 
 def test_a_release_that_the_shuffler_did_not_attest_is_refused(verifying: Verifying) -> None:

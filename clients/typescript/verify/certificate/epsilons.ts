@@ -112,6 +112,7 @@ export function checkEpsilon(
   return "not";
 }
 
-function nothingHides(task: Task, query: Query): boolean {
+/** Whether nothing that a shuffler adds hides a person's answer to a query. */
+export function nothingHides(task: Task, query: Query): boolean {
   return query.noise === null && task.privacy.dummies === 0;
 }

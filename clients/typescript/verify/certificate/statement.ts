@@ -5,7 +5,7 @@ import { SPAN } from "../../src/base/random.js";
 import type { Query, Task } from "../../src/task/task.js";
 import { Refused, shown } from "../base/refused.js";
 import { honestReports } from "../base/exact.js";
-import { type Charged, checkEpsilon, type Known } from "./epsilons.js";
+import { type Charged, checkEpsilon, type Known, nothingHides } from "./epsilons.js";
 import { isCount, isObject, type Members, namesOf } from "./records.js";
 import { ALONE, AT_MINIMUM, IF_MINIMUM_VALID, ladderOf, LOCAL, type Rung, RUNGS } from "./words.js";
 
@@ -222,6 +222,11 @@ function epsilonsOf(
         "number",
         `${charged.where}: ${lowerOf(member)} is ${lower}; it must be above 0 and at most ${epsilon}`,
       );
+    if (member === ALONE && lower !== null && charged.queries.every((each) => nothingHides(task, each)))
+      throw new Refused(
+        "number",
+        `${charged.where}: ${lowerOf(ALONE)} must be null, as whoever reads a report reaches ε_local`,
+      );
     const query = covers === "query" ? charged.where : null;
     // Of a certificate of one round no rung speaks of the minimum, but its number is stated.
     found.push({ covers, query, member, epsilon, lower, words: words[member] ?? "", known });
@@ -289,7 +294,7 @@ function checkQuery(
   const { name } = query;
   for (const [member, wanted] of Object.entries(mechanism)) {
     if (wanted !== null) sameTree(name, member, stated[member], wanted);
-    else if (!/^0x1\.[0-9a-f]{13}p[+-][0-9]{1,4}$/.test(String(stated[member])))
+    else if (!/^0x1\.[0-9a-f]{13}p[+-][0-9]{1,4}$/.test(shown(stated[member]).replaceAll('"', "")))
       throw new Refused("form", `${name}: ${member} is no number as C writes it in hexadecimals`);
   }
   same(name, "name", stated["name"], name);
