@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
-from hubbub.cli.progress import working
+from hubbub.cli.terminal.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.terminal.progress import working
 
 if TYPE_CHECKING:
     from hubbub.deploy.log.witness import TwoViews
