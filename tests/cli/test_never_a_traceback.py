@@ -128,6 +128,16 @@ RUN_SOMETHING = {"demo", "load", "shuffler", "analyzer", "conformance"}
 """Commands that start processes or serve, where what they are given is in order: not run with usual values here."""
 
 
+def ending_at_once(leaf: Leaf, parameter: Any) -> list[str]:
+    """More words, by which a command that would run something does not, though this parameter is in order."""
+    if leaf.name == "demo":
+        return ["--data", "missing"]
+    if leaf.name == "load":
+        return ["missing"] if parameter.name != "settings" else []
+    # A client that ends at once: without one it waits for clients.
+    return ["false"] if leaf.name == "conformance" and parameter.name != "client" else []
+
+
 TRIED = [pytest.param(leaf, id=leaf.name) for leaf in LEAVES]
 
 
@@ -140,12 +150,7 @@ def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkey
             continue
         # Parameters take turns in a usual run: each has every tenth value, and the next one the next values.
         for value in bad(leaf, parameter) if EXHAUSTIVE else bad(leaf, parameter)[place % 10 :: 10]:
-            words = [*given(leaf, parameter, value), "--json"]
-            if leaf.name in RUN_SOMETHING:
-                words += ["--data", "missing"] if leaf.name == "demo" else []
-                words += ["missing"] if leaf.name == "load" and parameter.name != "settings" else []
-                # A client that ends at once: without one it waits for clients.
-                words += ["false"] if leaf.name == "conformance" and parameter.name != "client" else []
+            words = [*given(leaf, parameter, value), "--json", *ending_at_once(leaf, parameter)]
             status, said = status_of(words, monkeypatch)
             if status not in (0, 1, 2) or any(fault in said for fault in FAULTS):
                 found.append((" ".join(words)[:300], said[-400:]))
@@ -167,8 +172,7 @@ def test_a_link_to_itself_is_refused_by_name(
 ) -> None:
     """Python's own `Path.resolve` has an error for it that is none of the system's."""
     assert here
-    words = [*given(leaf, parameter, "loop"), *(["--data", "missing"] if leaf.name == "demo" else [])]
-    status, said = status_of(words, monkeypatch)
+    status, said = status_of([*given(leaf, parameter, "loop"), *ending_at_once(leaf, parameter)], monkeypatch)
     assert status in (0, 1, 2), said
     assert not any(fault in said for fault in FAULTS), said
 
