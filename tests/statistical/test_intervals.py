@@ -1,9 +1,9 @@
 """Intervals cover however few reports are noise, each and together, and empty totals are not called significant.
 
 The exact coverage of a count's interval is summed in tests/unit/queries/estimation/test_count_law.py. Here are bands,
-families of p-values, sums and ratios. Inputs are fixed, reports are drawn from the exact laws. A coverage fails below
-the binomial law's quantile of 1e-6: the false-alarm rate of a check, of which there are about 150. Seeds are fixed, so
-a run does not flake; the rate is that of a new seed.
+families of p-values, totals over groups, sums and ratios. Inputs are fixed, reports are drawn from the exact laws. A
+coverage fails below the binomial law's quantile of 1e-6: the false-alarm rate of a check, of which there are about 400,
+a tenth of them in a usual run. Seeds are fixed, so a run does not flake; the rate is that of a new seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Randomizer, Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.estimate_rows import counts
 from support.simulated_batches import People, at, least_share, most_share, simulated
@@ -35,7 +35,7 @@ from support.thoroughness import usually
 pytestmark = pytest.mark.usefixtures("counted_once")
 
 BATCHES = usually(120, 600)
-LAMBDAS = (0.01, 0.3, 1, 10, 100)
+LAMBDAS = (0.01, 0.1, 0.3, 1, 3, 10, 30, 100)
 """Expected reports of a symbol that are noise."""
 
 CENTRAL = NoiseLaw.of("geometric", Fraction(6065, 10000), 25)
@@ -107,16 +107,25 @@ def test_bands_of_the_normal_law_do_not() -> None:
     assert np.mean(away.max(axis=1) <= 3.02) < least_share(BATCHES)
 
 
-@pytest.mark.sampled("krr-0")
-@pytest.mark.parametrize("dummies", [0, 300])
-@pytest.mark.parametrize("kind", ["krr", "unary"])
-def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies: int) -> None:
-    """2 groups of 100 categories: of all families, in 2.5 % at most any that nobody has is."""
-    categories = tuple(f"c{number}" for number in range(100))
-    question = Grouped("c", (Histogram("g", ("a", "b")),), Histogram("c", categories))
-    gamma = int(0.05 * DENOMINATOR)
-    query = Query(question, KRandomizedResponse(200, gamma) if kind == "krr" else UnaryEncoding(200, 2**31, gamma // 8))
-    found = batches(query, [(600, at(0, 200)), (400, at(101, 200))], dummies if kind == "krr" else 0)
+CATEGORIES = tuple(f"c{number}" for number in range(30))
+MANY = Grouped("c", (Histogram("g", ("a", "b")),), Histogram("c", CATEGORIES))
+
+
+def randomizer_of(kind: str, symbols: int, people: int, expected: float) -> Randomizer:
+    """Of so many expected reports of a symbol that are noise."""
+    if kind == "unary":
+        return UnaryEncoding(symbols, 2**31, int(expected / people * DENOMINATOR))
+    return KRandomizedResponse(symbols, int(expected * symbols / people * DENOMINATOR))
+
+
+@pytest.mark.sampled("plain-0.3", "unary-0.3")
+@pytest.mark.parametrize("expected", LAMBDAS)
+@pytest.mark.parametrize("kind", [*KINDS, "unary"])
+def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, expected: float) -> None:
+    """2 groups of 30 categories: of all families, in 2.5 % at most any that nobody has is."""
+    dummies, noise = KINDS.get(kind, (0, None))
+    people = [(6000, at(0, 60)), (4000, at(31, 60))]
+    found = batches(Query(MANY, randomizer_of(kind, 60, 10_000, expected), noise), people, dummies)
     held = {"c0", "c1"}
     wrong = [
         any(row.significant and row.category not in held for row in each.rows if row.statistic == "count")
@@ -127,20 +136,48 @@ def test_empty_cells_and_totals_are_seldom_called_significant(kind: str, dummies
     assert all(row.significant for each in found for row in each.rows[:2])
 
 
-@pytest.mark.sampled(5)
+FEW = Grouped("c", (Histogram("g", ("a", "b", "c")), Histogram("h", ("d", "e"))), Histogram("c", ("x", "y", "z")))
+IN_CELLS = (2400, 60, 0, 9, 0, 2, 0, 0, 0, 1, 1, 0, 150, 0, 0, 30, 5, 0)
+"""People of each joint symbol: a group has nobody."""
+
+
+@pytest.mark.sampled("plain-0.3", "unary-0.3")
+@pytest.mark.parametrize("expected", LAMBDAS)
+@pytest.mark.parametrize("kind", [*KINDS, "unary"])
+def test_totals_over_groups_are_covered_each_and_together(kind: str, expected: float) -> None:
+    """Of everybody, of each attribute's values and of each group: 48 counts, of which some are of many symbols."""
+    dummies, noise = KINDS.get(kind, (0, None))
+    query = Query(FEW, randomizer_of(kind, 18, sum(IN_CELLS), expected), noise)
+    found = batches(query, [(size, at(place, 18)) for place, size in enumerate(IN_CELLS) if size], dummies)
+    truth = FEW.truth(
+        [
+            {"g": "abc"[place // 6], "h": "de"[place // 3 % 2], "c": "xyz"[place % 3]}
+            for place, size in enumerate(IN_CELLS)
+            for _ in range(size)
+        ]
+    )
+    assert len(truth) == 48
+    assert share_together(found, truth) > least_share(BATCHES)
+    assert all_covered(found, truth, "count")
+    assert all_covered(found, truth, "answered")
+
+
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("answered", [5, 60, 900])
-def test_means_where_few_answer_are_covered_and_in_their_range(answered: int, expected: float) -> None:
-    people, steps = 1000, 4
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_where_few_answer_are_covered_and_in_their_range(kind: str, answered: int, expected: float) -> None:
+    (dummies, noise), people, steps = KINDS[kind], 1000, 4
     gamma = min(int(expected * 6 / people * DENOMINATOR), DENOMINATOR * 9 // 10)
-    query = Query(Number("delay", -10.0, 50.0, optional=True, levels=steps), KRandomizedResponse(6, gamma))
+    query = Query(Number("delay", -10.0, 50.0, optional=True, levels=steps), KRandomizedResponse(6, gamma), noise)
     low = answered // 3
     groups = [(low, at(0, 6)), (answered - low, at(3, 6)), (people - answered, at(5, 6))]
     total = -10.0 * low + 35.0 * (answered - low)
     truth = {("answered", None): float(answered), ("sum", None): total, ("mean", None): total / answered}
-    found = batches(query, groups)
+    found = batches(query, groups, dummies)
     for statistic in ("answered", "sum", "mean"):
         assert all_covered(found, truth, statistic), statistic
+    assert share_together(found, truth) > least_share(BATCHES)
     means = [row.estimate for each in found for row in each.rows if row.statistic == "mean" and row.estimate]
     assert all(-10.0 <= each.lower <= each.value <= each.upper <= 50.0 for each in means)
 
@@ -161,32 +198,37 @@ def test_sums_where_few_reports_are_noise_are_covered(kind: str, place: int, exp
     assert all_covered(found, truth, "mean")
 
 
-@pytest.mark.sampled("answer-100", "optional-0.3")
+@pytest.mark.sampled("answer-100-plain", "optional-0.3-plain")
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("expected", LAMBDAS)
 @pytest.mark.parametrize("optional", [False, True], ids=["all answer", "optional"])
-def test_shares_and_quantiles_are_covered_all_at_once(optional: bool, expected: float) -> None:
+def test_shares_and_quantiles_are_covered_all_at_once(optional: bool, expected: float, kind: str) -> None:
+    dummies, noise = KINDS[kind]
     question, symbols = Distribution("d", (0.0, 1.0, 2.0, 3.0, 4.0, 5.0), optional=optional), 6 if optional else 5
-    answers = [0.5] * 20 + [2.5] * 90 + [4.5] * 290
+    answers = [0.5] * 20 + [2.5] * 90 + [4.5] * 1890
     silent = [(300, at(5, 6))] if optional else []
-    people = [(20, at(0, symbols)), (90, at(2, symbols)), (290, at(4, symbols)), *silent]
-    gamma = min(int(expected * symbols / (700 if optional else 400) * DENOMINATOR), DENOMINATOR // 2)
-    found = batches(Query(question, KRandomizedResponse(symbols, gamma)), people)
+    people = [(20, at(0, symbols)), (90, at(2, symbols)), (1890, at(4, symbols)), *silent]
+    gamma = int(expected * symbols / (2300 if optional else 2000) * DENOMINATOR)
+    found = batches(Query(question, KRandomizedResponse(symbols, gamma), noise), people, dummies)
     truth = question.truth(answers)
     assert share_together(found, truth) > least_share(BATCHES)
     assert all_covered(found, truth, "cdf")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("expected", LAMBDAS)
-def test_variances_are_covered(expected: float) -> None:
-    question, answers = Variance("v", 0.0, 3.0, levels=3), [0.5] * 400 + [2.5] * 200
-    gamma = min(int(expected * 5 / 600 * DENOMINATOR), DENOMINATOR // 2)
-    query = Query(question, KRandomizedResponse(5, gamma))
+@pytest.mark.parametrize("kind", KINDS)
+def test_variances_are_covered(kind: str, expected: float) -> None:
+    (dummies, noise), question = KINDS[kind], Variance("v", 0.0, 3.0, levels=3)
+    answers = [0.5] * 800 + [2.5] * 400
+    gamma = int(expected * 5 / 1200 * DENOMINATOR)
+    query = Query(question, KRandomizedResponse(5, gamma), noise)
     people = []
-    for number, size in ((0.5, 400), (2.5, 200)):
+    for number, size in ((0.5, 800), (2.5, 400)):
         nearest, below, above = question.neighbours(number)
         law = [0.0] * 5
         law[nearest - 1], law[nearest], law[nearest + 1] = float(below), float(1 - below - above), float(above)
         people.append((size, law))
-    found = batches(query, people)
+    found = batches(query, people, dummies)
     for statistic in ("variance", "mean", "sum"):
         assert all_covered(found, question.truth(answers), statistic)

@@ -22,7 +22,7 @@ KRR = KRandomizedResponse(16, 2**28)
 UNARY = UnaryEncoding(16, 2**31, 2**28)
 CENTRAL = NoiseLaw.of("geometric", Fraction(6065, 10000), 25)
 BELL = NoiseLaw("gaussian", 5 * 2**32, 9)
-LAMBDAS = (0.01, 0.1, 0.3, 0.5, 1, 3, 10, 100)
+LAMBDAS = (0.01, 0.1, 0.3, 0.5, 1, 3, 10, 30, 100)
 """Expected reports of a symbol that are noise."""
 
 
@@ -170,7 +170,7 @@ def test_no_count_is_missed_more_often_than_is_said(expected: float, dummies: in
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("expected", [0.01, 1, 100])
+@pytest.mark.parametrize("expected", [0.01, 0.1, 1, 10, 30, 100])
 @pytest.mark.parametrize(("symbols", "shufflers"), [(3, 1), (8, 1), (3, 2), (8, 3)])
 def test_nor_beside_noise_given_any_sum_of_it(expected: float, symbols: int, shufflers: int) -> None:
     people, noise = 1000, ChainNoise(CENTRAL, shufflers)
@@ -181,7 +181,8 @@ def test_nor_beside_noise_given_any_sum_of_it(expected: float, symbols: int, shu
         assert max(missed(law, count, added, RATE) for count in (0, 1, 5, 40, people)) <= RATE
 
 
-@pytest.mark.parametrize("expected", [0.01, 0.3, 3, 30])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("expected", [0.01, 0.1, 0.3, 1, 3, 10, 30, 100])
 def test_nor_of_bits(expected: float) -> None:
     people, symbols = 400, 4
     randomizer = UnaryEncoding(8, 2**31, int(expected / people * DENOMINATOR))
