@@ -5,7 +5,7 @@ that every party computes the same table. No floating-point number decides priva
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -161,7 +161,7 @@ def _check_whole(name: str, value: object, most: int) -> None:
 @lru_cache(maxsize=64)
 def _table(family: str, parameter: int, reach: int) -> tuple[int, ...]:
     """Return the table: by distance from the middle the shares are rounded down, and the middle gets the rest."""
-    shares = _geometric(parameter, reach) if family == "geometric" else _gaussian(parameter, reach)
+    shares = _SHARES[family](parameter, reach)
     whole = shares[0] + 2 * sum(shares[1:])
     side = [(share << TABLE_BITS) // whole for share in shares[1:]]
     return (*reversed(side), (1 << TABLE_BITS) - 2 * sum(side), *side)
@@ -204,3 +204,7 @@ def _decay(numerator: int, denominator: int) -> int:
     for _ in range(halvings):
         total = total * total >> _DIGITS
     return total
+
+
+_SHARES: Mapping[str, Callable[[int, int], list[int]]] = {"geometric": _geometric, "gaussian": _gaussian}
+"""How the shares of each of `FAMILIES` fall."""

@@ -6,7 +6,7 @@
 A module of rows has `ROWS`: functions that yield `Row`s and `Comparison`s (what others do). Join it to `MODULES`, and
 its rows to `goals.py`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`.
 
-A goal is judged by the median, and only if the machine was quiet: `rows.py` says when. With `--times 5` everything is
+A goal is judged by the median, and only if the machine was quiet: `goals.py` says when. With `--times 5` everything is
 measured five times, one after the other, each with services of its own; then a row's runs are these five. `--keep` puts
 what was measured among the figures of docs/reference/speed.md; `make reference` writes the page. With `--strict` the
 exit status is 1 if a judged goal is missed. With `--runs 1` medians are of one run. With `--smoke` every row runs, the

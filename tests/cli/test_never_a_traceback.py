@@ -272,7 +272,9 @@ def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: P
 
 def test_a_closed_stdin_is_an_empty_one(here: Path) -> None:
     """As a job of cron or of another program may have it: answers are then missing, which is said."""
-    script = "from hubbub.cli.terminal import stdio; stdio.prepare(); import sys; print(sys.stdin.isatty(), [*sys.stdin])"
+    script = (
+        "from hubbub.cli.terminal import stdio; stdio.prepare(); import sys; print(sys.stdin.isatty(), [*sys.stdin])"
+    )
     done = run(f"{sys.executable} -c '{script}' <&-", here)
     assert (done.stdout, done.stderr) == (b"False []\n", b"")
 
