@@ -138,6 +138,7 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     now = NOW,
     store = stores(name),
     ticket: string | (() => Promise<string>) = " a ticket\n",
+    totalMs = 60_000,
   ): Promise<Device> => {
     const options = {
       task: base64(vectors.tasks[0].document),
@@ -146,7 +147,7 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
       shuffler: "https://127.0.0.1:1",
       ticket,
       limits,
-      retry: { firstPauseMs: 1 },
+      retry: { firstPauseMs: 1, totalMs },
     };
     return DeviceClass.open(options, { store, post: shuffler.post, clock: () => now, random: systemRandom });
   };
@@ -169,6 +170,20 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     const state = JSON.stringify(await stores(name).read());
     if (state.includes(there.submitted[0]!.envelope)) throw new Error("the envelope is still stored");
     equal(await one.waiting(), [], "what waits");
+  });
+
+  await test("a refusal is told although the last try had too little time for an answer", async (name) => {
+    const there = shuffler("overloaded");
+    const answer = there.post;
+    const silent: Post = async (url, body, headers, timeoutMs) => {
+      if (there.submitted.length === 0) return answer(url, body, headers, timeoutMs);
+      // Longer than its time: timers may end a moment early.
+      await new Promise((resolve) => setTimeout(resolve, timeoutMs + 50));
+      throw new TypeError("no answer in time");
+    };
+    const one = await device(name, Object.assign(there, { post: silent }), {}, NOW, stores(name), undefined, 500);
+    equal(await thrown(one.submit(ANSWERS, ROUND)), "overloaded", "the error");
+    equal(await one.waiting(), [ROUND], "what waits");
   });
 
   await test("what is no receipt of this submission is none, and a proxy's refusal comes to an end", async (name) => {

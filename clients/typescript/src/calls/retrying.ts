@@ -35,6 +35,7 @@ export class Retrying {
 
   /** Call `attempt` with its time, until it succeeds, or another try cannot help, or the time is up. */
   async retry<T>(attempt: (timeoutMs: number) => Promise<T>): Promise<T> {
+    let refused: Refusal | undefined;
     for (let tries = 0; ; tries++) {
       try {
         // Whole: timers of Node take no fraction.
@@ -42,11 +43,14 @@ export class Retrying {
         return await attempt(Math.max(1, left));
       } catch (error) {
         if (!isTransient(error)) throw error;
+        if (error instanceof Refusal) refused = error;
         const limit = Math.min(
           this.policy.longestPauseMs,
           this.policy.firstPauseMs * 2 ** Math.min(tries, 30),
         );
         const pause = error.retryAfterMs + (draw(this.random) / SPAN) * limit;
+        // The last try may have had a moment only: then the answer to those before says more than its end.
+        if (performance.now() >= this.until) throw refused ?? error;
         // No call could follow a pause that uses up the time.
         if (performance.now() + pause >= this.until) throw error;
         await this.sleep(pause);
