@@ -26,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.processes import subprocesses
+from hubbub.service.processes.hardening import disable_core_dumps
 from hubbub.service.runtime.tidying import tidied
 
 if TYPE_CHECKING:
@@ -171,4 +172,5 @@ def _run(server: str, statement: sql.Composed) -> None:
 
 
 if __name__ == "__main__":
+    disable_core_dumps()
     start_here(server_in(Path(sys.argv[1]), None))

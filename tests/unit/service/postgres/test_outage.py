@@ -151,8 +151,11 @@ def test_what_fails_because_a_database_is_away_is_an_incident_but_no_further_lin
 def test_whatever_is_raised_while_a_server_is_looked_for_its_return_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "LOOK_SECONDS", 0.01)
     answers = iter([ValueError("no number"), RuntimeError("no thread"), None])
+    looks, checked = iter(range(3)), threading.Event()
 
     def cause() -> str | None:
+        if next(looks) == 1:
+            checked.wait()
         answer = next(answers)
         if answer is not None:
             raise answer
@@ -163,6 +166,7 @@ def test_whatever_is_raised_while_a_server_is_looked_for_its_return_is_noticed(m
     assert watched.is_away()
     with pytest.raises(StoreAwayError, match="the server cannot be asked: ValueError: no number"):
         watched.check()
+    checked.set()
     while incidents.now():
         pass
     watched.check()
