@@ -276,7 +276,10 @@ class _Transforms:
 
     def _error(self, weighted: Array, norms: tuple[float, float], length: int) -> float:
         """Return a bound on the error of each place of a convolution."""
-        size = 2 * norms[0] * math.sqrt(dot(weighted, weighted)) + 2 * norms[1] * float(weighted.sum())
+        # Squares of values under a tilt may be more than a double holds.
+        largest = float(weighted.max())
+        scaled = weighted / largest
+        size = largest * (2 * norms[0] * math.sqrt(dot(scaled, scaled)) + 2 * norms[1] * float(scaled.sum()))
         return 8 * math.log2(length + 1) * UNIT_ROUNDOFF * size
 
 

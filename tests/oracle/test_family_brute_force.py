@@ -130,6 +130,20 @@ def test_transforms_are_hardly_above_multiplications(
         assert np.all(some[relevant] <= values[relevant] * (1 + 1e-5))
 
 
+def test_squares_of_tilted_values_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An infinite loss of much P-mass stays far out, where a tilt weighs e^{θε}. A warning fails this test."""
+    reach, rounds, step, infinite = 8, 300, 2.0**-6, 1e-2
+    rise = np.exp(step * reach)
+    masses = np.zeros((2 * reach + 1, 1))
+    masses[0], masses[-1] = (1 - infinite) / (1 + rise), (1 - infinite) * rise / (1 + rise)
+    family = losses_family.Family(step, reach, masses, np.array([infinite]), 0.0, 0.0)
+    exact = play(family, [rounds], 260.0)[rounds]
+    monkeypatch.setattr(losses_family, "WORK", 0.0)
+    found = play(family, [rounds], 260.0)[rounds]
+    assert np.all(found >= exact[: len(found)] * (1 - 1e-10))
+    assert np.all(found <= exact[: len(found)] * (1 + 1e-8))
+
+
 def test_a_finer_grid_only_lowers_the_curve() -> None:
     mechanism, rounds = KRR.from_local_epsilon(2, 1.0), 8
     pairs = _pairs(mechanism, 12, 0)
