@@ -173,7 +173,8 @@ def changing(path: Path) -> Iterator[None]:
     """Let one process at a time read a file, or those of a folder, and write anew: none loses what another has added.
 
     The folder is locked, as a file itself is replaced by a new one. Others wait. If there is no folder, nothing is
-    locked, and whoever reads it says what is missing.
+    locked, and whoever reads it says what is missing. Nor is it on a file system that locks no folders: there two at
+    once may lose what one added.
 
     Raises:
         NotWritten: if the folder cannot be read; it names the file.
@@ -186,7 +187,8 @@ def changing(path: Path) -> Iterator[None]:
     with writing(path):
         descriptor = os.open(folder, os.O_RDONLY)
     with tidied(lambda: os.close(descriptor)):
-        with writing(path):
+        # Some network file systems lock no folders. A refusal would stop everybody there, and two at once are rare.
+        with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 

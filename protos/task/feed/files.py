@@ -20,6 +20,13 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 Stamp = tuple[tuple[str, int, int, int], ...]
 """The state of a folder's entries: name, inode, size and time of each."""
 
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What a file system says that syncs no folders, such as those of some network shares."""
+
+
+class _NoLockError(OSError):
+    """A folder cannot be locked."""
+
 
 def file_of(folder: Path, number: int) -> Path:
     """Return the file of an entry: its number in six digits."""
@@ -133,6 +140,8 @@ def add_entry(folder: Path, entry: FeedEntry) -> Path:
 def _remedy(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "free space on its disk"
+    if isinstance(error, _NoLockError):
+        return "this file system has neither links nor locks: add the entry in a folder on another one, and copy it"
     if error.errno == errno.EROFS:
         return "keep the feed on a disk that can be written"
     return "let this account write into the folder"
@@ -159,7 +168,10 @@ def _rename(path: Path, partial: Path, content: bytes) -> None:
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # Renaming replaces: so nobody else may look or rename in between. A killed process leaves no lock.
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        except OSError as error:
+            raise _NoLockError(error.errno, error.strerror) from error
         if not path.exists():
             partial.rename(path)
         elif path.read_bytes() != content:
@@ -172,6 +184,10 @@ def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # The entry is there by now. Who read that it is not would find it in the way of another one.
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(descriptor)
 

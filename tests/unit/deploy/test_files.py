@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from hubbub.deploy.errors import NotWritten, OutputLost
-from hubbub.deploy.files import copy_files, draft_in, save, save_new, signed_task_in
+from hubbub.deploy.files import changing, copy_files, draft_in, save, save_new, signed_task_in
 from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
@@ -120,6 +121,16 @@ def test_of_a_link_the_file_that_it_leads_to_is_written(tmp_path: Path) -> None:
         assert link.is_symlink()
         assert (tmp_path / "there" / name).read_bytes() == b"x"
     assert sorted(each.name for each in (tmp_path / "there").iterdir()) == ["earlier", "new"]
+
+
+def test_a_file_is_changed_where_no_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def has_no_locks(_folder: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", has_no_locks)
+    with changing(tmp_path / "task.json"):
+        save(tmp_path / "task.json", b"signed")
+    assert (tmp_path / "task.json").read_bytes() == b"signed"
 
 
 def test_what_is_not_a_file_is_written_to_and_stays(results: RoundResults, tmp_path: Path) -> None:

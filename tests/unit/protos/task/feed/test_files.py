@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -216,6 +217,34 @@ def test_a_file_system_without_links_has_each_entry_once_and_whole(
     with pytest.raises(FeedError, match=r"000004.json is there already: somebody else added an entry"):
         add_entry(folder, both(feed_of(3).ending(TASKS[1].task.id, 1)))
     assert (file_of(folder, 4).read_bytes(), len(list(folder.iterdir()))) == (before, 4)
+
+
+def test_a_folder_that_has_neither_links_nor_locks_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def has_no_locks(_folder: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(Path, "hardlink_to", _has_no_links)
+    monkeypatch.setattr(fcntl, "flock", has_no_locks)
+    with pytest.raises(FeedError, match=r"000004.json: No locks available; this file system has neither links nor"):
+        add_entry(folder, both(feed_of(3).ending(TASKS[0].task.id, 1)))
+    assert files_in(folder) == 3
+
+
+@pytest.mark.parametrize(("number", "is_refused"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_only_a_folder_that_can_be_synced_need_be(
+    folder: Path, number: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def syncs_files(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", syncs_files)
+    with pytest.raises(FeedError, match="cannot write") if is_refused else contextlib.nullcontext():
+        add_entry(folder, both(feed_of(3).ending(TASKS[0].task.id, 1)))
+    assert feed_in(folder, TRUSTED).position.number == 4
 
 
 ADDING = """
