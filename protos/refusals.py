@@ -136,8 +136,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.NOT_READY: Explanation(
             f"{_DEVICE}, {_SHUFFLER}, {_OPERATOR}",
-            "The round has no keys yet, a disk cannot be written, the database or a standby is away, or the round's "
-            "key or list is damaged. The message says which.",
+            "The round has no keys yet, a disk cannot be written, the database or a standby is away, the round's key "
+            "or list is damaged, or one front end cannot answer for the task. The message says which.",
             "Wait, and repeat the closing of a round. If it lasts, check whether the analyzer is down, a disk is "
             "full, the database is away or a round is damaged.",
             "The analyzer is down",

@@ -13,10 +13,17 @@ from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
 from hubbub.service.postgres.sessions import Connection, Sessions
 
 
-def documents(connection: Connection, after: int = 0) -> list[bytes]:
-    """Return the entries that were taken after the one with that number, in order, as bytes."""
-    rows = connection.execute("SELECT entry FROM feed WHERE number > %s ORDER BY number", (after,)).fetchall()
-    return [bytes(entry) for (entry,) in rows]
+def documents(connection: Connection) -> list[bytes]:
+    """Return the entries that were taken, in order, as bytes."""
+    return [bytes(entry) for (entry,) in connection.execute("SELECT entry FROM feed ORDER BY number").fetchall()]
+
+
+def documents_from(connection: Connection, number: int, known: bytes) -> list[bytes]:
+    """Return the entries from that number on, in order, as bytes; empty ones for those whose SHA-256 is `known`."""
+    statement = (
+        "SELECT CASE WHEN sha256(entry) = %s THEN '' ELSE entry END FROM feed WHERE number >= %s ORDER BY number"
+    )
+    return [bytes(entry) for (entry,) in connection.execute(statement, (known, number)).fetchall()]
 
 
 def with_documents(feed: Feed, found: Iterable[bytes], parties: FeedParties | None = None) -> Feed:

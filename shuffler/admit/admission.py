@@ -68,8 +68,8 @@ def digest_of(envelope: bytes) -> bytes:
 class AdmissionHandler:
     """Answers devices (`SubmissionHandler`). `load_shedder` limits how many submissions are in work.
 
-    `damaged` has the `Round.key` of each round whose private key cannot open envelopes; others add to it. `look` looks
-    for tasks that were published just now; it is called before an unknown task is refused.
+    `damaged` has the `Round.key` of each round whose private key cannot open envelopes; others add to it. `seek` looks
+    for a task that was published just now, before it is refused as unknown; it may raise another refusal.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AdmissionHandler:
         credentials: Credentials | None = None,
         disk_reserve: DiskReserve | None = None,
         damaged: Collection[int] = frozenset(),
-        look: Callable[[], Awaitable[None]] | None = None,
+        seek: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -92,7 +92,7 @@ class AdmissionHandler:
         self.credentials = credentials or Credentials()
         self._disk_reserve = disk_reserve
         self._damaged = damaged
-        self._look = look
+        self._seek = seek
         self._full: set[int] = set()
 
     @property
@@ -127,8 +127,8 @@ class AdmissionHandler:
 
     async def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
-        if task is None and self._look is not None:
-            await self._look()
+        if task is None and self._seek is not None:
+            await self._seek(task_id)
             task = self._tasks.get(task_id)
         if task is None:
             raise Refusal(

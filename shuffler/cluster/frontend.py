@@ -156,7 +156,7 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
         # Before the ports open, whose limits follow from the tasks.
         feed = await _followed(settings, tasks, parties, store, incidents)
         queue = LoadShedder(settings.queue, settings.queue_seconds)
-        admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, look=feed.look)
+        admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, seek=feed.seek)
         who = signers_of_tickets(parties.operator, parties.shuffler, tasks, parties.successions)
         issuing = CredentialIssuer(credentials, store, *who, clock, rate)
         queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}

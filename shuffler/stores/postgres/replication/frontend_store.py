@@ -217,9 +217,9 @@ class FrontendStore(PostgresIngestStore):
 
     # The feed of tasks
 
-    async def feed_documents(self, after: int) -> list[bytes]:
-        """Return what the leader took of the feed after the entry with that number, in order, as bytes."""
-        return await self._read(lambda connection: kept_feed.documents(connection, after))
+    async def feed_documents(self, number: int, known: bytes) -> list[bytes]:
+        """Return what the leader took of the feed from a number on (`service.postgres.kept_feed.documents_from`)."""
+        return await self._read(lambda connection: kept_feed.documents_from(connection, number, known))
 
     # Credentials
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from unit.service.runtime.test_feed_follower import PARTIES, TRUSTED, both, feed
 
 from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres.kept_feed import documents_from
+from hubbub.service.postgres.sessions import configure
 from hubbub.shuffler.stores.postgres import open_store
 from support import postgres
 from support.samples import Parties, sample_task, signed
@@ -45,6 +48,23 @@ def test_the_database_refuses_changes(kind: postgres.Kind[Any], statement: str, 
             connection.execute(f"SET search_path = {kind.schema.name}".encode())
             with pytest.raises(psycopg.errors.RaiseException, match="the feed only grows"):
                 connection.execute(statement.encode())
+    finally:
+        store.close()
+
+
+def test_a_front_end_reads_from_its_last_entry_on_which_is_empty_if_it_is_the_same(tmp_path: Path) -> None:
+    store = postgres.SHUFFLER.store_in(tmp_path)
+    first, second = feed_of(0, 1).entries
+    known = hashlib.sha256(first.encode()).digest()
+    try:
+        for entry in (first, second):
+            store.kept_feed.add(entry)
+        with psycopg.connect((tmp_path / postgres.ADDRESS_FILE).read_text(), autocommit=True) as connection:
+            configure(connection, postgres.SHUFFLER.schema.name)
+            assert documents_from(connection, 0, b"") == [first.encode(), second.encode()]
+            assert documents_from(connection, 1, known) == [b"", second.encode()]
+            assert documents_from(connection, 2, known) == [second.encode()]
+            assert documents_from(connection, 3, known) == []
     finally:
         store.close()
 

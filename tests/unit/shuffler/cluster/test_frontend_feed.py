@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 from unit.service.runtime.test_feed_follower import PARTIES, TASKS, TRUSTED, both, feed_of
@@ -29,14 +30,22 @@ class Database:
 
     def __init__(self, feed: Feed) -> None:
         self.feed, self.asked, self.away, self.looked = feed, 0, False, asyncio.Event()
+        self.broken_off, self.answers = 0, asyncio.Event()
+        self.answers.set()
 
-    async def documents(self, after: int) -> list[bytes]:
+    async def documents(self, number: int, known: bytes) -> list[bytes]:
         self.asked += 1
         self.looked.set()
-        await asyncio.sleep(0)
+        try:
+            await asyncio.sleep(0)
+            await self.answers.wait()
+        except asyncio.CancelledError:
+            self.broken_off += 1
+            raise
         if self.away:
             raise AwayError("the server is away")
-        return [entry.encode() for entry in self.feed.entries[after:]]
+        found = [entry.encode() for entry in self.feed.entries if entry.number >= number]
+        return [b"" if hashlib.sha256(each).digest() == known else each for each in found]
 
 
 class Frontend:
@@ -78,8 +87,82 @@ async def test_who_asks_while_a_look_is_under_way_waits_for_the_next_one_and_sha
     waiting = [asyncio.create_task(frontend.feed.look()) for _ in range(50)]
     frontend.database.feed = feed_of(0)
     await asyncio.gather(looking, *waiting)
-    # One look for the first, one for the first of those who waited, and one for all the others.
-    assert (frontend.database.asked, list(frontend.tasks)) == (3, [FIRST.id])
+    # One look for the first, and one for all who waited.
+    assert (frontend.database.asked, list(frontend.tasks)) == (2, [FIRST.id])
+
+
+async def test_strangers_who_hang_up_leave_one_look_and_begin_no_other(frontend: Frontend) -> None:
+    frontend.database.answers.clear()
+    for _ in range(20):
+        asking = asyncio.create_task(frontend.feed.look())
+        # The look is under way by then, also where each begins one.
+        for _ in range(5):
+            await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    frontend.database.feed = feed_of(0)
+    frontend.database.answers.set()
+    await frontend.feed.look()
+    # That which they all shared, and one that began after the leader took the entry.
+    assert (frontend.database.broken_off, frontend.database.asked) == (0, 2)
+    assert list(frontend.tasks) == [FIRST.id]
+
+
+async def test_all_who_wait_learn_at_once_that_the_database_does_not_answer(frontend: Frontend) -> None:
+    frontend.database.answers.clear()
+    waiting = [asyncio.create_task(frontend.feed.look()) for _ in range(50)]
+    await frontend.database.looked.wait()
+    frontend.database.away = True
+    frontend.database.answers.set()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert ({type(each) for each in found}, frontend.database.asked) == ({AwayError}, 1)
+    frontend.database.away = False
+    await frontend.feed.look()
+
+
+async def test_an_older_copy_of_the_database_is_an_incident_until_the_leader_has_taken_all_again(
+    frontend: Frontend,
+) -> None:
+    frontend.database.feed = feed_of(0, 1)
+    await frontend.feed.look()
+    frontend.database.feed = feed_of(0)
+    await frontend.feed.look()
+    (text,) = [incident.text for _, _, incident in frontend.incidents.active()]
+    assert "the database lacks entry 2, which was taken before" in text
+    assert (list(frontend.tasks), await frontend.first_entry()) == ([FIRST.id, SECOND.id], 2)
+    frontend.database.feed = _ended(feed_of(0, 1), 0, 1)
+    await frontend.feed.look()
+    assert (frontend.feed.feed, frontend.incidents.active()) == (frontend.database.feed, [])
+
+
+async def test_other_entries_in_an_older_copy_of_the_database_are_never_mixed_with_those_before(
+    frontend: Frontend,
+) -> None:
+    frontend.database.feed = feed_of(0, 1)
+    await frontend.feed.look()
+    frontend.database.feed = _ended(feed_of(0), 0, 1)
+    await frontend.feed.look()
+    (text,) = [incident.text for _, _, incident in frontend.incidents.active()]
+    assert "the database has another entry 2 than the one that was taken before" in text
+    # The database may have tasks that are not known here: a device asks another process for them, and for the feed.
+    for asked in (frontend.feed.seek(bytes(32)), frontend.feed.page(3)):
+        with pytest.raises(Refusal) as refused:
+            await asked
+        assert refused.value.reason is Reason.NOT_READY
+    assert [each.ends_after for each in frontend.tasks.values()] == [None, None]
+
+
+async def test_a_device_asks_again_for_a_task_that_only_others_can_answer_for(frontend: Frontend) -> None:
+    frontend.unable.add(FIRST.name)
+    frontend.database.feed = feed_of(0, 1)
+    with pytest.raises(Refusal, match="though others may") as refused:
+        await frontend.feed.seek(FIRST.id)
+    assert refused.value.reason is Reason.NOT_READY
+    for unknown in (bytes(32), SECOND.id):
+        await frontend.feed.seek(unknown)
+    # Nobody answers for a task that was withdrawn.
+    frontend.database.feed = _ended(feed_of(0, 1), 0, -1)
+    await frontend.feed.seek(FIRST.id)
 
 
 async def test_what_is_not_in_order_is_an_incident_until_it_is(frontend: Frontend) -> None:
@@ -130,7 +213,7 @@ async def test_a_task_is_looked_for_before_it_is_refused_as_unknown(frontend: Fr
         None,  # type: ignore[arg-type]
         lambda: 0.0,
         LoadShedder(10, 1.0),
-        look=frontend.feed.look,
+        seek=frontend.feed.seek,
     )
     with pytest.raises(Refusal) as refused:
         await admission.get_round(FIRST.id, -1)
