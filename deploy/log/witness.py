@@ -66,7 +66,8 @@ class Witness:
                 tree_of_log(files, shown)
             else:
                 follow(last, shown, files)
-            signed = shown.witnessed(self.key, self.identity, now)
+            # A log may show as many signatures as can be read. With one more, nobody could read the state again.
+            signed = shown.without_strangers(self.log).witnessed(self.key, self.identity, now)
             self.disk.save(self.state, signed.encode())
         return signed, None if last is None else last.size
 

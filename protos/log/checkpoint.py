@@ -125,6 +125,10 @@ class SignedCheckpoint:
         others = tuple(each for each in self.signatures if (each.name, each.key_id) != same)
         return replace(self, signatures=(*others, signature))
 
+    def without_strangers(self, *known: NoteKey) -> SignedCheckpoint:
+        """Return it with the signatures of known keys alone."""
+        return replace(self, signatures=tuple(each for each in self.signatures if any(map(each.is_of, known))))
+
     def encode(self) -> bytes:
         """Return its bytes, which are the content of a log's file `checkpoint`."""
         return note_of(self.checkpoint.text, self.signatures)

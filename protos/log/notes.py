@@ -166,8 +166,18 @@ def _message(text: str, time: int | None) -> bytes:
 
 
 def note_of(text: str, signatures: Sequence[NoteSignature]) -> bytes:
-    """Return a note's bytes; the text ends with a line's end."""
-    return (text + "\n" + "".join(each.line() for each in signatures)).encode()
+    """Return a note's bytes; the text ends with a line's end.
+
+    Raises:
+        LogError: if nobody could read it again, as it has too many signatures.
+    """
+    note = (text + "\n" + "".join(each.line() for each in signatures)).encode()
+    if len(signatures) > MOST_SIGNATURES or len(note) > LONGEST_NOTE:
+        raise LogError(
+            f"a checkpoint has at most {MOST_SIGNATURES} signatures and {LONGEST_NOTE} bytes, and this would have "
+            f"{len(signatures)} and {len(note)}; add fewer signatures of witnesses"
+        )
+    return note
 
 
 def read_note(note: bytes) -> tuple[str, tuple[NoteSignature, ...]]:

@@ -16,7 +16,7 @@ from hubbub.deploy.errors import NotWritten
 from hubbub.deploy.log.append import SIGNED, LogDisk, add_documents, add_signatures, make_log
 from hubbub.protos.errors import UsageError
 from hubbub.protos.log.checkpoint import SignedCheckpoint
-from hubbub.protos.log.notes import LogError
+from hubbub.protos.log.notes import MOST_SIGNATURES, LogError, NoteSignature
 from hubbub.protos.log.tiles import CHECKPOINT, entry_path, files_in, read_checkpoint, tree_of_log
 from hubbub.protos.merkle import EMPTY_ROOT, is_consistent, leaf_hash, tree_of
 from support.logs import (
@@ -235,6 +235,18 @@ def test_a_full_disk_leaves_the_old_log_and_nothing_else(tmp_path: Path) -> None
         add_documents(folder, LOG, [document(9)], Full())
     assert state(folder).size == 3
     assert add_documents(folder, LOG, [document(9)], LogDisk()).signed.size == 4
+
+
+def test_more_signatures_than_anybody_reads_are_not_added(tmp_path: Path) -> None:
+    folder = log_of(tmp_path / "log", 2)
+    signed = read_checkpoint(files_in(folder))
+    for number in range(MOST_SIGNATURES - 1):
+        signed = signed.with_signature(NoteSignature(f"stranger{number}", b"1234", bytes(64)))
+    (folder / CHECKPOINT).write_bytes(signed.encode())
+    note = SignedCheckpoint.made(signed.checkpoint, LOG).witnessed(WITNESS_KEYS[0], WITNESSES[0], NOW).encode()
+    with pytest.raises(LogError, match=r"at most 64 signatures and 65536 bytes, and this would have 65 and \d+"):
+        add_signatures(folder, note, WITNESS_KEYS, MemoryDisk())
+    assert read_checkpoint(files_in(folder)) == signed
 
 
 def test_signatures_of_known_witnesses_go_into_the_newest_checkpoint(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hubbub.deploy.log.append import LogDisk, add_documents
 from hubbub.deploy.log.witness import TwoViews, Witness, evidence_path
 from hubbub.protos.errors import UsageError
 from hubbub.protos.log.checkpoint import SignedCheckpoint, TrustedLog
-from hubbub.protos.log.notes import LogError
+from hubbub.protos.log.notes import MOST_SIGNATURES, LogError, NoteSignature
 from hubbub.protos.log.tiles import CHECKPOINT, LogFiles, files_in
 from support.logs import (
     LOG,
@@ -103,6 +103,19 @@ def test_a_log_that_hides_its_files_is_not_signed_and_both_checkpoints_are_kept(
                 witness.look(files_of(hidden), NOW)
             assert not found.value.proof.is_proven
     assert witness.look(files_of(files), NOW)[0].size == 300
+
+
+def test_a_log_that_shows_many_signatures_of_strangers_does_not_spoil_the_state(tmp_path: Path) -> None:
+    folder, witness = log_of(tmp_path / "log", 3), witness_in(tmp_path)
+    shown = SignedCheckpoint.decode((folder / CHECKPOINT).read_bytes())
+    for number in range(MOST_SIGNATURES - 1):
+        shown = shown.with_signature(NoteSignature(f"stranger{number}", b"1234", bytes(64)))
+    (folder / CHECKPOINT).write_bytes(shown.encode())
+    signed, _ = witness.look(files_in(folder), NOW, first=True)
+    assert [each.name for each in signed.signatures] == [LOG_KEY.name, witness.name]
+    # The state is read, and so is what goes back to the log.
+    assert witness.look(files_in(folder), NOW)[1] == 3
+    assert SignedCheckpoint.decode(signed.encode()) == signed
 
 
 def test_what_another_key_signed_is_not_looked_at(tmp_path: Path) -> None:
