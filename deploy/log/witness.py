@@ -58,7 +58,7 @@ class Witness:
             UsageError: if the state is missing, or is there although this is the first look.
             LogError: if the log has not signed what it shows, or its files do not give it.
         """
-        with self._locked():
+        while True:
             last = self._last(first)
             shown = read_checkpoint(files)
             shown.check(TrustedLog(self.log))
@@ -68,8 +68,12 @@ class Witness:
                 follow(last, shown, files)
             # A log may show as many signatures as can be read. With one more, nobody could read the state again.
             signed = shown.without_strangers(self.log).witnessed(self.key, self.identity, now)
-            self.disk.save(self.state, signed.encode())
-        return signed, None if last is None else last.size
+            # Not held while files are read: a slow log would hold up the witnesses of others in the same folder.
+            with self._locked():
+                if self._last(first) == last:
+                    self.disk.save(self.state, signed.encode())
+                    return signed, None if last is None else last.size
+            # Another look has signed meanwhile: what is shown now must follow from that.
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,7 @@ from support.logs import (
     flipped,
     log_of,
 )
+from support.patience import PATIENCE
 
 
 def witness_in(folder: Path, disk: LogDisk | None = None) -> Witness:
@@ -103,6 +107,48 @@ def test_a_log_that_hides_its_files_is_not_signed_and_both_checkpoints_are_kept(
                 witness.look(files_of(hidden), NOW)
             assert not found.value.proof.is_proven
     assert witness.look(files_of(files), NOW)[0].size == 300
+
+
+def beside(files: LogFiles, meanwhile: Callable[[], object]) -> LogFiles:
+    """A log's files, of which the first tile only comes after something else was done in another thread."""
+    waiting = [meanwhile]
+
+    def read(path: str, most: int) -> bytes:
+        content = files(path, most)
+        if waiting and path != CHECKPOINT:
+            thread = ThreadPoolExecutor(1)
+            done = thread.submit(waiting.pop())
+            thread.shutdown(wait=False)
+            done.result(PATIENCE)
+        return content
+
+    return read
+
+
+def test_a_slow_log_holds_up_no_witness_of_another_one_in_the_same_folder(tmp_path: Path) -> None:
+    files = files_in(log_of(tmp_path / "log", 3))
+    other = replace(witness_in(tmp_path), state=tmp_path / "other.state")
+    slow = beside(files, lambda: other.look(files, NOW, first=True))
+    assert witness_in(tmp_path).look(slow, NOW, first=True)[0].size == 3
+    assert other.state.exists()
+
+
+def test_a_look_that_another_one_overtook_follows_from_what_that_one_signed(tmp_path: Path) -> None:
+    folder, witness = log_of(tmp_path / "log", 3), witness_in(tmp_path)
+    witness.look(files_in(folder), NOW, first=True)
+    add_documents(folder, LOG, [document(3)], MemoryDisk())
+
+    def meanwhile() -> None:
+        add_documents(folder, LOG, [document(4)], MemoryDisk())
+        assert witness.look(files_in(folder), NOW)[0].size == 5
+
+    signed, before = witness.look(beside(files_in(folder), meanwhile), NOW + 1)
+    assert (signed.size, before) == (5, 5)
+    assert SignedCheckpoint.decode(witness.state.read_bytes()) == signed
+    first = replace(witness, state=tmp_path / "first")
+    twice = beside(files_in(folder), lambda: first.look(files_in(folder), NOW, first=True))
+    with pytest.raises(UsageError, match=r"first is there, so this is not the first look"):
+        first.look(twice, NOW, first=True)
 
 
 def test_a_log_that_shows_many_signatures_of_strangers_does_not_spoil_the_state(tmp_path: Path) -> None:
