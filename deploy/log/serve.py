@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.protos.errors import HubbubError, remedy_of
-from hubbub.protos.log.tiles import CHECKPOINT
+from hubbub.protos.log.tiles import CHECKPOINT, TILE_HEIGHT, TILE_WIDTH, files_in, read_checkpoint
 
 PATIENCE = 10.0
 """Seconds without a byte after which a connection is closed."""
@@ -21,8 +21,9 @@ PATIENCE = 10.0
 MOST_CONNECTIONS = 100
 """Connections at a time. Each has a thread; whoever comes beyond that is closed at once, and may try again."""
 
-_NUMBER = r"(?:x\d{3}/)*\d{3}"
-_FILES = re.compile(rf"{CHECKPOINT}|tile/\d{{1,2}}/{_NUMBER}(?:\.p/\d{{1,3}})?|entry/{_NUMBER}\.json")
+_NUMBER = r"((?:x\d{3}/){0,5}\d{3})"
+_TILES = re.compile(rf"tile/(\d{{1,2}})/{_NUMBER}(?:\.p/(\d{{1,3}}))?")
+_ENTRIES = re.compile(rf"entry/{_NUMBER}\.json")
 _TYPES = {"c": "text/plain; charset=utf-8", "t": "application/octet-stream", "e": "application/json"}
 
 
@@ -68,6 +69,23 @@ class LogServer(ThreadingHTTPServer):
         """Say nothing of a client that left."""
 
 
+def _is_covered(path: str, size: int) -> bool:
+    """Whether a tree of so many entries has this tile, with so many hashes at least, or this entry.
+
+    What a killed addition has left is none of the log's. Other files will come in its place.
+    """
+    if (entry := _ENTRIES.fullmatch(path)) is not None:
+        return _number(entry[1]) < size
+    if (tile := _TILES.fullmatch(path)) is None:
+        return False
+    hashes = (size >> int(tile[1]) * TILE_HEIGHT) - _number(tile[2]) * TILE_WIDTH
+    return hashes >= (TILE_WIDTH if tile[3] is None else int(tile[3]))
+
+
+def _number(path: str) -> int:
+    return int(path.replace("x", "").replace("/", ""))
+
+
 class _LogHandler(BaseHTTPRequestHandler):
     server: LogServer
     protocol_version = "HTTP/1.1"
@@ -82,12 +100,17 @@ class _LogHandler(BaseHTTPRequestHandler):
     def _answer(self, with_content: bool) -> None:
         path = self.path.removeprefix("/")
         content = self._file(path)
+        # What a request has besides would be read as the next one. A proxy would give that answer to somebody else.
+        if self.headers.get("Content-Length") is not None or self.headers.get("Transfer-Encoding") is not None:
+            self.close_connection = True
         status = HTTPStatus.NOT_FOUND if content is None else HTTPStatus.OK
         content = b"no such file of the log\n" if content is None else content
         self.send_response(status)
         self.send_header("Content-Type", _TYPES[path[0]] if status is HTTPStatus.OK else _TYPES["c"])
         self.send_header("Content-Length", str(len(content)))
         self.send_header("X-Content-Type-Options", "nosniff")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         # Only the checkpoint changes. A file that is not there may be there soon.
         lasts = status is HTTPStatus.OK and path != CHECKPOINT
         self.send_header("Cache-Control", "public, max-age=31536000, immutable" if lasts else "no-cache")
@@ -96,11 +119,13 @@ class _LogHandler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _file(self, path: str) -> bytes | None:
-        if not _FILES.fullmatch(path):
-            return None
+        folder = self.server.folder
         try:
-            return (self.server.folder / path).read_bytes()
-        except OSError:
+            # The checkpoint is read first: whatever it covers is there, and stays as it is.
+            if path != CHECKPOINT and not _is_covered(path, read_checkpoint(files_in(folder)).size):
+                return None
+            return (folder / path).read_bytes()
+        except (OSError, HubbubError):
             return None
 
     def version_string(self) -> str:

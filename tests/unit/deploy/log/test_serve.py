@@ -95,6 +95,38 @@ def test_only_files_of_a_log_are_served(served: Served) -> None:
     assert served.get("/checkpoint", "POST")[0] == 501
 
 
+def test_what_no_checkpoint_covers_is_not_served_as_something_else_may_come_in_its_place(served: Served) -> None:
+    left = ("entry/300.json", "tile/0/001.p/45", "tile/0/001", "tile/1/000.p/2")
+    for path in left:
+        (served.folder / path).write_bytes(b"left by an addition that was killed")
+    try:
+        for path in left:
+            status, headers, _content = served.get(f"/{path}")
+            assert (status, headers["Cache-Control"]) == (404, "no-cache"), path
+        for path in ("entry/299.json", "tile/0/001.p/44", "tile/0/000", "tile/1/000.p/1"):
+            assert served.get(f"/{path}")[0] == 200, path
+    finally:
+        for path in left:
+            (served.folder / path).unlink()
+
+
+@pytest.mark.parametrize("more", ["Content-Length: 44", "Transfer-Encoding: chunked"])
+def test_the_content_of_a_request_is_never_the_next_request(served: Served, more: str) -> None:
+    inside = b"GET /tile/0/000 HTTP/1.1\r\nHost: a.example\r\n\r\n"
+    context = ssl.create_default_context(cafile=str(served.authority))
+    with (
+        socket.create_connection(("127.0.0.1", served.port), PATIENCE) as raw,
+        context.wrap_socket(raw, server_hostname="127.0.0.1") as connection,
+    ):
+        connection.sendall(f"GET /checkpoint HTTP/1.1\r\nHost: a.example\r\n{more}\r\n\r\n".encode() + inside)
+        answers = b""
+        while part := connection.recv(65536):
+            answers += part
+    assert answers.count(b"HTTP/1.1 ") == 1
+    assert b"Connection: close" in answers
+    assert answers.endswith((served.folder / "checkpoint").read_bytes())
+
+
 def test_a_file_says_its_kind_and_how_long_it_lasts(served: Served) -> None:
     for path, kind, lasts in (
         ("checkpoint", "text/plain; charset=utf-8", "no-cache"),
