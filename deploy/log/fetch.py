@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -15,6 +17,9 @@ from hubbub.queries.errors import shown
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a server is given up."""
+
+LONGEST = 300.0
+"""Seconds for one file at most, of whatever a server sends: it may send a byte now and then, or never end a header."""
 
 SCHEME = "https://"
 
@@ -59,21 +64,51 @@ def _context(authority: Path | None) -> ssl.SSLContext:
         raise HubbubError(f"cannot read {authority}: {error.strerror}; {remedy_of(error)}") from error
 
 
+@contextlib.contextmanager
+def _for_at_most(connection: http.client.HTTPSConnection, seconds: float, late: threading.Event) -> Iterator[None]:
+    """Cut a connection after some time, and then set `late`. Connecting has a limit of its own."""
+    if connection.sock is None:
+        connection.connect()
+    cut = connection.sock
+
+    def stop() -> None:
+        late.set()
+        with contextlib.suppress(OSError):
+            # Below TLS, which another thread is reading.
+            socket.socket.shutdown(cut, socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _files_at(connection: http.client.HTTPSConnection, address: SplitResult) -> LogFiles:
     base = address.path.rstrip("/")
 
     def read(path: str, most: int) -> bytes:
         where = f"{SCHEME}{address.netloc}{base}/{path}"
+        late = threading.Event()
         try:
-            connection.request("GET", f"{base}/{path}", headers={"User-Agent": "hubbub"})
-            answer = connection.getresponse()
-            # One byte more than a file has shows that it is too long; the connection is then of no more use.
-            content = answer.read(most + 1)
-            if not answer.isclosed():
-                connection.close()
+            with _for_at_most(connection, LONGEST, late):
+                connection.request("GET", f"{base}/{path}", headers={"User-Agent": "hubbub"})
+                answer = connection.getresponse()
+                # One byte more than a file has shows that it is too long; the connection is then of no more use.
+                content = answer.read(most + 1)
+                if not answer.isclosed():
+                    connection.close()
+            if late.is_set():
+                raise TimeoutError
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            why = (
+                f"it took more than {LONGEST:g} seconds"
+                if late.is_set()
+                else getattr(error, "strerror", None) or str(error) or type(error).__name__
+            )
             raise HubbubError(f"cannot get {where}: {why}; check the address, and try again later") from error
         if answer.status in (http.client.NOT_FOUND, http.client.GONE):
             raise NoSuchFile(f"there is no {where}; give the address of a log")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.deploy.log import fetch
 from hubbub.deploy.log.fetch import opened_log
 from hubbub.deploy.log.serve import LogServer, serve_log, tls_context
 from hubbub.protos.errors import HubbubError, UsageError
@@ -146,6 +147,40 @@ def test_a_client_that_says_nothing_holds_up_nobody(served: Served) -> None:
         for _ in range(20):
             opened.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", served.port), PATIENCE)))
         assert served.get("/checkpoint")[0] == 200
+
+
+def test_a_server_that_never_ends_its_answer_is_given_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "LONGEST", 0.5)
+    context = tls_context(served.authority.with_name("shuffler.pem"), served.authority.with_name("shuffler.key"))
+
+    accepted: list[socket.socket] = []
+
+    def answer(listening: socket.socket, begun: bytes, part: bytes) -> None:
+        with contextlib.suppress(OSError), context.wrap_socket(listening.accept()[0], server_side=True) as connection:
+            accepted.append(connection)
+            connection.recv(65536)
+            connection.sendall(begun)
+            while True:
+                connection.sendall(part)
+
+    # Each is read on and on, without an end and without a pause.
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    for begun, part, path in (
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "checkpoint"),
+        (chunked, b"More: 1\r\n", "tile/0/000"),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            thread = threading.Thread(target=answer, args=(listening, begun, part), daemon=True)
+            thread.start()
+            address = f"https://127.0.0.1:{listening.getsockname()[1]}"
+            refused = pytest.raises(HubbubError, match=rf"cannot get {address}/{path}: it took more than 0.5 seconds")
+            with opened_log(address, served.authority) as files, refused:
+                files(path, 100)
+            # It may wait for a reader that is gone.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(accepted.pop(), socket.SHUT_RDWR)
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 def test_another_authority_or_address_is_refused(served: Served, tmp_path: Path) -> None:
