@@ -99,7 +99,7 @@ function ofCertificate({ where, certificate }: Found, files: string, without: bo
       `the records of ${task.queries.length} batches, and the chain of ${releases.length} releases before`,
     ),
     checked("every count, and every number and word that follows from the task and the counts alone"),
-    ...statement.epsilons.filter((each) => each.words !== "").map((each) => ofEpsilon(each, left)),
+    ...statement.epsilons.map((each) => ofEpsilon(each, left)),
     ...statement.left.map(left),
     ...(without
       ? [left("the counts behind its counts_digest, as no results of its round were checked")]
@@ -119,7 +119,8 @@ function ofCertificate({ where, certificate }: Found, files: string, without: bo
 
 function ofEpsilon(each: CheckedEpsilon, left: (text: string) => Line): Line {
   const covers = each.query === null ? COVERS[each.covers]! : each.query;
-  const text = `${covers}: ε ≤ ${each.epsilon} ${each.words}`;
+  // Of a certificate of one round no sentence speaks of the minimum. Its number is named all the same.
+  const text = `${covers}: ε ≤ ${each.epsilon} ${each.words === "" ? `as ${each.member}` : each.words}`;
   return each.known === "not" ? left(text) : { kind: "checked", text: `${text}: ${KNOWN[each.known]}` };
 }
 

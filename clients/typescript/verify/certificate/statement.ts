@@ -228,7 +228,6 @@ function epsilonsOf(
         `${charged.where}: ${lowerOf(ALONE)} must be null, as whoever reads a report reaches ε_local`,
       );
     const query = covers === "query" ? charged.where : null;
-    // Of a certificate of one round no rung speaks of the minimum, but its number is stated.
     found.push({ covers, query, member, epsilon, lower, words: words[member] ?? "", known });
   }
   checkOrder(charged.where, stated);
