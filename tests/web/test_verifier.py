@@ -400,6 +400,15 @@ def test_a_gap_a_second_certificate_of_a_round_and_foreign_results_are_found(ver
     assert "kind" in codes(foreign)
 
 
+@pytest.mark.parametrize("name", ["certificate-0.json", "certificate-0.json, rounds[0.json"])
+def test_foreign_results_are_found_whatever_their_file_is_called(verifying: Verifying, name: str) -> None:
+    one = of(EXAMPLE / "history" / "certificate-0.json", json.dumps(case("noise")[-1]))
+    one["files"][1]["name"] = name
+    (outcome,) = verifying([one])
+    assert codes(outcome) == {"kind"}
+    assert "the certificate in these results is none of those given" in outcome["problems"][0][1]
+
+
 # Results
 
 

@@ -33,13 +33,15 @@ export interface Held {
   readonly where: string;
   readonly digest: string;
   readonly document: Bytes;
-  /** All files that have it. */
-  readonly files: readonly string[];
+  /** The places of all files that have it: two may have one name. */
+  readonly files: readonly number[];
 }
 
 /** A round's results as they were read, and the digest of the certificate in them. */
 export interface GivenResults {
   readonly where: string;
+  /** The place of its file among those that were given. */
+  readonly file: number;
   readonly document: Members;
   readonly digest: string;
 }
@@ -60,31 +62,31 @@ export interface Given {
 }
 
 export function readFiles(files: readonly GivenFile[]): Given {
-  const certificates = new Map<string, { where: string; document: Bytes; files: string[] }>();
+  const certificates = new Map<string, { where: string; document: Bytes; files: number[] }>();
   const results: GivenResults[] = [];
   const [skipped, problems]: [string[], Problem[]] = [[], []];
-  const hold = (where: string, file: string, document: Bytes): string => {
+  const hold = (where: string, file: number, document: Bytes): string => {
     const digest = digestOf(document);
     const held = certificates.get(digest);
     if (held === undefined) certificates.set(digest, { where, document, files: [file] });
     else if (!held.files.includes(file)) held.files.push(file);
     return digest;
   };
-  const inside: [string, string, Members, Bytes][] = [];
-  for (const { name, bytes } of files) {
+  const inside: [string, number, Members, Bytes][] = [];
+  for (const [file, { name, bytes }] of files.entries()) {
     try {
       const value = valueOf(bytes);
       const found = value === undefined ? [] : resultsIn(name, value);
-      if (found.length > 0) for (const each of found) inside.push([each[0], name, each[1], each[2]]);
+      if (found.length > 0) for (const each of found) inside.push([each[0], file, each[1], each[2]]);
       else if (value === undefined || otherThanCertificate(value)) skipped.push(name);
-      else hold(name, name, own(bytes));
+      else hold(name, file, own(bytes));
     } catch (error) {
       problems.push(problemOf(error, name));
     }
   }
   // Last: a certificate that has a file of its own is named by it.
-  for (const [where, name, document, certificate] of inside)
-    results.push({ where, document, digest: hold(where, name, certificate) });
+  for (const [where, file, document, certificate] of inside)
+    results.push({ where, file, document, digest: hold(where, file, certificate) });
   const held = [...certificates].map(([digest, each]) => ({ digest, ...each }));
   return { certificates: held, results, skipped, problems };
 }

@@ -110,7 +110,7 @@ function related(held: Held, known: readonly Succession[]): readonly Succession[
 
 /** Find results whose certificate is of another task or round than every certificate that has a file of its own. */
 function unmatched(given: Given, held: ReadonlyMap<string, Found>): Problem[] {
-  const ofResults = new Set(given.results.map((each) => each.where.split(", rounds[")[0]!));
+  const ofResults = new Set(given.results.map((each) => each.file));
   const alone = given.certificates.filter((each) => each.files.some((file) => !ofResults.has(file)));
   if (alone.length === 0 || given.results.length === 0) return [];
   const digests = new Set(alone.map((each) => each.digest));
