@@ -17,6 +17,7 @@ from hubbub.protos.log.notes import (
     NoteSignature,
     hash_in,
     hash_line,
+    is_name,
     note_of,
     read_note,
     sign_note,
@@ -56,7 +57,7 @@ class Checkpoint:
     """The log's name (its origin), the number of its entries, and the root (32 bytes) of the tree over them.
 
     Raises:
-        LogError: if there cannot be such a tree.
+        LogError: if there cannot be such a tree, or such a name: it may be of a log that nobody knows yet.
     """
 
     origin: str
@@ -64,6 +65,10 @@ class Checkpoint:
     root: bytes = EMPTY_ROOT
 
     def __post_init__(self) -> None:
+        if not is_name(self.origin):
+            raise LogError(
+                f"not a checkpoint: no log has the name {shown(self.origin)}; give the file as the log has it"
+            )
         if not 0 <= self.size <= MOST_LOGGED or (self.size == 0) is not (self.root == EMPTY_ROOT):
             raise LogError(
                 f"not a checkpoint: no tree of {self.size} entries has that root; give the file as the log has it"

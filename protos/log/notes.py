@@ -42,6 +42,11 @@ class LogError(SignatureError):
     """A transparency log, or what it signed or proves, is not as it must be; the message says what, and why."""
 
 
+def is_name(name: str) -> bool:
+    """Whether a log or a witness may have that name."""
+    return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None
+
+
 class NoteRole(IntEnum):
     """What a key signs; the number is the signature's type (c2sp.org/signed-note)."""
 
@@ -67,7 +72,7 @@ class NoteKey:
     public: bytes
 
     def __post_init__(self) -> None:
-        if len(self.name) > LONGEST_NAME or not _NAME.fullmatch(self.name):
+        if not is_name(self.name):
             raise LogError(
                 f"{shown(self.name)} is no name of a log or a witness; give one such as stats.example/log, of at most "
                 f"{LONGEST_NAME} characters of ASCII, without spaces and plus signs"

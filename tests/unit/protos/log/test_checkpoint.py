@@ -20,6 +20,12 @@ def test_a_checkpoint_is_read_as_it_was_written() -> None:
     assert SIGNED.check(WITNESSED) == {"w0.example": NOW, "w1.example": NOW}
 
 
+@pytest.mark.parametrize("name", ["", "a b", "a+b", "log\x1b[2J", "a\rb", "\u202elog", "\u00e9", "a" * 201])
+def test_a_checkpoint_of_a_name_that_no_log_has_is_refused(name: str) -> None:
+    with pytest.raises(LogError, match=r"not a checkpoint: no log has the name"):
+        Checkpoint.read(POINT.text.replace(NAME, name))
+
+
 @pytest.mark.parametrize(
     "text",
     [
