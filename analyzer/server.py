@@ -17,7 +17,7 @@ from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import AnalyzerSettings
-from hubbub.analyzer.stores.factory import kept_feed_of, open_store
+from hubbub.analyzer.stores.factory import open_store
 from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.protos.identity.keys import Identity, Role, load_public
@@ -39,6 +39,7 @@ from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery,
 from hubbub.service.rpc import DeliveryHandler, serve_delivery, serve_results
 from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.runtime.feed_follower import watched
+from hubbub.service.runtime.kept_feed import kept_feed_of
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
@@ -129,7 +130,7 @@ async def _assembled(
     async with opened_traces("analyzer", settings.traces, settings.tls) as traces, opened as (store, opening_pool):
         await store.add_tasks(tasks.values())
         live = AnalyzerLiveTasks(tasks, store, parties, successions)
-        feed = await live.feed(settings.feed, kept_feed_of(settings, store), incidents)
+        feed = await live.feed(settings.feed, kept_feed_of(store, settings.data), incidents)
         # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)

@@ -23,6 +23,7 @@ from hubbub.service.observability.shared_metrics import Disk, IncidentCollector,
 from hubbub.service.observability.traces import SpanCollector, Traces
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
 from hubbub.service.rpc.revoked_readers import RevokedReaders
+from hubbub.service.runtime.kept_feed import kept_feed_of
 from hubbub.service.runtime.own_identities import own_identity
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
@@ -51,7 +52,6 @@ from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.factory import (
-    kept_feed_of,
     open_store,
     replication_of,
     secret_server_of,
@@ -177,7 +177,7 @@ async def _with_traces(
     callers = [] if workers is None else [workers.stop]
     last = (rounds.stop, analyzer.close, openers.close, lambda: asyncio.to_thread(store.close))
     live = ShufflerLiveTasks(settings, tasks, signed, rounds).shared_with(workers, store_server)
-    followed = live.followed(kept_feed_of(settings, store), _parties(settings), incidents)
+    followed = live.followed(kept_feed_of(store, settings.data), _parties(settings), incidents)
     async with tidied_async(*callers, *last), followed, enrollment.renewed():
         queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys
         admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, reserve, damaged)

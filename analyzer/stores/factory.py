@@ -12,7 +12,6 @@ from hubbub.protos.sqlite_layout import Layout
 from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
-from hubbub.service.runtime.kept_feed import KEPT, FolderFeed, KeptFeed
 
 if TYPE_CHECKING:
     from hubbub.analyzer.settings import AnalyzerSettings
@@ -48,12 +47,6 @@ def create_store(settings: AnalyzerSettings) -> Path:
         from hubbub.analyzer.stores.postgres import AnalyzerPostgresStore
 
     return AnalyzerPostgresStore.create(settings.data, settings.store)
-
-
-def kept_feed_of(settings: AnalyzerSettings, store: AnalyzerStore) -> KeptFeed:
-    """Return where a store keeps what was taken of the feed: in its database, or in a folder in `data`."""
-    found: KeptFeed | None = getattr(store, "kept_feed", None)
-    return FolderFeed(settings.data / KEPT) if found is None else found
 
 
 def file_of(settings: AnalyzerSettings) -> tuple[str, Layout]:

@@ -133,7 +133,7 @@ def add_documents(folder: Path, identity: Identity, documents: Sequence[bytes], 
         NotWritten: if the folder cannot be written.
     """
     disk = disk or LogDisk()
-    with _changing(folder):
+    with writing(folder), alone_in(folder):
         signed = _settled(folder, identity, disk)
         tree = tree_of_log(files_in(folder), signed)
         leaves = [leaf_hash(document) for document in documents]
@@ -158,7 +158,7 @@ def add_signatures(
         NotWritten: if the folder cannot be written.
     """
     disk = disk or LogDisk()
-    with _changing(folder):
+    with writing(folder), alone_in(folder):
         signed, given = read_checkpoint(files_in(folder)), SignedCheckpoint.decode(note)
         if given.checkpoint != signed.checkpoint:
             raise LogError(
@@ -179,15 +179,19 @@ def add_signatures(
 
 
 @contextlib.contextmanager
-def _changing(folder: Path) -> Iterator[None]:
-    """Let one process at a time change a log; others wait."""
-    with writing(folder):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+def alone_in(folder: Path) -> Iterator[None]:
+    """Let one process at a time work in a folder; others wait.
+
+    Raises:
+        OSError: if the folder cannot be locked. Unlike `deploy.files.changing`, nothing is done without the lock: two
+            that sign at once would sign what contradicts each other.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _settled(folder: Path, identity: Identity, disk: LogDisk) -> SignedCheckpoint:

@@ -7,15 +7,13 @@ sign anything, so the state is only missing if its operator says that this is th
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.files import writing
-from hubbub.deploy.log.append import LogDisk
+from hubbub.deploy.log.append import LogDisk, alone_in
 from hubbub.protos.errors import HubbubError, UsageError, remedy_of
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.log.checkpoint import SignedCheckpoint, TrustedLog
@@ -78,13 +76,8 @@ class Witness:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         # The folder, as the state is replaced by a new file.
-        with writing(self.state):
-            descriptor = os.open(self.state.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                yield
-            finally:
-                os.close(descriptor)
+        with writing(self.state), alone_in(self.state.parent):
+            yield
 
     def _last(self, first: bool) -> SignedCheckpoint | None:
         try:

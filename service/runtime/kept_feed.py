@@ -68,3 +68,9 @@ class FolderFeed:
     def add(self, entry: FeedEntry) -> None:
         """Write an entry into a file of its own."""
         add_entry(self._folder, entry)
+
+
+def kept_feed_of(store: object, data: Path) -> KeptFeed:
+    """Return where a store keeps what was taken of the feed: in its database, or in a folder in `data`."""
+    found: KeptFeed | None = getattr(store, "kept_feed", None)
+    return FolderFeed(data / KEPT) if found is None else found

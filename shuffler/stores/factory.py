@@ -13,7 +13,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler
 from hubbub.service.rpc.oblivious import ObliviousKeySource
-from hubbub.service.runtime.kept_feed import KEPT, FolderFeed, KeptFeed
+from hubbub.service.runtime.kept_feed import KEPT, FolderFeed
 from hubbub.shuffler.records import Round, RoundId
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
@@ -132,12 +132,6 @@ def unfinished_rounds(settings: ShufflerSettings) -> list[Round]:
         from hubbub.shuffler.stores.postgres import open_store as opening
 
     return opening.unfinished_rounds(settings.store)
-
-
-def kept_feed_of(settings: ShufflerSettings, store: ShufflerStore) -> KeptFeed:
-    """Return where a store keeps what was taken of the feed: in its database, or in a folder in `data`."""
-    found: KeptFeed | None = getattr(store, "kept_feed", None)
-    return FolderFeed(settings.data / KEPT) if found is None else found
 
 
 def taken_of_feed(settings: ShufflerSettings, parties: FeedParties) -> Feed:

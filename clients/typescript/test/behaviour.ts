@@ -3,7 +3,7 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { ed25519 } from "@noble/curves/ed25519.js";
 
-import { hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
+import { fromBase64, hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
 import { canonical } from "../src/base/canonical.js";
 import { systemRandom } from "../src/base/random.js";
 import { proven } from "../src/device/enrolment.js";
@@ -69,7 +69,7 @@ class Shuffler {
 
   private round(): HttpAnswer {
     this.asked += 1;
-    const signed = (one: Any) => ({ document: { body: base64(one.body), signature: ownHex(one.signature) } });
+    const signed = (one: Any) => ({ document: { body: fromBase64(one.body), signature: ownHex(one.signature) } });
     const keySet = {
       shuffler: signed(this.keys.shuffler),
       analyzer: signed(this.keys.analyzer),
@@ -99,10 +99,6 @@ function answered(body: Uint8Array): HttpAnswer {
 function refused(reason: string): HttpAnswer {
   const headers: Record<string, string> = { "hubbub-reason": reason, "hubbub-retry-after-ms": "1" };
   return { status: 400, header: (name) => headers[name] ?? null, body: utf8('{"message": "told so"}') };
-}
-
-function base64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (mark) => mark.charCodeAt(0));
 }
 
 function equal(found: unknown, wanted: unknown, what: string): void {
@@ -141,7 +137,7 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     totalMs = 60_000,
   ): Promise<Device> => {
     const options = {
-      task: base64(vectors.tasks[0].document),
+      task: fromBase64(vectors.tasks[0].document),
       operatorKey: vectors.keys.operator as string,
       shufflerKey: vectors.keys.shuffler as string,
       shuffler: "https://127.0.0.1:1",
@@ -296,9 +292,9 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     const [document] = vectors.round_keys.sets.find((each: Any) =>
       each.what.startsWith("the shuffler's successor"),
     ).successions;
-    const succession = readSuccession(base64(document));
+    const succession = readSuccession(fromBase64(document));
     // A task that names the successor, signed by keys whose seeds are the vectors'.
-    const { task } = JSON.parse(new TextDecoder().decode(base64(vectors.tasks[0].document))) as Any;
+    const { task } = JSON.parse(new TextDecoder().decode(fromBase64(vectors.tasks[0].document))) as Any;
     task.identities.shuffler = succession.new;
     const signed = joined(utf8("hubbub-task/1\0"), canonical(task));
     const by = (seed: number): string => hex(ed25519.sign(signed, new Uint8Array(32).fill(seed)));

@@ -2,7 +2,7 @@
 
 import { type DescMessage, fromBinary, toBinary, toJson } from "@bufbuild/protobuf";
 
-import { fourBytes, hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
+import { fourBytes, fromBase64, hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
 import { DocumentError, Refusal, Unreachable } from "../src/base/errors.js";
 import { type Random, systemRandom } from "../src/base/random.js";
 import { Calls, OVER, TRANSIENT } from "../src/calls/calls.js";
@@ -23,10 +23,6 @@ import type { Identities, Task } from "../src/task/task.js";
 
 type Any = any;
 type Test = (name: string, body: () => unknown) => Promise<void>;
-
-function base64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (mark) => mark.charCodeAt(0));
-}
 
 function equal(found: unknown, wanted: unknown, what: string): void {
   const texts = [found, wanted].map((each) => JSON.stringify(each));
@@ -53,7 +49,7 @@ export async function hops(test: Test, vectors: Any): Promise<void> {
   } as unknown as Task;
   for (const each of sets) {
     await test(`hops: keys, ${each.what}`, () => {
-      const signed = (one: Any) => ({ body: base64(one.body), signature: ownHex(one.signature) });
+      const signed = (one: Any) => ({ body: fromBase64(one.body), signature: ownHex(one.signature) });
       const keys = { shuffler: signed(each.shuffler), analyzer: signed(each.analyzer), successions: [] };
       try {
         const checked = checkKeys(task, round, keys, now);
@@ -183,7 +179,7 @@ export async function session(test: Test, vectors: Any): Promise<void> {
       return { status: each.status, header: (name) => each.headers[name] ?? null, body: ownHex(each.body) };
     };
     const options = {
-      task: base64(vectors.task),
+      task: fromBase64(vectors.task),
       operatorKey: vectors.operator_key as string,
       shufflerKey: vectors.shuffler_key as string,
       shuffler: "https://127.0.0.1:7308",

@@ -1,6 +1,6 @@
 /** Every vector that is for clients, by its name: the same in Node and in a browser. */
 
-import { fromHex, hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
+import { fromBase64, fromHex, hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
 import { canonical, type Json, parseCanonical } from "../src/base/canonical.js";
 import { DocumentError } from "../src/base/errors.js";
 import type { Random } from "../src/base/random.js";
@@ -30,10 +30,6 @@ function equal(found: unknown, wanted: unknown, what: string): void {
   const texts = [found, wanted].map((each) => JSON.stringify(each));
   if (texts[0] !== texts[1])
     throw new Error(`${what} is ${texts[0]!.slice(0, 200)}, not ${texts[1]!.slice(0, 200)}`);
-}
-
-function base64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (mark) => mark.charCodeAt(0));
 }
 
 async function json(load: Load, name: string): Promise<Any> {
@@ -208,17 +204,17 @@ async function refusals(test: Test, vectors: Any): Promise<void> {
   for (const each of vectors.tasks) {
     await test(`refused: a task, ${each.what}`, () =>
       equal(
-        because(() => readTask(base64(each.document), pins)),
+        because(() => readTask(fromBase64(each.document), pins)),
         each.because,
         "the reason",
       ));
   }
-  const task = readTask(base64(vectors.tasks[0].document), pins);
+  const task = readTask(fromBase64(vectors.tasks[0].document), pins);
   const { round, now, sets } = vectors.round_keys;
   for (const each of sets) {
     await test(`refused: keys, ${each.what}`, () => {
-      const signed = (one: Any) => ({ body: base64(one.body), signature: ownHex(one.signature) });
-      const successions = each.successions.map(base64);
+      const signed = (one: Any) => ({ body: fromBase64(one.body), signature: ownHex(one.signature) });
+      const successions = each.successions.map(fromBase64);
       const keys = { shuffler: signed(each.shuffler), analyzer: signed(each.analyzer), successions };
       equal(
         because(() => checkKeys(task, round, keys, now)),

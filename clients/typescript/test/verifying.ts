@@ -1,6 +1,6 @@
 /** Verifies the files of many cases, the same in Node and in a browser; each case is a result of its own. */
 
-import { fromHex } from "../src/base/bytes.js";
+import { fromBase64, fromHex, utf8 } from "../src/base/bytes.js";
 import { type Line, linesOf, type Pins, verifyFiles } from "../verify/index.js";
 
 export interface Case {
@@ -23,10 +23,7 @@ export interface Outcome {
 export async function verifyCase(one: Case): Promise<Outcome> {
   const files = one.files.map(({ name, base64, text }) => ({
     name,
-    bytes:
-      text === undefined
-        ? Uint8Array.from(atob(base64!), (mark) => mark.charCodeAt(0))
-        : new TextEncoder().encode(text),
+    bytes: text === undefined ? fromBase64(base64!) : utf8(text),
   }));
   const named = Object.entries(one.pins ?? {}).map(([name, digits]) => [name, fromHex(digits, 32)!]);
   const report = await verifyFiles(files, Object.fromEntries(named) as Pins);

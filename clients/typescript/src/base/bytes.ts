@@ -47,6 +47,11 @@ export function joined(...parts: Uint8Array[]): Bytes {
   return whole;
 }
 
+/** Return the bytes of base64; throw a DOMException if it is none. */
+export function fromBase64(text: string): Bytes {
+  return Uint8Array.from(atob(text), (mark) => mark.charCodeAt(0));
+}
+
 /** Return a whole number in four bytes, big-endian. */
 export function fourBytes(number: number): Bytes {
   const bytes = new Uint8Array(4);

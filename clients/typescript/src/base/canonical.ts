@@ -6,8 +6,8 @@ import { DocumentError } from "./errors.js";
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
 /** Most bytes of a document, and most levels of values within each other. */
-const LONGEST = 64 * 2 ** 20;
-const DEEPEST = 100;
+export const LONGEST = 64 * 2 ** 20;
+export const DEEPEST = 100;
 
 /** Return a member by a name that another party or a person chose: never what every object inherits. */
 export function member<T>(of: Readonly<Record<string, T>> | undefined, name: string): T | undefined {

@@ -2,7 +2,7 @@
 
 import { ed25519 } from "@noble/curves/ed25519.js";
 
-import { type Bytes, fromHex, joined, utf8 } from "./bytes.js";
+import { type Bytes, fromBase64, fromHex, hex, joined, utf8 } from "./bytes.js";
 import { DocumentError } from "./errors.js";
 
 const ZERO = new Uint8Array(1);
@@ -43,8 +43,7 @@ function fromPem(text: string): Bytes | null {
   const inside = /-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----/.exec(text)?.[1];
   if (inside === undefined) return null;
   try {
-    const raw = Uint8Array.from(atob(inside.replace(/\s/g, "")), (mark) => mark.charCodeAt(0));
-    const digits = [...raw].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const digits = hex(fromBase64(inside.replace(/\s/g, "")));
     return digits.startsWith(BEGINNING) ? fromHex(digits.slice(BEGINNING.length), 32) : null;
   } catch {
     return null;

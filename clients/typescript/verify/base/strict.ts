@@ -4,7 +4,7 @@
  * has to be, 4.0 is none. Objects inherit nothing, so a member may have any name. */
 
 import { fromUtf8, utf8 } from "../../src/base/bytes.js";
-import type { Json } from "../../src/base/canonical.js";
+import { DEEPEST, type Json, LONGEST } from "../../src/base/canonical.js";
 import { NotJson, Refused } from "./refused.js";
 
 /** A number that is not written as a whole one, or is too far from 0 for each whole number to be a double. */
@@ -17,10 +17,8 @@ export interface Members {
   [name: string]: Value;
 }
 
-/** Most bytes of a document, and of a file of results. */
-export const LARGEST = 64 * 2 ** 20;
+/** Most bytes of a file of results. */
 export const LARGEST_RESULTS = 512 * 2 ** 20;
-const DEEPEST = 100;
 const LONGEST_WHOLE = 40;
 const LONGEST_NUMBER = 1000;
 
@@ -30,7 +28,7 @@ const SPACE = /[ \t\n\r]*/y;
 const RUN = /[^"\\\u0000-\u001f]*/y;
 const WORDS: Readonly<Record<string, Value>> = { true: true, false: false, null: null };
 
-export function readStrict(document: Uint8Array, largest = LARGEST): Value {
+export function readStrict(document: Uint8Array, largest = LONGEST): Value {
   if (document.length > largest)
     throw new Refused("json", `it has ${document.length} bytes, but at most ${largest} are read`);
   let text: string;

@@ -2,7 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 
-import { fourBytes, hex, utf8 } from "../../src/base/bytes.js";
+import { fourBytes, fromBase64, hex, utf8 } from "../../src/base/bytes.js";
 import type { Json } from "../../src/base/canonical.js";
 import type { Query, Task } from "../../src/task/task.js";
 import { Refused, shown } from "../base/refused.js";
@@ -109,7 +109,7 @@ function readTally(
   )
     throw differ(name, "its counts are not in base64");
   if (counts === "") throw differ(name, "its counts are missing");
-  return { counts: Uint8Array.from(atob(counts), (mark) => mark.charCodeAt(0)), rounds: numbers };
+  return { counts: fromBase64(counts), rounds: numbers };
 }
 
 /** Return the counts by symbol; of hashed answers, the cells that were reported, sorted. */
