@@ -12,7 +12,7 @@ from hubbub.cli.terminal.output import Json, console, failures, print_json, prog
 from hubbub.cli.terminal.progress import working
 
 if TYPE_CHECKING:
-    from hubbub.deploy.log.witness import TwoViews
+    from hubbub.deploy.log.witness import SplitView
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.log.checkpoint import TrustedLog
     from hubbub.protos.log.notes import NoteKey
@@ -224,12 +224,12 @@ def prove(
 def _proof(log: str, document: Path | None, since: Path | None, authority: Path | None) -> AnyProof:
     from hubbub.deploy.files import naming
     from hubbub.deploy.log.fetch import opened_log
-    from hubbub.protos.log.proving import prove_growth, prove_logged
+    from hubbub.protos.log.proving import prove_consistency, prove_logged
 
     given = document or since or Path()
     content = given.read_bytes()
     with opened_log(log, authority) as files, naming(given):
-        return prove_logged(files, content) if since is None else prove_growth(files, content)
+        return prove_logged(files, content) if since is None else prove_consistency(files, content)
 
 
 @app.command("check")
@@ -312,7 +312,7 @@ def witness_(
         from hubbub.deploy.files import save
         from hubbub.deploy.log.append import LogDisk
         from hubbub.deploy.log.fetch import opened_log
-        from hubbub.deploy.log.witness import TwoViews, Witness
+        from hubbub.deploy.log.witness import SplitView, Witness
         from hubbub.protos.log.notes import NoteKey, NoteRole
 
         who = Witness(NoteKey.decode(log_key, NoteRole.LOG), name, _signer(key), state, LogDisk())
@@ -320,7 +320,7 @@ def witness_(
         try:
             with opened_log(log, authority) as files:
                 signed, before = who.look(files, int(time.time()), first)
-        except TwoViews as error:
+        except SplitView as error:
             _keep_evidence(state, error)
             raise
         if out is not None:
@@ -333,7 +333,7 @@ def witness_(
         console().print(f"the witness's key:\n{own}", markup=False, soft_wrap=True)
 
 
-def _keep_evidence(state: Path, error: TwoViews) -> None:
+def _keep_evidence(state: Path, error: SplitView) -> None:
     from hubbub.deploy.files import save
     from hubbub.deploy.log.witness import evidence_path
 

@@ -13,7 +13,7 @@ from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.log.checkpoint import TrustedLog
 from hubbub.protos.log.entries import LogEntry
 from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.proofs import AnyProof, GrowthProof, LoggedProof, TwoViewsProof, read_proof
+from hubbub.protos.log.proofs import AnyProof, ConsistencyProof, LoggedProof, SplitViewProof, read_proof
 from hubbub.protos.log.tiles import LONGEST_LOGGED, entry_path, read_checkpoint
 from hubbub.verification.log import check_log
 
@@ -43,7 +43,7 @@ def _checked(proof: AnyProof, document: Path | None, trusted: TrustedLog) -> Fou
         times = proof.check((document or Path()).read_bytes(), trusted)
         line = f"the document is entry {proof.index} of the {proof.signed.size} entries of log {log}"
         found = {"verified": True, "index": proof.index, "size": proof.signed.size}
-    elif isinstance(proof, GrowthProof):
+    elif isinstance(proof, ConsistencyProof):
         times = proof.check(trusted)
         line = f"the {proof.newer.size} entries of log {log} begin with the earlier {proof.older.size}"
         found = {"verified": True, "before": proof.older.size, "size": proof.newer.size}
@@ -52,7 +52,7 @@ def _checked(proof: AnyProof, document: Path | None, trusted: TrustedLog) -> Fou
     return [line, *_signers(times)], {**found, "log": log, "witnesses": dict(times)}
 
 
-def _views(proof: TwoViewsProof, trusted: TrustedLog) -> str:
+def _views(proof: SplitViewProof, trusted: TrustedLog) -> str:
     """Return what a file of two views shows; its checkpoints are checked to be the log's."""
     proof.check(trusted)
     sizes = f"its checkpoints of {proof.older.size} and {proof.newer.size} entries"

@@ -15,7 +15,7 @@ from typing import Any
 from hubbub.protos.errors import HubbubError, remedy_of
 from hubbub.protos.log.tiles import CHECKPOINT, TILE_HEIGHT, TILE_WIDTH, files_in, read_checkpoint
 
-PATIENCE = 10.0
+IDLE_SECONDS = 10.0
 """Seconds without a byte after which a connection is closed."""
 
 MOST_CONNECTIONS = 100
@@ -35,7 +35,7 @@ class LogServer(ThreadingHTTPServer):
     def __init__(self, folder: Path, address: tuple[str, int], context: ssl.SSLContext) -> None:
         self.folder = folder
         self._context = context
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         try:
@@ -48,7 +48,7 @@ class LogServer(ThreadingHTTPServer):
 
     def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
         """Begin a connection in a thread, unless there are too many."""
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -57,13 +57,13 @@ class LogServer(ThreadingHTTPServer):
         """Do a connection's handshake in its own thread, where it holds up nobody, and then what it asks for."""
         try:
             if isinstance(request, socket.socket):
-                request.settimeout(PATIENCE)
+                request.settimeout(IDLE_SECONDS)
                 request = self._context.wrap_socket(request, server_side=True)
             super().process_request_thread(request, client_address)
         except OSError:
             self.shutdown_request(request)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def handle_error(self, request: object, client_address: Any) -> None:
         """Say nothing of a client that left."""
@@ -89,7 +89,7 @@ def _number(path: str) -> int:
 class _LogHandler(BaseHTTPRequestHandler):
     server: LogServer
     protocol_version = "HTTP/1.1"
-    timeout = PATIENCE
+    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
         self._answer(with_content=True)

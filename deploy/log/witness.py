@@ -18,15 +18,15 @@ from hubbub.protos.errors import HubbubError, UsageError, remedy_of
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.log.checkpoint import SignedCheckpoint, TrustedLog
 from hubbub.protos.log.notes import LONGEST_NOTE, LogError, NoteKey, NoteRole
-from hubbub.protos.log.proofs import TwoViewsProof
+from hubbub.protos.log.proofs import SplitViewProof
 from hubbub.protos.log.tiles import LogFiles, read_checkpoint, tree_of_log
 from hubbub.protos.merkle import is_consistent
 
 
-class TwoViews(LogError):
+class SplitView(LogError):
     """A log showed two checkpoints of which one does not follow from the other; `proof` has both."""
 
-    def __init__(self, message: str, proof: TwoViewsProof) -> None:
+    def __init__(self, message: str, proof: SplitViewProof) -> None:
         super().__init__(message)
         self.proof = proof
 
@@ -52,7 +52,7 @@ class Witness:
         `first` says that there is no state yet. `now` is in seconds since 1970.
 
         Raises:
-            TwoViews: if what the log shows does not follow from what was signed last.
+            SplitView: if what the log shows does not follow from what was signed last.
             UsageError: if the state is missing, or is there although this is the first look.
             LogError: if the log has not signed what it shows, or its files do not give it.
         """
@@ -108,52 +108,52 @@ def follow(last: SignedCheckpoint, shown: SignedCheckpoint, files: LogFiles) -> 
     """Check that a log's checkpoint follows from an earlier one, by the log's files; both are signed by the log.
 
     Raises:
-        TwoViews: if it does not, if the log shows an older one, or if its files do not give what it shows.
+        SplitView: if it does not, if the log shows an older one, or if its files do not give what it shows.
     """
     older, newer = last.checkpoint, shown.checkpoint
     if newer.size < older.size:
-        raise TwoViews(
+        raise SplitView(
             f"log {older.origin} shows {newer.size} entries, but {older.size} were seen before: an older copy, or "
             "another view; nothing was signed. Ask whoever keeps the log for a proof with `hubbub log prove --since`",
-            TwoViewsProof(shown, last),
+            SplitViewProof(shown, last),
         )
     if newer.size == older.size:
         if newer.root != older.root:
-            raise _contradicted(TwoViewsProof(last, shown, newer.root))
+            raise _contradicted(SplitViewProof(last, shown, newer.root))
         return
     try:
         tree = tree_of_log(files, shown)
         path, root = tree.consistency(older.size), tree.root(older.size)
     except LogError as error:
-        raise _not_shown(TwoViewsProof(last, shown), str(error)) from error
+        raise _not_shown(SplitViewProof(last, shown), str(error)) from error
     if is_consistent(older.size, newer.size, path, older.root, newer.root):
         return
-    proof = TwoViewsProof(last, shown, root, path)
+    proof = SplitViewProof(last, shown, root, path)
     if proof.is_proven:
         raise _contradicted(proof)
     # The root follows from the hashes at the tree's edge. Below them, files may have been changed by anybody.
-    raise _not_shown(TwoViewsProof(last, shown), "tiles do not give the hashes above them")
+    raise _not_shown(SplitViewProof(last, shown), "tiles do not give the hashes above them")
 
 
-def _not_shown(proof: TwoViewsProof, why: str) -> TwoViews:
+def _not_shown(proof: SplitViewProof, why: str) -> SplitView:
     older, newer = proof.older.checkpoint, proof.newer.checkpoint
-    return TwoViews(
+    return SplitView(
         f"log {older.origin} shows {newer.size} entries, and its files do not show that they begin with the "
         f"{older.size} that were seen before; nothing was signed: {why}",
         proof,
     )
 
 
-def _contradicted(proof: TwoViewsProof) -> TwoViews:
+def _contradicted(proof: SplitViewProof) -> SplitView:
     older, newer = proof.older.checkpoint, proof.newer.checkpoint
-    return TwoViews(
+    return SplitView(
         f"log {older.origin} shows two views: its {newer.size} entries do not begin with the {older.size} that were "
         "seen before; nothing was signed. The log signed both checkpoints: show them to everybody who trusts it",
         proof,
     )
 
 
-def evidence_path(state: Path, proof: TwoViewsProof) -> Path:
+def evidence_path(state: Path, proof: SplitViewProof) -> Path:
     """Return where the evidence of two views is stored, beside a witness's state; another one has another name."""
     digest = hashlib.sha256(proof.encode()).hexdigest()[:8]
     return state.with_name(f"{state.name}.views-{proof.older.size}-{proof.newer.size}-{digest}")

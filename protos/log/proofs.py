@@ -76,7 +76,7 @@ class LoggedProof:
 
 
 @dataclass(frozen=True)
-class GrowthProof:
+class ConsistencyProof:
     """That the log of the `newer` checkpoint begins with all entries of the `older` one; `hashes` show it."""
 
     older: SignedCheckpoint
@@ -88,7 +88,7 @@ class GrowthProof:
         return _head(CONSISTENCY, *_lines(self.hashes)) + self.older.encode() + b"\n" + self.newer.encode()
 
     @classmethod
-    def decode(cls, document: bytes) -> GrowthProof:
+    def decode(cls, document: bytes) -> ConsistencyProof:
         """Read what `encode` wrote; nothing of it is checked yet.
 
         Raises:
@@ -115,7 +115,7 @@ class GrowthProof:
 
 
 @dataclass(frozen=True)
-class TwoViewsProof:
+class SplitViewProof:
     """Two signed checkpoints of a log, of which the newer one was not seen to follow from the older one.
 
     If `root` is given, `hashes` show that the newer tree begins with another tree of the older one's size, which has
@@ -133,7 +133,7 @@ class TwoViewsProof:
         return _head(VIEWS, *roots, *_lines(self.hashes)) + self.older.encode() + b"\n" + self.newer.encode()
 
     @classmethod
-    def decode(cls, document: bytes) -> TwoViewsProof:
+    def decode(cls, document: bytes) -> SplitViewProof:
         """Read what `encode` wrote; nothing of it is checked yet.
 
         Raises:
@@ -161,9 +161,9 @@ class TwoViewsProof:
             each.check(TrustedLog(trusted.log))
 
 
-AnyProof = LoggedProof | GrowthProof | TwoViewsProof
-_P = TypeVar("_P", LoggedProof, GrowthProof, TwoViewsProof)
-_FORMS: Mapping[str, type[AnyProof]] = {INCLUSION: LoggedProof, CONSISTENCY: GrowthProof, VIEWS: TwoViewsProof}
+AnyProof = LoggedProof | ConsistencyProof | SplitViewProof
+_P = TypeVar("_P", LoggedProof, ConsistencyProof, SplitViewProof)
+_FORMS: Mapping[str, type[AnyProof]] = {INCLUSION: LoggedProof, CONSISTENCY: ConsistencyProof, VIEWS: SplitViewProof}
 
 
 def read_proof(document: bytes) -> AnyProof:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hubbub.protos.log.checkpoint import SignedCheckpoint
 from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.proofs import GrowthProof, LoggedProof
+from hubbub.protos.log.proofs import ConsistencyProof, LoggedProof
 from hubbub.protos.log.tiles import LogFiles, TileTree, read_checkpoint, tree_of_log
 from hubbub.protos.merkle import InclusionProof, is_consistent, leaf_hash
 
@@ -52,7 +52,7 @@ def _changed(signed: SignedCheckpoint) -> LogError:
     )
 
 
-def prove_growth(files: LogFiles, older: bytes) -> GrowthProof:
+def prove_consistency(files: LogFiles, older: bytes) -> ConsistencyProof:
     """Prove that a log only grew since an older checkpoint of it, given as a file.
 
     Raises:
@@ -76,4 +76,4 @@ def prove_growth(files: LogFiles, older: bytes) -> GrowthProof:
             f"the log's {newest.size} entries do not begin with the {past.size} of this checkpoint, so nothing proves "
             "that it only grew; if the log has signed it, the log has shown two views"
         )
-    return GrowthProof(before, signed, path)
+    return ConsistencyProof(before, signed, path)

@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.deploy.log.append import add_documents
 from hubbub.protos.log.checkpoint import SignedCheckpoint
-from hubbub.protos.log.proofs import TwoViewsProof
+from hubbub.protos.log.proofs import SplitViewProof
 from support.cli import Ran, hubbub_here
 from support.logs import LOG, LOG_KEY, NAME, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
 from vectors.make_signed import FOLDER
@@ -86,7 +86,7 @@ def test_two_views_are_reported_with_both_checkpoints(folder: Path) -> None:
     assert "error: log stats.example/log shows two views: its 2 entries do not begin with the 2 that" in found.err
     (evidence,) = folder.glob("state.views-2-2-*")
     assert f"both checkpoints are in {evidence.name}" in found.err
-    proof = TwoViewsProof.decode(evidence.read_bytes())
+    proof = SplitViewProof.decode(evidence.read_bytes())
     assert proof.newer == SignedCheckpoint.decode((folder / "other" / "checkpoint").read_bytes())
     told = log(folder, "check", evidence.name, "--log-key", KEY, "--json")
     assert told.status == 1

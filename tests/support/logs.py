@@ -9,7 +9,7 @@ from hubbub.deploy.log.append import LogDisk, add_documents, make_log
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint, TrustedLog
 from hubbub.protos.log.notes import NoteKey, NoteRole
-from hubbub.protos.log.proofs import GrowthProof, LoggedProof, TwoViewsProof
+from hubbub.protos.log.proofs import ConsistencyProof, LoggedProof, SplitViewProof
 from hubbub.protos.log.tiles import LogFiles, NoSuchFile
 from hubbub.protos.merkle import consistency_path, inclusion_path, leaf_hash, range_root, tree_of
 from vectors.make_signed import identity
@@ -91,7 +91,7 @@ def vector_checkpoints() -> tuple[SignedCheckpoint, SignedCheckpoint, SignedChec
     return found[0], found[1], found[2]
 
 
-def vector_proofs() -> tuple[LoggedProof, GrowthProof, TwoViewsProof]:
+def vector_proofs() -> tuple[LoggedProof, ConsistencyProof, SplitViewProof]:
     """A proof of each kind."""
     first, second, other = vector_checkpoints()
 
@@ -102,9 +102,9 @@ def vector_proofs() -> tuple[LoggedProof, GrowthProof, TwoViewsProof]:
     def another(height: int, number: int) -> bytes:
         return node(height, number, 1)
 
-    views = TwoViewsProof(first, other, range_root(another, 0, 3), consistency_path(another, 3, 5))
+    views = SplitViewProof(first, other, range_root(another, 0, 3), consistency_path(another, 3, 5))
     return (
         LoggedProof(3, inclusion_path(node, 3, 5), second),
-        GrowthProof(first, second, consistency_path(node, 3, 5)),
+        ConsistencyProof(first, second, consistency_path(node, 3, 5)),
         views,
     )

@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.deploy.errors import NotWritten
 from hubbub.deploy.log.append import LogDisk, add_documents
-from hubbub.deploy.log.witness import TwoViews, Witness, evidence_path
+from hubbub.deploy.log.witness import SplitView, Witness, evidence_path
 from hubbub.protos.errors import UsageError
 from hubbub.protos.log.checkpoint import SignedCheckpoint, TrustedLog
 from hubbub.protos.log.notes import MOST_SIGNATURES, LogError, NoteSignature
@@ -69,7 +69,7 @@ def test_another_view_is_found_and_proven(tmp_path: Path, seen: int, shown: int,
     witness = witness_in(tmp_path)
     witness.look(files_in(log_of(tmp_path / "log", seen)), NOW, first=True)
     state = witness.state.read_bytes()
-    with pytest.raises(TwoViews, match=rf"its {shown} entries do not begin with the {seen} that were seen") as found:
+    with pytest.raises(SplitView, match=rf"its {shown} entries do not begin with the {seen} that were seen") as found:
         witness.look(other_log(tmp_path / "other", shown, changed), NOW)
     proof = found.value.proof
     proof.check(TRUSTED)
@@ -86,7 +86,7 @@ def test_an_older_copy_is_reported_and_not_signed(tmp_path: Path) -> None:
     witness = witness_in(tmp_path)
     witness.look(files_in(log_of(tmp_path / "log", 5)), NOW, first=True)
     with pytest.raises(
-        TwoViews, match=r"shows 4 entries, but 5 were seen before: an older copy, or another view"
+        SplitView, match=r"shows 4 entries, but 5 were seen before: an older copy, or another view"
     ) as found:
         witness.look(files_in(log_of(tmp_path / "older", 4)), NOW)
     assert not found.value.proof.is_proven
@@ -103,7 +103,7 @@ def test_a_log_that_hides_its_files_is_not_signed_and_both_checkpoints_are_kept(
             {name: each for name, each in files.items() if name != path},
             files | {path: flipped(files[path], 20)},
         ):
-            with pytest.raises(TwoViews, match=r"its files do not show that they begin with the 5") as found:
+            with pytest.raises(SplitView, match=r"its files do not show that they begin with the 5") as found:
                 witness.look(files_of(hidden), NOW)
             assert not found.value.proof.is_proven
     assert witness.look(files_of(files), NOW)[0].size == 300

@@ -11,12 +11,12 @@ from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint, TrustedLo
 from hubbub.protos.log.notes import LogError
 from hubbub.protos.log.proofs import (
     LONGEST_PROOF,
-    GrowthProof,
+    ConsistencyProof,
     LoggedProof,
-    TwoViewsProof,
+    SplitViewProof,
     read_proof,
 )
-from hubbub.protos.log.proving import prove_growth, prove_logged
+from hubbub.protos.log.proving import prove_consistency, prove_logged
 from hubbub.protos.log.tiles import CHECKPOINT, files_in, tree_of_log
 from support.logs import (
     LOG,
@@ -79,7 +79,7 @@ def test_a_changed_byte_of_a_proof_is_refused(logs: tuple[Path, Path]) -> None:
 
 
 def test_a_changed_byte_of_a_proof_of_growth_is_refused(logs: tuple[Path, Path]) -> None:
-    proof = prove_growth(files_in(logs[1]), note(logs[0]))
+    proof = prove_consistency(files_in(logs[1]), note(logs[0]))
     encoded = proof.encode()
     assert read_proof(encoded) == proof
     assert proof.check(WITNESSED) == {"w0.example": NOW, "w1.example": NOW}
@@ -90,26 +90,26 @@ def test_a_changed_byte_of_a_proof_of_growth_is_refused(logs: tuple[Path, Path])
         if place in unneeded:
             continue
         with pytest.raises(LogError):
-            GrowthProof.decode(flipped(encoded, place)).check(WITNESSED)
+            ConsistencyProof.decode(flipped(encoded, place)).check(WITNESSED)
 
 
 def test_a_log_that_changed_an_entry_has_no_proof_of_growth(logs: tuple[Path, Path], tmp_path: Path) -> None:
     other = log_of(tmp_path / "other", 7, made=lambda number: document(number + 100 * (number == 3)))
     with pytest.raises(LogError, match=r"the log's 7 entries do not begin with the 5 of this checkpoint"):
-        prove_growth(files_in(other), note(logs[0]))
+        prove_consistency(files_in(other), note(logs[0]))
     with pytest.raises(LogError, match=r"it is of 7 entries, and the log has 5: the log is an older copy"):
-        prove_growth(files_in(logs[0]), note(logs[1]))
+        prove_consistency(files_in(logs[0]), note(logs[1]))
     named = log_of(tmp_path / "named", 7, name="other.example")
     with pytest.raises(LogError, match=r"it is a checkpoint of log stats.example/log, not of other.example"):
-        prove_growth(files_in(named), note(logs[0]))
+        prove_consistency(files_in(named), note(logs[0]))
 
 
-def views(logs: tuple[Path, Path], folder: Path) -> TwoViewsProof:
+def views(logs: tuple[Path, Path], folder: Path) -> SplitViewProof:
     """What a witness finds who saw the log of 5, and then another one of 7."""
     other = log_of(folder / "other", 7, made=lambda number: document(number + 100 * (number == 3)))
     shown = SignedCheckpoint.decode(note(other))
     tree = tree_of_log(files_in(other), shown)
-    return TwoViewsProof(SignedCheckpoint.decode(note(logs[0])), shown, tree.root(5), tree.consistency(5))
+    return SplitViewProof(SignedCheckpoint.decode(note(logs[0])), shown, tree.root(5), tree.consistency(5))
 
 
 def test_two_views_are_proven_by_the_log_s_own_signatures(logs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -122,22 +122,22 @@ def test_two_views_are_proven_by_the_log_s_own_signatures(logs: tuple[Path, Path
 def test_nobody_makes_two_views_of_one(logs: tuple[Path, Path], tmp_path: Path) -> None:
     older, newer = (SignedCheckpoint.decode(note(folder)) for folder in logs)
     tree = tree_of_log(files_in(logs[1]), newer)
-    assert not TwoViewsProof(older, newer).is_proven
-    assert not TwoViewsProof(older, newer, tree.root(5), tree.consistency(5)).is_proven
-    assert not TwoViewsProof(older, newer, bytes(32), tree.consistency(5)).is_proven
-    assert not TwoViewsProof(newer, older, bytes(32), b"").is_proven
-    assert not TwoViewsProof(older, older, older.checkpoint.root).is_proven
+    assert not SplitViewProof(older, newer).is_proven
+    assert not SplitViewProof(older, newer, tree.root(5), tree.consistency(5)).is_proven
+    assert not SplitViewProof(older, newer, bytes(32), tree.consistency(5)).is_proven
+    assert not SplitViewProof(newer, older, bytes(32), b"").is_proven
+    assert not SplitViewProof(older, older, older.checkpoint.root).is_proven
     # Of one tree all roots of the older size but the true one lead elsewhere, whatever path is given.
     real = views(logs, tmp_path)
-    assert not TwoViewsProof(older, newer, real.root, real.hashes).is_proven
+    assert not SplitViewProof(older, newer, real.root, real.hashes).is_proven
     forged = SignedCheckpoint(real.newer.checkpoint, older.signatures)
     with pytest.raises(LogError, match=r"the signature of log stats.example/log is wrong"):
-        TwoViewsProof(real.older, forged, real.root, real.hashes).check(TRUSTED)
+        SplitViewProof(real.older, forged, real.root, real.hashes).check(TRUSTED)
 
 
 def test_two_checkpoints_of_one_size_contradict_each_other_by_themselves() -> None:
     first, second = (SignedCheckpoint.made(Checkpoint(NAME, 4, bytes([n]) * 32), LOG) for n in (1, 2))
-    proof = TwoViewsProof(first, second, second.checkpoint.root)
+    proof = SplitViewProof(first, second, second.checkpoint.root)
     assert read_proof(proof.encode()) == proof
     proof.check(TRUSTED)
     assert proof.is_proven
@@ -179,10 +179,10 @@ def test_a_path_of_another_length_is_refused_by_its_length(logs: tuple[Path, Pat
 
 
 def test_a_proof_of_growth_has_two_checkpoints(logs: tuple[Path, Path]) -> None:
-    proof = prove_growth(files_in(logs[1]), note(logs[0])).encode()
+    proof = prove_consistency(files_in(logs[1]), note(logs[0])).encode()
     with pytest.raises(LogError, match=r"it does not have two signed checkpoints"):
         read_proof(proof + b"\n" + note(logs[0]))
-    swapped = GrowthProof(*(SignedCheckpoint.decode(note(folder)) for folder in reversed(logs)), b"")
+    swapped = ConsistencyProof(*(SignedCheckpoint.decode(note(folder)) for folder in reversed(logs)), b"")
     with pytest.raises(LogError, match=r"the proof does not show that the log's 5 entries begin with the 7"):
         swapped.check(TrustedLog(LOG_KEY))
 
@@ -191,9 +191,9 @@ def test_nothing_is_proven_from_a_tile_below_the_edge_that_was_changed(tmp_path:
     """The root follows from the hashes at the edge, so it does not show the change."""
     files = contents(log_of(tmp_path / "log", 200, 300))
     older = (log_of(tmp_path / "older", 200) / CHECKPOINT).read_bytes()
-    assert prove_growth(files_of(files), older).check(TRUSTED) == {}
+    assert prove_consistency(files_of(files), older).check(TRUSTED) == {}
     changed = files_of(files | {"tile/0/000": flipped(files["tile/0/000"], 40)})
-    for prove in (lambda: prove_logged(changed, document(2)), lambda: prove_growth(changed, older)):
+    for prove in (lambda: prove_logged(changed, document(2)), lambda: prove_consistency(changed, older)):
         with pytest.raises(LogError, match=r"the log's tiles do not give the hashes above them"):
             prove()
 
