@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.log import fetch
+from hubbub.deploy.log import fetch, serve
 from hubbub.deploy.log.fetch import opened_log
 from hubbub.deploy.log.serve import LogServer, serve_log, tls_context
 from hubbub.protos.errors import HubbubError, UsageError
@@ -142,7 +142,9 @@ def test_a_file_says_its_kind_and_how_long_it_lasts(served: Served) -> None:
     assert served.get("/tile/0/009")[1]["Cache-Control"] == "no-cache"
 
 
-def test_a_client_that_says_nothing_holds_up_nobody(served: Served) -> None:
+def test_a_client_that_says_nothing_holds_up_nobody(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than this test waits: if the clients were waited for one by one, it would fail.
+    monkeypatch.setattr(serve, "IDLE_SECONDS", 10 * PATIENCE)
     with contextlib.ExitStack() as opened:
         for _ in range(20):
             opened.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", served.port), PATIENCE)))
