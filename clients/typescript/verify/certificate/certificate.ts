@@ -197,7 +197,7 @@ function checkPins(task: Task, pins: Pins): void {
 }
 
 /** Return the identities that sign everything of a round: those in force when its keys may first be made. */
-export function signersOf(task: Task, round: number): Identities {
+function signersOf(task: Task, round: number): Identities {
   const moment = preparedFrom(task.schedule, round);
   const at = (role: (typeof ROLES)[number]): Bytes => task.lineage.at(role, task.identities[role], moment);
   const [operator, shuffler, analyzer] = ROLES.map(at) as [Bytes, Bytes, Bytes];

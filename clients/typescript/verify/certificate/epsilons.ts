@@ -17,7 +17,7 @@ const LARGEST_EPSILON = 100;
 export type Known = "device" | "noise" | "not";
 
 /** Return E = e^ε of a query's report alone, exactly; null for one that is linked over rounds. */
-export function ratioOf(query: Query): Fraction | null {
+function ratioOf(query: Query): Fraction | null {
   const { randomizer } = query;
   switch (randomizer.mechanism) {
     case "krr":
@@ -42,7 +42,7 @@ function response(gamma: number, symbols: number): Fraction {
 }
 
 /** Return a query beside its noise; null if it has none, or if a person's reports are linked over rounds. */
-export function besideOf(query: Query): Beside | null {
+function besideOf(query: Query): Beside | null {
   const { noise, randomizer, symbols } = query;
   if (noise === null) return null;
   switch (randomizer.mechanism) {

@@ -114,7 +114,7 @@ export function keeps(beside: Beside, epsilon: number, delta: number): boolean {
 }
 
 /** Return a δ(ε) that is never below the true one. */
-export function deltaAbove(beside: Beside, epsilon: Fraction): Fraction {
+function deltaAbove(beside: Beside, epsilon: Fraction): Fraction {
   const span = BigInt(SPAN);
   const gamma = BigInt(beside.gamma);
   const answers = BigInt(beside.answers);

@@ -114,7 +114,7 @@ function hiding(task: Task, chain: boolean, firstOnly: boolean, shuffler: string
 }
 
 /** Whether the bounds of a query's mechanism count uniform dummies: those of levels over rounds do not. */
-export function countsDummies(query: Task["queries"][number]): boolean {
+function countsDummies(query: Task["queries"][number]): boolean {
   return COUNTING.includes(query.randomizer.mechanism);
 }
 

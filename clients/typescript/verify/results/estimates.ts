@@ -33,7 +33,7 @@ import {
 } from "./rows.js";
 
 /** Return how a query's reports count for symbols; null if its estimates are not made again here. */
-export function supportOf(query: Query): Support | null {
+function supportOf(query: Query): Support | null {
   const { randomizer } = query;
   if (randomizer.mechanism === "krr") return krrSupport(query.symbols, randomizer.gamma);
   if (randomizer.mechanism === "unary")

@@ -31,7 +31,7 @@ export function varianceOf(noise: ChainNoise): number {
 }
 
 /** Return the probability of each value of the noise of so many symbols, from 0 on. */
-export function lawOf(noise: ChainNoise, symbols: number): Float64Array {
+function lawOf(noise: ChainNoise, symbols: number): Float64Array {
   const table = Float64Array.from(tableOf(noise.law), (weight) => Number(weight) / WHOLE);
   const draws = symbols * noise.shufflers;
   if (draws === 1) return table;

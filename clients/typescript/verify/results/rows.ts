@@ -190,7 +190,7 @@ function statistics(rows: readonly Row[]): Record<string, unknown> {
   return document;
 }
 
-export function numbersOf(estimate: Estimate): Record<string, number | null> {
+function numbersOf(estimate: Estimate): Record<string, number | null> {
   const { value, error, lower, upper, simultaneous } = estimate;
   const named = { estimate: value, standard_error: error, lower, upper };
   if (simultaneous === undefined) return named;
