@@ -1,6 +1,6 @@
 """Makes and checks signed notes: a text with signatures below it, in the form of C2SP (c2sp.org/signed-note).
 
-A log signs its checkpoints in this form, and witnesses sign them too (c2sp.org/tlog-cosignature), so that witnesses and
+A log signs its checkpoints in this form, and witnesses sign them too (c2sp.org/tlog-cosignature). So witnesses and
 monitors that know nothing of hubbub can read them. Everything else that hubbub signs is signed under a label, and a
 zero byte ends the label (`identity.documents`). A note has no zero byte, so no signature is valid in both forms.
 """

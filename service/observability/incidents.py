@@ -48,7 +48,7 @@ class IncidentKind(StrEnum):
     TICKETS = "tickets"
     """A front end has no tickets redeemed: no leader answers, or the leader redeems none."""
     FEED = "feed"
-    """An entry of the feed of tasks is refused, or the feed cannot be read."""
+    """An entry of the feed of tasks is refused, the feed cannot be read, or a front end cannot answer for its task."""
 
 
 _FORESEEN = frozenset({IncidentKind.PEER, IncidentKind.STANDBYS, IncidentKind.TICKETS})

@@ -24,7 +24,7 @@ _SIGNING = frozenset({RoundState.OPEN, RoundState.CUT})
 class Readiness:
     """Checks if this process could lead the rounds in its database.
 
-    `own` reads its identity and tasks from their files, `taken` the tasks that the leader took of its feed, and
+    `own` reads its identity and tasks from their files. `taken` reads the tasks that the leader took of its feed, and
     `rounds` the rounds in the database that are not over. `clock` gives seconds since 1970.
     """
 

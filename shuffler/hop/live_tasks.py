@@ -23,7 +23,8 @@ class HopLiveTasks:
     """Changes the `tasks` of a running hop in place: every part of it has the same mapping.
 
     `parties` sign tasks and entries; the hop signs neither. It makes keys for the rounds of a task that the feed
-    publishes, and for no round after the one with which the feed ends a task. What has keys is still passed on.
+    publishes. It makes none for a round after the one with which the feed ends the task. What has keys is still passed
+    on.
     """
 
     def __init__(self, tasks: dict[bytes, Task], store: HopStore, parties: FeedParties, hop: bytes) -> None:
