@@ -536,14 +536,14 @@ async def test_a_forked_process_records_for_itself_and_one_answer_counts(
     settings: dict[str, Any], shuffler: FakeShuffler, tmp_path: Path
 ) -> None:
     body = """
-assert recorder.record({"carrier": "UA"}) and recorder.flush(30)
+assert recorder.record({"carrier": "UA"}) and recorder.flush(270)
 child = os.fork()
 if child == 0:
     assert recorder.counts.calls == 0
     assert not recorder.record({"carrier": "AA"})
     recorder._device._session.clock = lambda: %s
     assert recorder.record({"carrier": "AA"})
-    assert recorder.flush(30)
+    assert recorder.flush(270)
     assert recorder.counts.acknowledged == 1, recorder.counts
     recorder.close()
     os._exit(0)
@@ -654,7 +654,7 @@ def work():
     recorder._exit_seconds = 0
     assert recorder.record({"carrier": "UA"})
 
-assert recorder.flush(30) and recorder._device._work.is_clear()
+assert recorder.flush(270) and recorder._device._work.is_clear()
 process = multiprocessing.get_context("fork").Process(target=work)
 process.start()
 process.join()
