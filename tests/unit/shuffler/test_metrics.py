@@ -218,7 +218,7 @@ def test_each_reason_that_admission_may_give_is_shown_from_the_start() -> None:
     admission = Path(checks.__file__).parents[1]
     given = {
         Reason[node.attr]
-        for path in (*admission.glob("checks/*.py"), admission / "admission.py", admission / "opening_pool.py")
+        for path in (*admission.glob("checks/*.py"), admission / "admission.py", admission / "openers.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Reason"
     }

@@ -12,7 +12,7 @@ import pytest
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519, Suite
-from hubbub.shuffler.admit import openers as opening_pool
+from hubbub.shuffler.admit import openers as module
 from hubbub.shuffler.admit.openers import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
 from hubbub.shuffler.admit.opening_worker import LENGTH, RoundKey, read_answer, serve, write_header, write_records
 
@@ -107,16 +107,16 @@ async def test_processes_that_always_end_fail_the_call_and_keep_nobody_waiting(
 async def test_an_answer_that_cannot_be_used_fails_its_call_and_no_other(
     openers: Openers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = opening_pool.read_answer
+    real = module.read_answer
 
     def confused(*_: object) -> list[bytes | None]:
         raise RuntimeError("a bug")
 
     key, submissions, plains = sealed(20)
-    monkeypatch.setattr(opening_pool, "read_answer", confused)
+    monkeypatch.setattr(module, "read_answer", confused)
     with pytest.raises(OpeningError, match="send again"):
         await openers.open(key, submissions)
-    monkeypatch.setattr(opening_pool, "read_answer", real)
+    monkeypatch.setattr(module, "read_answer", real)
     assert await openers.open(key, submissions) == plains
 
 

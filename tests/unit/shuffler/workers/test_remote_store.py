@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections import Counter
 
-from unit.shuffler.admit.test_opening_pool import sealed
+from unit.shuffler.admit.test_openers import sealed
 
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
