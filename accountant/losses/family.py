@@ -171,7 +171,8 @@ def _depths(log_tail: float) -> list[float]:
 
     If losses are normal, δ falls as e^−d²/2 with d deviations. Under the tilt that is best at d, transforms have an
     error of at most 1e-8 of the largest value; at d' it is e^{(d−d')²/2} times as much of δ there. So tilts that are
-    12/√2 deviations apart, √depth by 6, keep 1e-4 of every δ.
+    12/√2 deviations apart, √depth by 6, keep about 1e-4 of a δ. If losses are not normal, the upper end is valid but
+    may be far above a small δ.
     """
     found = [_APART**2]
     while (math.sqrt(found[-1]) + _APART / 2) ** 2 < log_tail:
