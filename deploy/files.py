@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
-import secrets
 import shutil
 import stat
 import tomllib
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hubbub.deploy.errors import NotWritten, OutputLost
+from hubbub.protos.durable_files import locked_folder, replacing
 from hubbub.protos.errors import HubbubError, SignatureError, TaskError, UsageError
 from hubbub.protos.identity.formats import FEED_ENTRY, SUCCESSION, Kind
 from hubbub.protos.identity.successions import Succession
@@ -184,12 +183,10 @@ def changing(path: Path) -> Iterator[None]:
     if not folder.is_dir():
         yield
         return
-    with writing(path):
-        descriptor = os.open(folder, os.O_RDONLY)
-    with tidied(lambda: os.close(descriptor)):
-        # Some network file systems lock no folders. A refusal would stop everybody there, and two at once are rare.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        with writing(path):
+            # Some network file systems lock no folders. A refusal would stop everybody there, and two at once are rare.
+            stack.enter_context(locked_folder(folder, required=False))
         yield
 
 
@@ -275,26 +272,14 @@ def _stream(status: os.stat_result) -> int | None:
 
 def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None:
     """Replace an earlier file, if any, by a new one once all of it is on the disk."""
-    target = Path(os.path.realpath(path))
-    # In the same folder, since a file can be replaced atomically only within a file system.
-    partial = target.with_name(f".hubbub-{secrets.token_hex(8)}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if earlier is None else 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if earlier is not None:
-                # Only root may give a file to another owner, and only to one that its container knows; anybody else's
-                # new file is their own.
-                with contextlib.suppress(OSError):
-                    os.fchown(descriptor, earlier.st_uid, earlier.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(earlier.st_mode))
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        partial.replace(target)
-    except BaseException as error:
-        with noted_on(error):
-            partial.unlink(missing_ok=True)
-        raise
+    with replacing(Path(os.path.realpath(path)), 0o666 if earlier is None else 0o600) as file:
+        if earlier is not None:
+            # Only root may give a file to another owner, and only to one that its container knows; anybody else's new
+            # file is their own.
+            with contextlib.suppress(OSError):
+                os.fchown(file.fileno(), earlier.st_uid, earlier.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(earlier.st_mode))
+        file.write(content)
 
 
 def copy_files(folder: Path, out: Path) -> None:

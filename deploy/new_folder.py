@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubbub.protos.durable_files import locked_folder
 from hubbub.protos.errors import HubbubError
 from hubbub.service.runtime.tidying import noted_on
 
@@ -57,20 +57,15 @@ def new_folder(root: Path, keep: str = "") -> Iterator[None]:
 @contextlib.contextmanager
 def _alone_in(root: Path) -> Iterator[None]:
     """Keep other processes from filling the folder: one that fails would remove what this one made."""
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Some network file systems lock no folders. There the second look alone tells of another process.
+            descriptor = stack.enter_context(locked_folder(root, wait=False, required=False))
         except BlockingIOError as error:
             raise HubbubError(f"another command fills the folder {root} now; name another one") from error
-        except OSError:
-            # Some network file systems lock no folders. There the second look alone tells of another process.
-            pass
         if not root.exists() or not os.path.samestat(os.fstat(descriptor), root.stat()):
             raise HubbubError(f"another command removed the folder {root} meanwhile; run this one again")
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _empty(root: Path, keep: str) -> None:

@@ -8,9 +8,7 @@ a record that contains the record of the next party, so that the second shuffler
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from hubbub.protos.durable_files import removed_if_failed, sync_folder, synced_file
 from hubbub.protos.errors import KeyRecordError, SignatureError, SuiteError
 from hubbub.protos.identity.documents import IDENTITY_BYTES, SignedDocument, from_hex, parse_canonical
 from hubbub.protos.identity.formats import KEY_RECORD, Label
@@ -136,20 +135,14 @@ def write_private(path: Path, content: bytes) -> None:
         FileExistsError: if there is a file already.
         OSError: if it cannot be written; it names the file.
     """
-    # The mode is set when the file is made: before a later chmod, others could read the key for a moment.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        # Signatures of others for a key must not survive a power cut without the key.
+        with synced_file(path, 0o600) as file:
             file.write(content)
-            file.flush()
-            # Signatures of others for a key must not survive a power cut without the key.
-            os.fsync(descriptor)
-    except BaseException as error:
-        # Half a key would be in the way of the next attempt.
-        with contextlib.suppress(OSError):
-            path.unlink()
-        if isinstance(error, OSError):
-            error.filename = error.filename or str(path)
+        with removed_if_failed(path):
+            sync_folder(path.parent, required=False)
+    except OSError as error:
+        error.filename = error.filename or str(path)
         raise
 
 

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubbub.protos.durable_files import sync_folder
 from hubbub.protos.sqlite_layout import Layout, add_checksums, bring_forward, check_version, version_of
 from hubbub.service.errors import StoreError, damaged, is_damage
 from hubbub.service.sqlite.wal_guard import position_file_of
@@ -114,11 +115,7 @@ def _make(path: Path, layout: Layout) -> None:
         draft.unlink(missing_ok=True)
         raise
     # The file's name must also survive a crash of the machine.
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
 
 
 @contextlib.contextmanager

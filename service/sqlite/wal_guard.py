@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+from hubbub.protos.durable_files import sync_folder
 from hubbub.service.errors import StoreError
 
 _LOG = logging.getLogger(__name__)
@@ -127,9 +128,9 @@ def forget(path: Path) -> None:
     if log.exists() and not _is_own(path):
         log.rename(_free(log.with_name(f"{log.name}.lost")))
         # Moved durably before the mark is removed: after a kill in between, the log is missing, and a start refuses.
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     position_file_of(path).unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _is_own(path: Path) -> bool:
@@ -154,19 +155,11 @@ def _made(path: Path) -> int:
     """Open the mark of the store in `path`, or create it; its name is synced."""
     descriptor = os.open(position_file_of(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _stored(path: Path) -> WalPosition | None:
@@ -262,7 +255,7 @@ class WalGuard:
             os.close(self._file)
             self._file = None
             with contextlib.suppress(OSError):
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
         self._is_empty = True
 
     def _note(self) -> None:

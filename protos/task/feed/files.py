@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubbub.protos.durable_files import NoFolderLock, locked_folder, partial_path, sync_folder, synced_file
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
 
@@ -19,13 +19,6 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """The state of a folder's entries: name, inode, size and time of each."""
-
-_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What a file system says that syncs no folders, such as those of some network shares."""
-
-
-class _NoLockError(OSError):
-    """A folder cannot be locked."""
 
 
 def file_of(folder: Path, number: int) -> Path:
@@ -117,19 +110,18 @@ def add_entry(folder: Path, entry: FeedEntry) -> Path:
         FeedError: if there is another entry with this number, or the folder cannot be written.
     """
     path = file_of(folder, entry.number)
-    partial = folder / f".hubbub-{secrets.token_hex(8)}.partial"
+    partial = partial_path(path)
     content = entry.encode()
     try:
         try:
-            with partial.open("xb") as file:
+            with synced_file(partial) as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
             _link(path, partial, content)
         finally:
             # Also on a full disk, where whoever tries again would leave one each time.
             partial.unlink(missing_ok=True)
-        _sync(folder)
+        # The entry is there by now. Who read that it is not would find it in the way of another one.
+        sync_folder(folder, required=False)
     except FileExistsError as error:
         raise FeedError(f"{path} is there already: somebody else added an entry just now; try again") from error
     except OSError as error:
@@ -140,7 +132,7 @@ def add_entry(folder: Path, entry: FeedEntry) -> Path:
 def _remedy(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "free space on its disk"
-    if isinstance(error, _NoLockError):
+    if isinstance(error, NoFolderLock):
         return "this file system has neither links nor locks: add the entry in a folder on another one, and copy it"
     if error.errno == errno.EROFS:
         return "keep the feed on a disk that can be written"
@@ -162,34 +154,12 @@ def _link(path: Path, partial: Path, content: bytes) -> None:
 
 def _rename(path: Path, partial: Path, content: bytes) -> None:
     """Give a file its name where the file system has no links; of two processes that do so, one waits."""
-    # Imported late: the application of a device imports this module, also where there is no such lock.
-    import fcntl
-
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # Renaming replaces: so nobody else may look or rename in between. A killed process leaves no lock.
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        except OSError as error:
-            raise _NoLockError(error.errno, error.strerror) from error
+    # Renaming replaces: so nobody else may look or rename in between.
+    with locked_folder(path.parent):
         if not path.exists():
             partial.rename(path)
         elif path.read_bytes() != content:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    finally:
-        os.close(folder)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # The entry is there by now. Who read that it is not would find it in the way of another one.
-        if error.errno not in _NO_SYNC:
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> FeedEntry:

@@ -287,19 +287,19 @@ async def test_what_fails_is_tried_again_until_it_is_done(service: Service) -> N
     assert (service.taken, service.trouble) == ([1, 2, 3], "")
 
 
-@pytest.mark.parametrize("step", ["fsync", "_sync"])
+@pytest.mark.parametrize("step", ["fsync", "sync_folder"])
 async def test_what_the_disk_refused_is_kept_once_there_is_room(
     service: Service, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     tries = []
 
-    def full(what: object) -> None:
+    def full(what: object, **_: object) -> None:
         tries.append(what)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     service.put(feed_of(0, 1))
     with monkeypatch.context() as patched:
-        patched.setattr(feed_files.os if step == "fsync" else feed_files, step, full)
+        patched.setattr(os if step == "fsync" else feed_files, step, full)
         for _ in range(3 * feed_follower.LOOKS):
             await service.follower.look()
             assert "No space left on device" in service.trouble

@@ -116,7 +116,7 @@ from hubbub.protos.task.feed import files
 _, folder, *rest = sys.argv
 if rest:
     step, entry = rest
-    owner = {"fsync": os, "hardlink_to": Path, "unlink": Path, "_sync": files}[step]
+    owner = {"fsync": os, "hardlink_to": Path, "unlink": Path, "sync_folder": files}[step]
     setattr(owner, step, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
     files.add_entry(Path(folder), files.FeedEntry.decode(Path(entry).read_bytes()))
 else:
@@ -185,7 +185,7 @@ def test_a_stamp_shows_every_change(folder: Path) -> None:
     assert len(set(stamps)) == 3
 
 
-@pytest.mark.parametrize(("step", "is_there"), [("fsync", 0), ("hardlink_to", 0), ("unlink", 1), ("_sync", 1)])
+@pytest.mark.parametrize(("step", "is_there"), [("fsync", 0), ("hardlink_to", 0), ("unlink", 1), ("sync_folder", 1)])
 def test_an_entry_is_there_whole_or_not_at_all_after_a_kill(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, step: str, is_there: int
 ) -> None:
