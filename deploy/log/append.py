@@ -10,15 +10,12 @@ before a kill, does so at the next change: its signature may have been seen alre
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.files import writing
+from hubbub.protos.durable_files import PARTIAL, locked_folder, partial_path, sync_folder, synced_file
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint, TrustedLog
@@ -43,23 +40,15 @@ from hubbub.protos.merkle import leaf_hash, range_root
 SIGNED = ".signed"
 """The file of a signed checkpoint that has still to take the place of the one before. No web server shows its name."""
 
-_PARTIAL = ".partial"
-
 
 class LogDisk:
     """Writes files so that each is whole on the disk under its name, or not there; each step is a method."""
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file; its content is on the disk when this returns, and its name may not be."""
-        try:
-            with path.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            # On a full disk, where whoever tries again would leave one each time.
-            path.unlink(missing_ok=True)
-            raise
+        path.unlink(missing_ok=True)
+        with synced_file(path) as file:
+            file.write(content)
 
     def rename(self, partial: Path, path: Path) -> None:
         """Give a file its name; it takes the place of an earlier one."""
@@ -67,11 +56,7 @@ class LogDisk:
 
     def sync(self, folder: Path) -> None:
         """Put the names in a folder on the disk."""
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder)
 
     def make(self, folder: Path) -> None:
         """Make a folder whose parent exists, if it is not there, and put its name on the disk."""
@@ -85,7 +70,7 @@ class LogDisk:
 
     def put(self, path: Path, content: bytes) -> None:
         """Put a whole file in the place of an earlier one, if any; its name may not be on the disk yet."""
-        partial = path.with_name(f".hubbub-{secrets.token_hex(8)}{_PARTIAL}")
+        partial = partial_path(path)
         self.write(partial, content)
         self.rename(partial, path)
 
@@ -133,7 +118,8 @@ def add_documents(folder: Path, identity: Identity, documents: Sequence[bytes], 
         NotWritten: if the folder cannot be written.
     """
     disk = disk or LogDisk()
-    with writing(folder), alone_in(folder):
+    # Nothing is done without the lock: two that sign at once would sign what contradicts each other.
+    with writing(folder), locked_folder(folder):
         signed = _settled(folder, identity, disk)
         tree = tree_of_log(files_in(folder), signed)
         leaves = [leaf_hash(document) for document in documents]
@@ -158,7 +144,7 @@ def add_signatures(
         NotWritten: if the folder cannot be written.
     """
     disk = disk or LogDisk()
-    with writing(folder), alone_in(folder):
+    with writing(folder), locked_folder(folder):
         signed, given = read_checkpoint(files_in(folder)), SignedCheckpoint.decode(note)
         if given.checkpoint != signed.checkpoint:
             raise LogError(
@@ -178,28 +164,12 @@ def add_signatures(
     return signed
 
 
-@contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Let one process at a time work in a folder; others wait.
-
-    Raises:
-        OSError: if the folder cannot be locked. Unlike `deploy.files.changing`, nothing is done without the lock: two
-            that sign at once would sign what contradicts each other.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _settled(folder: Path, identity: Identity, disk: LogDisk) -> SignedCheckpoint:
     """Return the log's checkpoint, after what a kill has left is finished or removed."""
     signed = read_checkpoint(files_in(folder))
     trusted = TrustedLog(NoteKey(signed.checkpoint.origin, NoteRole.LOG, identity.public))
     signed.check(trusted)
-    for left in folder.rglob(f".hubbub-*{_PARTIAL}"):
+    for left in folder.rglob(f".hubbub-*{PARTIAL}"):
         disk.remove(left)
     path = folder / SIGNED
     try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.files import writing
-from hubbub.deploy.log.append import LogDisk, alone_in
+from hubbub.deploy.log.append import LogDisk
+from hubbub.protos.durable_files import locked_folder
 from hubbub.protos.errors import HubbubError, UsageError, remedy_of
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.log.checkpoint import SignedCheckpoint, TrustedLog
@@ -76,7 +77,7 @@ class Witness:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         # The folder, as the state is replaced by a new file.
-        with writing(self.state), alone_in(self.state.parent):
+        with writing(self.state), locked_folder(self.state.parent):
             yield
 
     def _last(self, first: bool) -> SignedCheckpoint | None:
