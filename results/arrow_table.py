@@ -35,8 +35,3 @@ def arrow_of(rows: Sequence[PublishedRow]) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in schema().names}
     columns["group"] = [", ".join(f"{attribute}={value}" for attribute, value in row.group) for row in rows]
     return pa.table(columns, schema=schema())
-
-
-def column_types() -> dict[str, str]:
-    """Return the type of each column, as documents name it."""
-    return {each.name: str(each.type) for each in schema()}

@@ -104,6 +104,7 @@ class DevicePortSettings(SettingsTable):
         description="submissions and refusals in status and metrics are rounded down to multiples of this until a "
         "round is cut; 1 shows each",
     )
+    # Checking that many tickets, each of another list, takes a quarter of a core, so a flood leaves the rest free.
     enrollments_per_second: int = Field(
         default=2000,
         ge=1,

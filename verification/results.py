@@ -115,21 +115,12 @@ class RecomputedResults:
         )
 
 
-def read_results(path: Path, content: bytes) -> ResultsFile | None:
-    """Return the content of a file of one round's results; None if the file is something else.
-
-    Raises:
-        VerificationError: if its format has another version, or it has no certificate.
-    """
-    document = _read(content)
-    return _results(path, document) if _is_of(RESULTS, document) else None
-
-
 def read_every(path: Path, content: bytes) -> tuple[ResultsFile, ...]:
     """Return the results of each round in a file of results, of one round or of all; none if it is something else.
 
     Raises:
-        VerificationError: as `read_results`, or if the rounds are not all of the task that the file names.
+        VerificationError: if its format has another version, if it has no certificate, or if the rounds are not all of
+            the task that the file names.
     """
     document = _read(content)
     if _is_of(RESULTS, document):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Any
 
 from hubbub.accountant import composition
 from hubbub.accountant.arithmetic_errors import answering
@@ -70,41 +69,6 @@ def calibrate(
     if target.noise == "auto":
         return _with_or_without_noise(designs, shares, target)
     return _shared(designs, shares, target, [target.noise] * len(designs))
-
-
-def reports_for_error(
-    design: QueryDesign[Any], epsilon: float, delta: float, error: float, *, epsilon_local_cap: float | None = None
-) -> int:
-    """Return the reports needed for a standard error of at most `error` (of a share, or of the mean in [0, 1]).
-
-    The number is enough, and at most 0.1 % (or one report) more than necessary.
-
-    Raises:
-        AccountingError: if even 10**12 are too few.
-    """
-    if not 0 < real(error) < inf:
-        raise AccountingError(
-            f"error is {shown(error)}; give a number above 0, such as 0.01 for one percent of the range"
-        )
-
-    def enough(reports: int) -> bool:
-        target = Target.of(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
-        try:
-            return _calibrated(design, target).expected_standard_error <= error * reports
-        except UnmetTarget:
-            return False
-
-    high = 2
-    while not enough(high):
-        high *= 4
-        if high > 10**12:
-            raise AccountingError(f"error {error} needs more than 10**12 reports; allow a larger error or epsilon")
-    # `high` is enough and was checked at every step; `low` is not enough, or is the start of the search.
-    low = high // 4
-    while high - low > max(1, high // 1000):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:

@@ -47,15 +47,11 @@ def weights_of(digits: int) -> tuple[float, ...]:
     return tuple(2 ** (digits - place) / (2**digits - 1) for place in range(1, digits + 1))
 
 
-def reports_variance(epsilon_local: float) -> float:
-    """Return the variance that one report of a bit has by its randomizer: e^ε/(e^ε − 1)²."""
-    return 1 / (4 * sinh(epsilon_local / 2) ** 2)
-
-
 def shares_of_local(digits: int, cap: float) -> tuple[float, ...]:
-    """Return the local ε of each bit, in all at most `cap`, that make Σ_j w_j²·κ_j least (`reports_variance`).
+    """Return the local ε of each bit, in all at most `cap`, that make Σ_j w_j²·κ_j least.
 
-    At the minimum all w_j²·(−κ'(ε_j)) are equal, unless ε_j is the largest of a bit. κ is convex, so there is only one.
+    κ = e^ε/(e^ε − 1)² is the variance that one report of a bit has by its randomizer. At the minimum all
+    w_j²·(−κ'(ε_j)) are equal, unless ε_j is the largest of a bit. κ is convex, so there is only one.
 
     Raises:
         AccountingError: if `digits` is not 1 to `MOST_DIGITS`, or the cap is not above 0.

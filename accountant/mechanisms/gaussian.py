@@ -48,10 +48,6 @@ class Gaussian:
         decay = PRECISE.exp(PRECISE.divide(PRECISE.multiply(z, z), Decimal(-2)))
         return PRECISE.divide(decay, PRECISE.multiply(_root(PRECISE), Decimal(self.sigma)))
 
-    def blanket_density(self, y: Fraction) -> Decimal:
-        """Return the smallest density of `y` over all answers: that of the farther end of [0, 1]."""
-        return min(self.density(Fraction(0), y), self.density(Fraction(1), y))
-
     def below(self, x: Fraction, y: Fraction) -> Decimal:
         """Return the probability of a report below `y` for the answer `x` in [0, 1], to 70 significant digits."""
         return normal_below((y - check_answer(x)) / Fraction(self.sigma))

@@ -60,10 +60,6 @@ class Laplace:
         decay = PRECISE.exp(-PRECISE.multiply(local, distance))
         return PRECISE.divide(PRECISE.multiply(local, decay), Decimal(2))
 
-    def blanket_density(self, y: Fraction) -> Decimal:
-        """Return the smallest density of `y` over all answers: gamma times the blanket's law, centered at 1/2."""
-        return min(self.density(Fraction(0), y), self.density(Fraction(1), y))
-
     def below(self, x: Fraction, y: Fraction) -> Decimal:
         """Return the probability of a report below `y` for the answer `x` in [0, 1], to 75 digits."""
         distance = exact_decimal(abs(y - check_answer(x)))

@@ -44,9 +44,6 @@ _ID = struct.Struct(f">IQ{AUTHORITY_BYTES}s{NUMBER_BYTES}s")
 CREDENTIAL_BYTES = _ID.size
 """Length of a credential's id."""
 
-GENERATION_LIMIT = 2**32
-"""Master keys are numbered below this."""
-
 _KEY_LABEL = b"hubbub/v1 credential key\x00"
 _PROOF_LABEL = b"hubbub/v1 submission proof\x00"
 _AUTHORITY_LABEL = b"hubbub/v1 second authority\x00"
@@ -164,13 +161,11 @@ def is_proven(key: bytes, prefix: bytes, submission: Submission) -> bool:
 
 
 def pseudonyms_of(pseudonym_key: bytes) -> Keyed:
-    """Return the hash that gives the pseudonyms (`pseudonym_of`) of devices from their numbers, in a round."""
+    """Return the hash that gives the pseudonyms of devices from their numbers, in the round of that key.
+
+    A pseudonym is the id (16 bytes) under which the submission of a device is stored.
+    """
     return Keyed(pseudonym_key, SUBMISSION_ID_BYTES)
-
-
-def pseudonym_of(pseudonym_key: bytes, number: bytes) -> bytes:
-    """Return the id (16 bytes) under which the submission of a device is stored in the round of that key."""
-    return pseudonyms_of(pseudonym_key).of(number)
 
 
 def redeemed_by(device_key: bytes) -> bytes:

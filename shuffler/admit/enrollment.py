@@ -45,10 +45,6 @@ RENEW_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
 """Seconds until a device may come again if the rate of this second is used up, or the disk is full."""
 
-RATE = 2000
-"""Default limit of tickets a second. Checking that many, each of another list, takes a quarter of a core, so a flood
-leaves the rest free."""
-
 IN_THREAD = 20
 """This many tickets or more are checked in a thread, so that submissions do not wait for all of them."""
 

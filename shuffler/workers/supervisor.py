@@ -13,8 +13,6 @@ import time
 from asyncio.subprocess import Process
 from typing import Any
 
-import structlog
-
 from hubbub.protos.enrollment.admitted import Admitted
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.task import Task
@@ -54,7 +52,6 @@ PORTS = {"submission": "listen", "devices": "devices_listen", "https": "https_li
 """The devices' ports, and the settings that name their addresses."""
 
 _ENDED = "a worker ended"
-_LOG = structlog.get_logger(__name__)
 
 
 class WorkerSupervisor:

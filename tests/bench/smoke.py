@@ -9,8 +9,6 @@ from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.pairs import Part
 
 FEW_ROUNDS = (("generic", Part(Generic(0.5), 500, 3), 1.0),)
-FEW_COUNTS = (("k16_1e4_cap8", 4, 10**4, 8.0, 9.0, 9.0),)
-
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
     "commanding": {"RUNS": 1},

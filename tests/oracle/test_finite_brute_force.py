@@ -16,7 +16,6 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import rdp_upper
 from support.exact_batches import View, batch_view
 
-Row = tuple[Fraction, ...]
 PairOfViews = tuple[View, View]
 
 

@@ -32,7 +32,7 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.client import Device, Fleet, Reason, Refusal, SignatureError, TaskError
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos import codec
-from hubbub.protos.enrollment.credentials import pseudonym_of
+from hubbub.protos.enrollment.credentials import pseudonyms_of
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.identity.documents import SignedDocument, canonical
 from hubbub.protos.identity.formats import CERTIFICATE
@@ -188,7 +188,7 @@ def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
             for (key,) in connection.execute("SELECT pseudonym_key FROM round WHERE pseudonym_key IS NOT NULL")
         ]
         held = b"".join(entries for (entries,) in connection.execute("SELECT entries FROM known"))
-    pseudonyms = [(device, (pseudonym_of(key, number), key)) for device, number in devices for key in keys]
+    pseudonyms = [(device, (pseudonyms_of(key).of(number), key)) for device, number in devices for key in keys]
     return [(device, secrets) for device, secrets in pseudonyms if secrets[0] in held]
 
 

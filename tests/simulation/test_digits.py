@@ -23,7 +23,7 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Value
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.proof import CLAIMS_OF_QUERY, prove_certificate
-from hubbub.verification.results import RecomputedResults, as_file, read_results, recompute
+from hubbub.verification.results import RecomputedResults, as_file, read_every, recompute
 from support.fleets import fleet_of
 
 DEVICES = 400
@@ -78,9 +78,8 @@ def check_sum(results: RoundResults) -> None:
 
 
 def recomputed(document: dict[str, Any], certificate: bytes) -> RecomputedResults | VerificationError:
-    file = read_results(Path("r.json"), json.dumps(document).encode())
-    assert file is not None
-    (found,) = recompute([file], {certificate})
+    files = read_every(Path("r.json"), json.dumps(document).encode())
+    (found,) = recompute(files, {certificate})
     return found
 
 

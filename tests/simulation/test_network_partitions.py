@@ -24,7 +24,8 @@ from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.cluster import LocalCluster
 from hubbub.deploy.local.databases import Databases, new_databases
 from hubbub.protos.identity.keys import Role
-from hubbub.shuffler.stores.postgres.replication.leadership import TAKEOVER_SECONDS
+from hubbub.service.postgres.sessions import WAIT_SECONDS
+from hubbub.shuffler.stores.postgres.replication.leadership import LEASE_SECONDS, LOOK_SECONDS
 from support import partitionable_links
 from support.cli import hubbub
 from support.partitionable_links import Cable
@@ -32,6 +33,9 @@ from support.patience import PATIENCE
 from support.postgres import OwnServer
 
 SOCKET = ".s.PGSQL.5432"
+TAKEOVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS + WAIT_SECONDS
+"""The longest time from a leader's last sign to a standby's term, if the standby reaches a server that answers."""
+
 SECONDS = (0.3, 3.0, TAKEOVER_SECONDS + 3.0)
 """How long a way may be cut: too short for anybody to notice, long enough for calls to fail, and for a takeover."""
 

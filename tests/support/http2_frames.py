@@ -28,10 +28,7 @@ from support.patience import CALL_SECONDS
 
 SUBMIT = "/hubbub.v1.SubmissionService/Submit"
 SUBMIT_BATCH = "/hubbub.v1.SubmissionService/SubmitBatch"
-GET_ROUND = "/hubbub.v1.SubmissionService/GetRound"
 WATCH = "/grpc.health.v1.Health/Watch"
-CHECK = "/grpc.health.v1.Health/Check"
-
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_BYTES = 16_384
 """Most bytes of a frame's payload, unless the other side allows more."""
@@ -187,7 +184,6 @@ class Connection:
         """SETTINGS_MAX_CONCURRENT_STREAMS, once the other side has said it; see `settled`."""
         self.going_away: int | None = None
         """The error code of the GOAWAY that came."""
-        self.going_away_because = ""
         self.closed = False
         # No table for headers, so that answers can be read without one; our own windows as they are.
         self.write(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", _HEADER_TABLE, 0)))
@@ -265,10 +261,6 @@ class Connection:
         self._next += 2 * count
         return self.write(bytes(sent))
 
-    def ping(self) -> None:
-        """Ask for a sign of life."""
-        self.write(frame(PING, 0, 0, b"hubbub??"))
-
     def call(self, path: str, content: bytes, encoding: str | None = None, seconds: float = 10.0) -> int:
         """Make a whole call of one message, which is compressed where `encoding` says gzip; return its stream's id."""
         stream = self.open(path, encoding)
@@ -296,13 +288,6 @@ class Connection:
         """The same of several streams, within so many seconds together."""
         until = time.monotonic() + seconds
         return [self.ended(stream, max(0.0, until - time.monotonic())) for stream in streams]
-
-    def until_closed(self, seconds: float) -> bool:
-        """Read until the other side closes the connection; return whether it did."""
-        until = time.monotonic() + seconds
-        while not self.closed and time.monotonic() < until:
-            self.read(until - time.monotonic())
-        return self.closed
 
     def drain(self) -> None:
         """Read what has come, without waiting for more."""
@@ -356,7 +341,6 @@ class Connection:
             self._widen(stream, int.from_bytes(payload))
         elif kind == GOAWAY:
             self.going_away = int.from_bytes(payload[4:8])
-            self.going_away_because = payload[8:].decode(errors="replace")
         elif stream in self._ended:
             self._take_of(self._ended[stream], kind, flags, stream, payload)
 

@@ -45,13 +45,6 @@ def at(symbol: int, symbols: int) -> list[float]:
     return [float(symbol == other) for other in range(symbols)]
 
 
-def values(found: Sequence[Estimates], row: int) -> npt.NDArray[np.float64]:
-    """One row of every batch, shape (batches, 3): value, standard error (0 where there is none), variance."""
-    rows = [each.rows[row].estimate for each in found]
-    errors = [(each.value, each.standard_error or 0.0) for each in rows if each is not None]
-    return np.array([(value, error, error**2) for value, error in errors])
-
-
 # What many estimates of one number are compared with the truth by
 
 RATE = 1e-6

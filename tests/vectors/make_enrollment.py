@@ -25,7 +25,7 @@ from hubbub.protos.enrollment.credentials import (  # noqa: E402
     bound_to,
     credential_key,
     is_proven,
-    pseudonym_of,
+    pseudonyms_of,
     redeemed_by,
 )
 from hubbub.protos.messages import Submission  # noqa: E402
@@ -71,7 +71,7 @@ def document() -> dict[str, Any]:
             "master_key": MASTER.hex(),
             "second_authority": AUTHORITY.hex(),
             "pseudonym_key": PSEUDONYM_KEY.hex(),
-            "pseudonym": pseudonym_of(PSEUDONYM_KEY, ID.number).hex(),
+            "pseudonym": pseudonyms_of(PSEUDONYM_KEY).of(ID.number).hex(),
         },
         "credentials": [credential(each) for each in (ID, alone)],
         "destination": destination(TO),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 import sqlite3
 import threading
 from collections import Counter
@@ -55,8 +54,6 @@ from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.shuffler.stores.sqlite.transaction import StoreTransaction
 
 T = TypeVar("T")
-
-_LOG = logging.getLogger(__name__)
 
 
 class ShufflerSqliteStore:

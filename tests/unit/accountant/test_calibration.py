@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import delta_upper, epsilon_bracket
-from hubbub.accountant.calibration.calibrate import calibrate, reports_for_error
+from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, Target, is_within
 from hubbub.accountant.calibration.least_error import best_size
 from hubbub.accountant.calibration.search import search_of
@@ -160,16 +160,6 @@ def test_impossible_queries_are_refused() -> None:
         question_for("sum", 4, False, "krr")
     with pytest.raises(AccountingError, match="categories is 1"):
         question_for("histogram", 1, False, "krr")
-
-
-def test_reports_for_an_error_are_enough_and_hardly_more() -> None:
-    design = histogram_design(8)
-    needed = reports_for_error(design, 1.0, 1e-6, 0.005)
-    assert calibrate_histogram(8, 1.0, 1e-6, needed).expected_standard_error <= 0.005 * needed
-    fewer = int(needed * 0.99)
-    assert calibrate_histogram(8, 1.0, 1e-6, fewer).expected_standard_error > 0.005 * fewer
-    with pytest.raises(AccountingError, match="error is"):
-        reports_for_error(design, 1.0, 1e-6, 0.0)
 
 
 def written(numerator: int, denominator: int) -> Fraction:

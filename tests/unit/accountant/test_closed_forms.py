@@ -85,9 +85,6 @@ E = exp(1.0)
 CROWD = 16 * log(2 / 1e-6) * E
 """Clients from which `clones-closed` covers ε₀ = 1 at δ = 1e-6."""
 
-MIDDLE = log(25) / 3
-"""Largest local ε of `erlingsson-middle` with 100 clients."""
-
 SMALL_GAMMA = KRR(4, Fraction(1, 100))
 
 EDGES: list[tuple[str, tuple[Mechanism, int, float], tuple[Mechanism, int, float], str]] = [

@@ -14,7 +14,6 @@ from hubbub.accountant.calibration.digits import (
     MOST_DIGITS,
     DigitsTarget,
     least_noise_of_bits,
-    reports_variance,
     shares_of_local,
     variance_of_laws,
     weights_of,
@@ -114,7 +113,7 @@ def test_shares_of_local_epsilon_are_the_least_variance(cap: float) -> None:
 
     def variance(shares: tuple[float, ...]) -> float:
         pairs = zip(weights, shares, strict=True)
-        return fsum(weight**2 * reports_variance(share) for weight, share in pairs)
+        return fsum(weight**2 / (4 * sinh(share / 2) ** 2) for weight, share in pairs)
 
     # It is convex, so a point from which no exchange between two bits leads down is the least one.
     for one, other in itertools.permutations(range(4), 2):
@@ -127,12 +126,6 @@ def test_shares_of_local_epsilon_are_the_least_variance(cap: float) -> None:
 def test_a_large_cap_is_shared_up_to_what_a_bit_can_have() -> None:
     assert shares_of_local(3, 1e9) == (LARGEST_BIT,) * 3
     assert KRR.from_numerator(2, 1).epsilon_local == pytest.approx(LARGEST_BIT)
-
-
-def test_a_reports_variance_is_that_of_two_symbols() -> None:
-    epsilon = 1.3
-    q = exp(epsilon) / (1 + exp(epsilon))
-    assert reports_variance(epsilon) == pytest.approx(q * (1 - q) / (2 * q - 1) ** 2)
 
 
 def least_deviation(weights: Sequence[float], epsilon: float) -> float:

@@ -21,7 +21,6 @@ from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after, record_hash
 from hubbub.protos.sealing.envelope import Destination, Sealer
-from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.admission import OPEN, AdmissionPolicy
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Task
@@ -76,7 +75,6 @@ class Bench:
         self.signed = signed(self.task, self.parties)
         self.shuffler_key = self.task.hpke.generate_key()
         self.opening_pool = OpeningPool(1)
-        self.keys_made = 0
         self.chain: list[Release] = []
         self.state: Statement = quick_statement
         self.served = {self.task.id}
@@ -92,7 +90,6 @@ class Bench:
             self.store,
             self.opening_pool,
             committed=self.certifier.start,
-            new_key=self._new_key,
             incidents=self.incidents,
         )
         self.results = Results(self.store, self.certifier, self.served, self.incidents)
@@ -102,10 +99,6 @@ class Bench:
         await self.certifier.settle()
         self.store.close()
         await self.start()
-
-    def _new_key(self, suite: Suite) -> tuple[bytes, bytes]:
-        self.keys_made += 1
-        return suite.generate_key()
 
     async def key_set(self, round_number: int = 0) -> KeySet:
         analyzer = await self.receiver.get_key(self.task.id, round_number)

@@ -20,8 +20,6 @@ NUMBERS: dict[str, float] = {"estimate": 50.0, "standard_error": 10.0, "lower": 
 COUNT = PublishedRow("t", "00" * 32, 0, NOW, NOW, "q", "published", statistic="count", category="a", **NUMBERS)  # type: ignore[arg-type]
 HOSTILE = ["</title><script>alert(1)</script>", "\u202egnp.exe\u2066", "x" * 300, '" onload="alert(1)', "汉" * 300]
 
-KNOWN = {"figure", "svg", "title", "desc", "path", "text", "circle", "figcaption", "p", "ul", "li"}
-
 
 def count(category: str, estimate: float, number: int = 0, **more: object) -> PublishedRow:
     numbers = {"estimate": estimate, "lower": estimate - 20 - number, "upper": estimate + 20}

@@ -32,7 +32,7 @@ from hubbub.protos.strict_json import (
 )
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from hubbub.verification.results import read_results
+from hubbub.verification.results import read_every
 
 values = st.recursive(
     st.none()
@@ -146,7 +146,7 @@ def write(folder: Path, content: bytes) -> Path:
 
 READERS: dict[str, tuple[Callable[[Path, bytes], Any], type[HubbubError], str]] = {
     "a certificate": (lambda _, content: verify(content, Pins()), VerificationError, '{"body": {%s}, "signature": ""}'),
-    "results": (read_results, VerificationError, '{"format": "hubbub-results/1", %s}'),
+    "results": (read_every, VerificationError, '{"format": "hubbub-results/1", %s}'),
     "a task": (lambda _, content: SignedTask.decode(content), SignatureError, '{"task": {}, %s, "signatures": {}}'),
     "a signed document": (lambda _, content: parse_canonical(content), SignatureError, "{%s}"),
     "a bench.json": (lambda folder, content: read_costs(write(folder, content)), UsageError, '{"rows": [], %s}'),

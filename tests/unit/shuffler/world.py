@@ -71,7 +71,6 @@ class FakeAnalyzer:
     sent: list[ReleaseChunk] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     uncounted: tuple[int, ...] = ()
-    deliverable: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _enter(self, call: str) -> None:
         self.calls.append(call)

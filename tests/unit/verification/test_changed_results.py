@@ -42,7 +42,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.texts.text import DIGESTS, Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.differences import difference
-from hubbub.verification.results import RecomputedResults, read_results
+from hubbub.verification.results import RecomputedResults, read_every
 from support.certificates import content_of, counts, encode
 from support.samples import START, sample_task
 from support.source_tree import ROOT
@@ -219,8 +219,7 @@ def test_a_false_number_beside_a_sum_of_a_large_range_is_named_with_what_follows
 def test_each_round_of_a_series_is_a_file_of_results_whose_times_are_checked() -> None:
     """`hubbub results --all --json` adds when a round began and ended."""
     (document,) = as_json(series_document([several()])["rounds"])
-    file = read_results(Path("one.json"), json.dumps(document).encode())
-    assert file is not None
+    (file,) = read_every(Path("one.json"), json.dumps(document).encode())
     assert {"round_begins", "round_ends"} <= file.document.keys()
     (found,) = checked([document])
     assert isinstance(found, RecomputedResults)

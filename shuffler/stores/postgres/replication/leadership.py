@@ -39,9 +39,6 @@ LEASE_SECONDS = 10
 LOOK_SECONDS = 1.0
 """How often the leader checks that its term is the last, and a standby tries to take the lock."""
 
-TAKEOVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS + WAIT_SECONDS
-"""The longest time from a leader's last sign to a standby's term, if the standby reaches a server that answers."""
-
 _LOCK_SECONDS = 2
 """How long raising waits for transactions of an earlier leader before it ends those that have begun meanwhile."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,6 @@ ACTIVE = Query(
     Longitudinal("active", 2, "vector", steady_share=1.0, periods=ROUNDS),
     SendingVector(Vector(Horizon(ROUNDS, 2), 3 * 2**32, 0), 1),
 )
-
-Make = Callable[..., Device]
 
 
 @pytest.fixture

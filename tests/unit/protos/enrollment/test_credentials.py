@@ -14,7 +14,6 @@ from hubbub.protos.enrollment.credentials import (
     credential_key,
     credential_keys,
     is_proven,
-    pseudonym_of,
     pseudonyms_of,
 )
 from hubbub.protos.errors import MessageError
@@ -68,7 +67,7 @@ def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
     ids = [replace(ID, number=number).encode() for number in numbers]
     # By turns: no message leaves anything for the next.
     assert [(keys.of(each), pseudonyms.of(number)) for each, number in zip(ids, numbers, strict=True)] == [
-        (credential_key(MASTER, each), pseudonym_of(b"p" * 32, number))
+        (credential_key(MASTER, each), pseudonyms_of(b"p" * 32).of(number))
         for each, number in zip(ids, numbers, strict=True)
     ]
     assert keys.of(ID.encode()) == HELD.key
@@ -108,7 +107,7 @@ def test_a_proof_holds_for_what_it_was_made_for_alone(to: Destination, submissio
 
 
 def test_pseudonyms_differ_by_round_and_device() -> None:
-    pseudonyms = {pseudonym_of(key, number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
+    pseudonyms = {pseudonyms_of(key).of(number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
     assert len(pseudonyms) == 4
 
 

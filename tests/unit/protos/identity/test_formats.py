@@ -23,7 +23,7 @@ from hubbub.protos.records.counts import read_certified
 from hubbub.protos.task.feed.feed import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, verify
-from hubbub.verification.results import read_every, read_results
+from hubbub.verification.results import read_every
 from vectors.make_signed import FOLDER, PARTIES, identity, vector_task
 
 KEY = Identity.generate()
@@ -118,7 +118,7 @@ READERS: dict[str, dict[str, Callable[[Kind, str], object]]] = {
     "ticket": {"a file": _inside("body", Ticket.decode)},
     "feed entry": {"a file": _inside("body", FeedEntry.decode)},
     "oblivious key": {"a device": _read_signed(ObliviousRecord.read, PARTIES.shuffler)},
-    "file of results": {"verify": _plain(lambda document: read_results(Path("results.json"), document))},
+    "file of results": {"verify": _plain(lambda document: read_every(Path("results.json"), document))},
     "series of results": {"verify": _plain(lambda document: read_every(Path("all.json"), document))},
     "sealed submission": {"a gateway": _plain(SealedSubmission.decode)},
     "outcome": {"a device": _plain(Outcome.decode)},

@@ -37,7 +37,6 @@ from vectors.make_signed import vector_task
 NOW = 1_800_000_000.0
 SHUFFLER = Identity.generate()
 KEYS = [ObliviousKey.derived(number, bytes([number] * 32)) for number in (1, 2)]
-TASK = bytes(32)
 PROTO = (b"content-type", b"application/proto")
 
 Answer = tuple[int, str, bytes]

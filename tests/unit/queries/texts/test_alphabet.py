@@ -10,7 +10,6 @@ from hubbub.queries.texts.alphabet import Alphabet, every_character, part_of
 
 CHARACTERS = "abß日🙂"
 ALPHABET = Alphabet.of(CHARACTERS)
-MOST = 4
 
 
 def by_hand(beginning: bytes, length: int) -> tuple[set[bytes], set[bytes]]:

@@ -101,9 +101,6 @@ class Liar:
         return told
 
 
-Served = Callable[[Liar, str], str]
-
-
 @pytest.fixture
 async def serve(tmp_path: Path) -> AsyncIterator[tuple[Callable[..., object], dict[str, object]]]:
     """Serve a liar on a port, with the certificate of a role of an authority."""
