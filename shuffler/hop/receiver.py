@@ -318,7 +318,8 @@ class Hop:
             raise Refusal(
                 Reason.UNKNOWN_TASK,
                 f"{self._own_name()} has no task {task_id.hex()[:16]}…; if the task names this hop, add its file to "
-                "the hop's `tasks`; otherwise remove its file from the shuffler's `tasks`",
+                "the hop's `tasks`, or its entry to the hop's `feed`; otherwise remove its file from the shuffler's "
+                "`tasks`, or end it there (`hubbub tasks end`)",
             )
         return task
 

@@ -305,7 +305,9 @@ async def test_what_a_hop_does_not_know_is_refused(chain: Chain) -> None:
     message = await refused(chain.hops[0].get_key(bytes(32), 0), Reason.UNKNOWN_TASK)
     # A hop that has the file of a task that does not name it does not start, and the whole chain stands still.
     assert message.startswith("hop-2 has no task 0000000000000000…; if the task names this hop, add its file to the")
-    assert message.endswith("; otherwise remove its file from the shuffler's `tasks`")
+    # A hop takes tasks of the feed, too, and so does the shuffler before it (`hubbub tasks publish`).
+    assert "the hop's `tasks`, or its entry to the hop's `feed`; " in message
+    assert message.endswith("remove its file from the shuffler's `tasks`, or end it there (`hubbub tasks end`)")
     await refused(chain.hops[0].get_key(chain.task.id, chain.task.schedule.rounds), Reason.UNKNOWN_ROUND)
     await refused(chain.hops[0].commit(BatchId(chain.task.id, 0, 0), bytes(32)), Reason.INCOMPLETE)
     short = await chain.seal([0])
