@@ -35,8 +35,7 @@ def needs_extra(what: str, missing: str, *extras: str) -> str:
     """
     named = ",".join(extras)
     return (
-        f"{what} needs {missing}, which is not installed: pip install 'hubbub[{named}]', in a checkout "
-        f"pip install '.[{named}]'"
+        f"{what} needs {missing} (not installed): pip install 'hubbub[{named}]', in a checkout pip install '.[{named}]'"
     )
 
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
@@ -70,8 +71,64 @@ def question_in_words(task: Task, asked: Asked) -> str:
 
 
 def _members(found: Mapping[str, Any]) -> list[str]:
-    """Return members with their values in words; an empty one, such as the unit of a number, says nothing."""
-    return [f"{name} {_shown(value)}" for name, value in found.items() if value != ""]
+    """Return a question's members as people say them; one without words of its own has its name and its value."""
+    left = dict(found)
+    said = _grouping(left) + _interval(left) + _buckets(left)
+    # An empty one, such as the unit of a count, says nothing.
+    return said + [_said(name, value) for name, value in left.items() if value is not False and value != ""]
+
+
+_SAID: Mapping[str, str] = MappingProxyType(
+    {
+        "categories": "one of {}",
+        "changes": "at most {} changes",
+        "epsilon_local": "ε of all that a device sends for it at most {}",
+        "false_discovery_rate": "false discovery rate at most {}",
+        "optional": "optional",
+        "periods": "over {} periods",
+        "prefixes": "with one of the beginnings {}",
+        "quantiles": "with the quantiles {}",
+        "steady_share": "counting on a share of {} whose answer never changes",
+    }
+)
+"""Members of questions in words, `{}` for the value."""
+
+
+def _said(name: str, value: Any) -> str:
+    if (name, value) == ("prefixes", []):
+        return "of any text"
+    return _SAID.get(name, f"{name.replace('_', ' ')} {{}}").format(_shown(value))
+
+
+def _grouping(left: dict[str, Any]) -> list[str]:
+    """Take the attributes of a question by groups and what is asked in each, and return them in words."""
+    if not {"by", "of"} <= left.keys():
+        return []
+    groups = [f"for each {each['name']} ({_shown(each['categories'])})" for each in left.pop("by")]
+    of = left.pop("of")
+    inner = {name: value for name, value in of.items() if name != "kind"}
+    return [" and ".join(groups), ", ".join([str(of["kind"]), *_members(inner)])]
+
+
+def _interval(left: dict[str, Any]) -> list[str]:
+    """Take what belongs to a number's interval, and return it in words: its ends, and how it is rounded or written."""
+    if not {"lower", "upper"} <= left.keys():
+        return []
+    lower, upper, unit = left.pop("lower"), left.pop("upper"), left.pop("unit", "")
+    ends = f"from {lower:g} to {upper:g}{' ' * bool(unit)}{unit}"
+    levels, digits = left.pop("levels", None), left.pop("digits", None)
+    if levels is not None:
+        # Each half is divided first: the difference of the largest ends is no double.
+        return [f"{ends}, rounded at random to {levels:,} steps of {upper / levels - lower / levels:g}"]
+    return [ends if digits is None else f"{ends}, by {digits} binary digit{'s' * (digits != 1)}"]
+
+
+def _buckets(left: dict[str, Any]) -> list[str]:
+    """Take the edges of a number's buckets, and return them in words."""
+    if "edges" not in left:
+        return []
+    edges, unit = left.pop("edges"), left.pop("unit", "")
+    return [f"in buckets between {_shown(edges)}{' ' * bool(unit)}{unit}"]
 
 
 def _shown(value: Any) -> str:

@@ -171,7 +171,7 @@ def test_every_command_that_needs_more_is_tried() -> None:
 
 
 def installing(extra: str) -> str:
-    return f"which is not installed: pip install 'hubbub[{extra}]', in a checkout pip install '.[{extra}]'"
+    return f"(not installed): pip install 'hubbub[{extra}]', in a checkout pip install '.[{extra}]'"
 
 
 @pytest.mark.sampled(6)

@@ -256,5 +256,5 @@ def test_one_function_says_that_an_extra_is_missing() -> None:
         "hubbub.service.spark.session",
     }
     assert needs_extra("a", "b", "c", "d") == (
-        "a needs b, which is not installed: pip install 'hubbub[c,d]', in a checkout pip install '.[c,d]'"
+        "a needs b (not installed): pip install 'hubbub[c,d]', in a checkout pip install '.[c,d]'"
     )

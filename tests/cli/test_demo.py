@@ -450,7 +450,7 @@ NOT_INSTALLED = Extra(DASHBOARD.name, DASHBOARD.title, ("no_such_module_of_ours"
         (
             ("--dashboard",),
             1,
-            "--dashboard needs the dashboard, which is not installed: pip install 'hubbub[dashboard]'",
+            "--dashboard needs the dashboard (not installed): pip install 'hubbub[dashboard]'",
         ),
     ],
 )

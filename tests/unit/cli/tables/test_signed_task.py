@@ -118,3 +118,18 @@ def test_a_number_without_a_unit_has_no_word_for_it() -> None:
                 content, tried = changed(content, path, ""), tried + 1
         assert " unit" not in shown(read_task(content), 400), kind
     assert tried > 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("variance", "variance; from -30 to 180 minutes, rounded at random to 7 steps of 30; a device"),
+        ("digits", "sum by digits; from 0 to 10 floors, by 1 binary digit; a device"),
+        ("distribution", "in buckets between 0, 5, 10, 30, 60 minutes; with the quantiles 0.5, 0.9; optional; a"),
+        ("grouped", "grouped; for each region (north, south); histogram, one of light, dark; a device"),
+        ("text", "text; of any text; optional; a device"),
+    ],
+)
+def test_a_question_is_said_as_people_say_it(kind: str, words: str) -> None:
+    (found,) = [each for each in KINDS if each.name == kind]
+    assert words in " ".join(shown(signed_task_in(found / "task.json").task, 1000).split())
