@@ -55,7 +55,7 @@ async def run(
     """Run a service until SIGTERM or SIGINT, or until `stop` is set; then drain and close it.
 
     `assembled` gives the service and closes its parts at the end. `announce` receives the ports' addresses, by name,
-    once they serve.
+    once they answer.
 
     Raises:
         HubbubError: if a part or a port cannot be used; then nothing was served.

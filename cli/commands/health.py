@@ -47,7 +47,8 @@ def command(
     proxy in front: `HubbubProxyCutOff` watches that one. The exit status is 1 if a port does not serve, if the
     store cannot be used (a full disk, for example), if a step of a round fails, or if no ticket is redeemed because a
     standby or the leader is missing. If the log cannot be written, or another service does not answer, it only
-    reports that: this service still works. With --live only a port that does not serve counts.
+    reports that: this service still works. With --live only a port that does not serve counts, and a service that
+    is well and waits, such as a front end for its first task, is no failure.
 
     It uses the standard gRPC health protocol, over TLS with the service's own certificate. Use it in containers and
     monitors. With a longer --wait, it returns as soon as a service that was just started serves.
@@ -64,20 +65,30 @@ def command(
         serving = asyncio.run(ask(ports, tls, wait))
         silent = {name: ports[name] for name, serves in serving.items() if not serves}
         reasons = asyncio.run(ask_why(silent, tls, WHY_SECONDS))
-        if silent and not as_json:
-            raise HubbubError(f"the {service.value} does not serve {_silent(silent, reasons)}")
+        down = dict(silent) if not live else {name: at for name, at in silent.items() if not _waits(reasons.get(name))}
+        if down and not as_json:
+            raise HubbubError(f"the {service.value} does not serve {_silent(down, reasons)}")
         parts = frozenset() if silent or live else asyncio.run(_parts(ports, tls, wait))
         failing = sorted(parts & STOPPING.keys())
         if as_json:
             said = {name: str(why) for name, why in reasons.items()}
             document = {"serving": not silent, "ports": serving, "reasons": said, "with_incidents": sorted(parts)}
             print_json({"service": service.value, **document})
-            raise typer.Exit(1 if silent or failing else 0)
+            raise typer.Exit(1 if down or failing else 0)
         for part in sorted(parts - STOPPING.keys()):
             console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
         if failing:
             raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
-        console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
+        words = (
+            f"is well, and does not serve yet {_silent(silent, reasons)}" if silent else f"serves {', '.join(ports)}"
+        )
+        console().print(f"the {service.value} {words}", markup=False, soft_wrap=True)
+
+
+def _waits(why: HubbubError | None) -> bool:
+    from hubbub.service.transport.health import Waits
+
+    return isinstance(why, Waits)
 
 
 WHY_SECONDS = 2.0
@@ -111,8 +122,9 @@ def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> st
         told = "; ".join(f"{port}: {reasons[name]}" if name in reasons else port for name, port in at.items())
     else:
         told = f"{', '.join(at.values())}: {''.join(causes)}"
-    # A service that presents a wrong certificate runs, and its log does not mention it.
-    log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may have the cause"
+    # A service that presents a wrong certificate runs, and its log does not mention it; one that waits says it all.
+    known = all(isinstance(each, Distrusted) or _waits(each) for each in reasons.values())
+    log = "" if known else "; its log may have the cause"
     return f"{told}{log}"
 
 

@@ -9,6 +9,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
     {
         # A service and its ports
         "serving": "All ports answer; the line has their addresses.",
+        "waiting": "All ports answer, and the service is well, but it serves nobody yet: `reason` says what it waits "
+        "for. Once that is there it begins by itself, and logs `serving`.",
         "looked at": "Somebody with that certificate made that call, to look. Each name and call is logged once "
         "an hour.",
         "revoked readers taken": "The file `revoked_readers` has changed. From now on its readers may not look.",

@@ -36,7 +36,7 @@ ENDS_WITH_STDIN = "HUBBUB_ENDS_WITH_STDIN"
 """Environment variable: if it is set, a service also drains when its stdin ends, as it does when its parent ends."""
 
 Announce = Callable[[dict[str, str]], None]
-"""Receives the addresses of a service's ports, by name, once they serve."""
+"""Receives the addresses of a service's ports, by name, once they answer."""
 
 Tell = Callable[[frozenset[str]], None]
 """Receives the kinds of parts of a service with incidents, once a second."""
@@ -57,6 +57,8 @@ class Ports:
         self._pipelines: list[RequestPipeline] = []
         self._others: list[Tell] = []
         self._full: list[Callable[[], bool]] = []
+        self._lacks: Callable[[], str | None] = _nothing
+        self._serves = False
 
     async def open(
         self,
@@ -134,15 +136,28 @@ class Ports:
         self._others.append(tell)
         self._full.append(full)
 
+    def serve_once(self, lacks: Callable[[], str | None]) -> None:
+        """Report that the ports serve only once `lacks` returns None; until then it says what the service waits for."""
+        self._lacks = lacks
+
     async def serving(self, announce: Announce | None) -> None:
-        """Report that all ports serve."""
+        """Report that all ports serve, or what the service waits for before they do."""
+        if (why := self._lacks()) is None:
+            await self._report_serving()
+        else:
+            for health in self._healths:
+                await health.waiting(why)
+            _LOG.warning("waiting", reason=why, **self._addresses)
+        if announce is not None:
+            announce(self._addresses)
+
+    async def _report_serving(self) -> None:
+        self._serves = True
         for health in self._healths:
             await health.serving()
         for https_server in self._https_server:
             https_server.serving = True
         _LOG.info("serving", **self._addresses)
-        if announce is not None:
-            announce(self._addresses)
 
     def look(self, incidents: Incidents) -> None:
         """Check which ports refuse calls because a limit is reached, and which no longer do; called once a second."""
@@ -158,7 +173,9 @@ class Ports:
         return any(pipeline.full() for pipeline in self._pipelines) or any(full() for full in self._full)
 
     async def tell(self, with_incidents: frozenset[str]) -> None:
-        """Update health with the kinds of parts of the service that have incidents."""
+        """Update health with the kinds of parts of the service that have incidents, and if it waits no longer."""
+        if not self._serves and self._lacks() is None:
+            await self._report_serving()
         for health in self._healths:
             await health.parts(with_incidents)
         for tell in self._others:
@@ -180,6 +197,11 @@ class Ports:
         )
         for port in self._metrics:
             await asyncio.to_thread(port.close)
+
+
+def _nothing() -> str | None:
+    """Return None: a service lacks nothing once it has started."""
+    return None
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.feed.feed import FeedParties
 from hubbub.protos.task.task import Task
@@ -83,6 +83,17 @@ class _FrontendParts:
         self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
+        ports.serve_once(self._lacks)
+
+    def _lacks(self) -> str | None:
+        """Return what this front end waits for, if it has no task, and no feed to give to devices."""
+        if self.tasks or self.feed.pages.count:
+            return None
+        return (
+            f"there is no task to answer for: no *.json in {' or '.join(map(str, self.settings.tasks))}, and the "
+            "leader has taken none of a feed; publish one (`hubbub tasks publish`), with which this front end begins "
+            "by itself, or put the signed task there and restart it"
+        )
 
     async def start(self) -> None:
         from hubbub.shuffler.stores.postgres.replication.frontend_store import LOOK_SECONDS
@@ -177,11 +188,7 @@ async def _followed(
     store: FrontendStore,
     incidents: Incidents,
 ) -> FrontendFeed:
-    """Take what the leader took of the feed until now; return what takes the rest.
-
-    Raises:
-        TaskError: if there is no task: none in the files, and none that the leader took.
-    """
+    """Take what the leader took of the feed until now; return what takes the rest."""
     longest: int | None = None
 
     def check(task: Task) -> None:
@@ -192,10 +199,5 @@ async def _followed(
 
     feed = FrontendFeed(tasks, parties, store.feed_documents, check, incidents)
     await feed.look()
-    if not tasks and not feed.pages.count:
-        raise TaskError(
-            f"there is no task to answer for: no *.json in {' or '.join(map(str, settings.tasks))}, and the leader has "
-            "taken none of a feed; put the signed task there, or publish one (`hubbub tasks publish`)"
-        )
     longest = longest_envelope(tasks, live=True)
     return feed

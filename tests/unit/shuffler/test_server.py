@@ -45,7 +45,7 @@ class Deployment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.parties = Parties.generate()
-        self.tls = make_tls(folder / "tls", "shuffler", "analyzer", "operator", "reader")
+        self.tls = make_tls(folder / "tls", "shuffler", "frontend", "analyzer", "operator", "reader")
         schedule = Schedule(int(time.time()) - 3600, length=365 * 86400, grace=60, rounds=2, close="operator")
         self.task = sample_task(self.parties, schedule=schedule)
         self.parties.shuffler.save(folder / "identity.pem")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -100,6 +101,31 @@ async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path)
         assert await ask_parts(ports, tls, 0) == frozenset({"store"})
         await health.leaving()
         assert await ask(ports, tls, 0.3) == {"submission": False}
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_service_that_waits_says_for_what_and_is_not_to_be_started_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], live: bool
+) -> None:
+    path = settings(tmp_path, Role.SHUFFLER)
+    _, tls = ports_of("shuffler", path)
+    async with contextlib.AsyncExitStack() as stack:
+        for number in (7301, 7302):
+            server = await stack.enter_async_context(opened_server())
+            health = Health(server, [])
+            port = listen(server, "127.0.0.1:0", tls.server(mutual=True))
+            await server.start()
+            await health.waiting("there is no task yet; publish one")
+            path.write_text(path.read_text().replace(f":{number}", f":{port}"))
+        if live:
+            await asyncio.to_thread(command, ServiceKind.SHUFFLER, path, 0, live, as_json=False)
+            assert "is well, and does not serve yet submission at" in "".join(capsys.readouterr())
+        else:
+            with pytest.raises(typer.Exit):
+                await asyncio.to_thread(command, ServiceKind.SHUFFLER, path, 0, live, as_json=False)
+            said = "".join(capsys.readouterr())
+            assert "there is no task yet; publish one" in said
+            assert "its log may have the cause" not in said
 
 
 async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Path) -> None:

@@ -6,35 +6,41 @@ import asyncio
 import contextlib
 import shutil
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.shuffler.test_live_tasks import Publisher
 from unit.shuffler.test_server import Deployment, analyzer_at, channel, seal
 
 from hubbub.deploy.local.ports import kept_address
+from hubbub.deploy.operator.health import ask, ask_why
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.transport.channels import TLS
+from hubbub.service.settings import TLSSettings
+from hubbub.service.transport.health import Waits
+from hubbub.shuffler.cluster.frontend import serve_frontend
 from hubbub.shuffler.server import _readiness, serve
-from hubbub.shuffler.settings import ShufflerSettings
+from hubbub.shuffler.settings import FrontendSettings, ShufflerSettings
 from hubbub.shuffler.stores.postgres.open_store import create_replicated, open_as_leader
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
-from support.patience import CALL_SECONDS, pause
+from support.patience import CALL_SECONDS, pause, when_ready
 
 
 class Running:
     """A shuffler that acts, or stands by."""
 
-    def __init__(self, settings: ShufflerSettings) -> None:
+    def __init__(self, settings: Any, run: Callable[..., Coroutine[Any, Any, None]] = serve) -> None:
         self.stop = asyncio.Event()
         self.addresses: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
-        self.task = asyncio.create_task(serve(settings, announce=self.addresses.set_result, stop=self.stop))
+        self.task = asyncio.create_task(run(settings, announce=self.addresses.set_result, stop=self.stop))
 
     async def acts(self) -> dict[str, str]:
         """Return its addresses once it acts."""
@@ -178,3 +184,52 @@ async def test_a_standby_that_could_not_go_on_with_the_feed_says_so_beforehand(t
         readiness.check()
     finally:
         store.close()
+
+
+async def test_a_front_end_without_a_task_waits_for_it_and_begins_when_the_leader_s_feed_brings_one(
+    tmp_path: Path,
+) -> None:
+    deployment = Deployment(tmp_path)
+    (deployment.folder / "tasks" / "task.json").unlink()
+    publisher = Publisher(tmp_path / "feed", deployment.parties)
+    devices = TLS(deployment.tls["shuffler"].authority)
+    async with contextlib.AsyncExitStack() as stack:
+        name, _ = await stack.enter_async_context(analyzer_at(deployment))
+        settings, _ = pair(deployment, name)
+        leading = Running(settings.model_copy(update={"feed": publisher.folder, "role": "leader", "standbys": 0}))
+        await leading.acts()
+        front = Running(frontend_settings(deployment, settings), serve_frontend)
+        address = (await front.acts())["submission"]
+        asked = {"submission": address}, deployment.tls["frontend"]
+        assert await ask(*asked, 0) == {"submission": False}
+        (why,) = (await ask_why(*asked, CALL_SECONDS)).values()
+        assert isinstance(why, Waits)
+        assert "it waits: there is no task to answer for" in str(why)
+        assert "publish one (`hubbub tasks publish`)" in str(why)
+        caller = SubmissionCaller(await stack.enter_async_context(channel(address, devices)))
+        with pytest.raises(Refusal) as refused:
+            await caller.get_round(deployment.task.id, 0, CALL_SECONDS)
+        assert refused.value.reason is Reason.UNKNOWN_TASK
+        publisher.publish(deployment.task)
+        assert await ask(*asked, CALL_SECONDS) == {"submission": True}
+        await when_ready(lambda: caller.get_round(deployment.task.id, 0, CALL_SECONDS))
+        assert await ask_why({}, asked[1], CALL_SECONDS) == {}
+        await front.end()
+        await leading.end()
+
+
+def frontend_settings(deployment: Deployment, leader: ShufflerSettings) -> FrontendSettings:
+    own = deployment.tls["frontend"]
+    deployment.parties.shuffler.save_public(deployment.folder / "shuffler.pub.pem")
+    return FrontendSettings(
+        role="frontend",
+        store=leader.store,
+        leaders=(leader.leader_listen,),
+        shuffler_key=deployment.folder / "shuffler.pub.pem",
+        listen="127.0.0.1:0",
+        tasks=(deployment.folder / "tasks",),
+        operator_key=deployment.folder / "operator.pub.pem",
+        processes=1,
+        count_step=1,
+        tls=TLSSettings(authority=own.authority, certificate=own.certificate, key=own.key),
+    )
