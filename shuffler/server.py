@@ -168,8 +168,8 @@ async def _with_traces(
     reserve = DiskReserve(settings.data, settings.disk_reserve, incidents)
     credentials, enrollment = _enrollment(settings, store, identity, tasks, successions, clock)
     parts, order = (tasks, store, identity, analyzer, settings.analyzer), order_by(settings.spark)
-    observe = timed_steps(metrics.stage)
-    rounds = RoundLifecycle(*parts, clock=clock, observe=observe, incidents=incidents, order=order, traces=traces)
+    doing = functools.partial(RoundLifecycle, order=order, seal=openers.seal, observe=timed_steps(metrics.stage))
+    rounds = doing(*parts, clock=clock, incidents=incidents, traces=traces)
     store_server = StoreServer(store, credentials, rounds.damaged_keys)
     served = Served(load_public(settings.operator_key), identity.public, tasks, tuple(successions))
     workers = WorkerSupervisor(settings, served, store_server, incidents, merged) if settings.workers else None

@@ -1,4 +1,4 @@
-"""Opens outer envelopes in processes; a few at a time are opened at once, in the event loop.
+"""Opens outer envelopes in processes, and seals dummies; a few at a time are opened at once, in the event loop.
 
 Submissions that arrive while all processes are busy wait and go out together, so a busy shuffler sends large pieces
 without further rules. Each process has its next piece while it opens one: it never waits for the event loop.
@@ -18,6 +18,7 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Protocol
 
 from hubbub.protos.errors import HubbubError
@@ -34,6 +35,7 @@ from hubbub.shuffler.admit.opening_worker import (
     write_header,
     write_records,
 )
+from hubbub.shuffler.mix.sealing_job import SealingJob
 
 ON_THE_SPOT = 4
 """Up to this many envelopes are opened in the event loop, in 0.3 ms: a process would cost as much."""
@@ -64,9 +66,9 @@ class OpeningError(HubbubError):
 
 @dataclass(eq=False)
 class _Waiting:
-    """An encoded chunk of one call's submissions, and the future of its caller."""
+    """An encoded chunk of one call's submissions or of a round's dummies, and the future of its caller."""
 
-    key: RoundKey
+    key: RoundKey | SealingJob
     count: int
     records: bytes = field(repr=False)
     opened: asyncio.Future[list[bytes | None]] = field(repr=False)
@@ -75,13 +77,13 @@ class _Waiting:
 
 @dataclass(eq=False)
 class _Piece:
-    """Chunks of one round that are opened together, and when they were sent to a process."""
+    """Chunks of one round that are opened or sealed together, and when they were sent to a process."""
 
     parts: list[_Waiting]
     given: float = field(default_factory=time.perf_counter)
 
     @property
-    def key(self) -> RoundKey:
+    def key(self) -> RoundKey | SealingJob:
         return self.parts[0].key
 
     def encode(self) -> bytes:
@@ -98,9 +100,9 @@ class _Piece:
 
 
 class Openers:
-    """Opens envelopes for the whole service. `processes` of 0 is one per core; they start when first needed.
+    """Opens and seals for the whole service. `processes` of 0 is one per core; they start when first needed.
 
-    `observe` gets the seconds that each piece took, from when it was sent.
+    `observe` gets the seconds that opening each piece took, from when it was sent.
     """
 
     def __init__(self, processes: int = 0, observe: Observe = unobserved) -> None:
@@ -126,11 +128,36 @@ class Openers:
         waiting = []
         for start in range(0, len(submissions), PIECE_LIMIT):
             part = submissions[start : start + PIECE_LIMIT]
-            opened = asyncio.get_running_loop().create_future()
-            waiting.append(_Waiting(key, len(part), write_records(key, part), opened))
+            waiting.append(self._chunk(key, len(part), write_records(key, part)))
         self._waiting.extend(waiting)
         self._hand_out()
-        return [plain for opened in await asyncio.gather(*(each.opened for each in waiting)) for plain in opened]
+        return await _all_of(waiting)
+
+    async def seal(self, job: SealingJob, reports: bytes) -> bytes:
+        """Seal joined reports, a share in each process.
+
+        Raises:
+            EnvelopeError: if a public key cannot be sealed to.
+        """
+        size, count, waiting = job.report_bytes, len(reports) // job.report_bytes, []
+        processes = len(self._workers)
+        pieces = processes * ceil(count / (processes * PIECE_LIMIT))
+        share = ceil(count / pieces) if pieces else 1
+        for start in range(0, count, share):
+            part = reports[start * size : (start + share) * size]
+            waiting.append(self._chunk(job, len(part) // size, part))
+            self._waiting.append(waiting[-1])
+            # One by one, so that processes without work do not get several in one piece.
+            self._hand_out()
+        with contextlib.suppress(OpeningError):
+            sealed = [each for each in await _all_of(waiting) if each is not None]
+            if len(sealed) == count:
+                return b"".join(sealed)
+        # The processes keep ending, or they cannot seal to these keys, which is said here.
+        return await asyncio.to_thread(job.seal, reports)
+
+    def _chunk(self, key: RoundKey | SealingJob, count: int, records: bytes) -> _Waiting:
+        return _Waiting(key, count, records, asyncio.get_running_loop().create_future())
 
     def _opener(self, key: RoundKey) -> OuterOpener:
         """Reuse the last opener if the key is the same: making one takes twice as long as opening an envelope."""
@@ -155,8 +182,9 @@ class Openers:
             waiting.opened.cancel()
         self._waiting.clear()
 
-    def _answered(self, seconds: float) -> None:
-        self._observe(seconds)
+    def _answered(self, piece: _Piece) -> None:
+        if isinstance(piece.key, RoundKey):
+            self._observe(time.perf_counter() - piece.given)
         self._hand_out()
 
     def _hand_out(self) -> None:
@@ -171,7 +199,7 @@ class Openers:
         """Take waiting chunks of one round, up to the size of a piece."""
         parts = [self._waiting.popleft()]
         room = PIECE_LIMIT - parts[0].count
-        # A piece contains one private key, so all of its submissions are of one round.
+        # A piece contains one key, so all of its submissions are of one round.
         while self._waiting and self._waiting[0].key == parts[0].key and self._waiting[0].count <= room:
             parts.append(self._waiting.popleft())
             room -= parts[-1].count
@@ -190,14 +218,18 @@ class Openers:
         self._hand_out()
 
 
+async def _all_of(waiting: Sequence[_Waiting]) -> list[bytes | None]:
+    """Return what all of these come to, in order."""
+    return [plain for opened in await asyncio.gather(*(each.opened for each in waiting)) for plain in opened]
+
+
 class _OpeningProcess:
     """One process, started with the first piece it is given; `given` are the pieces it has, oldest first.
 
-    When a process can take more, `free` is called with the seconds of its last piece. When it ends, `lost` is called
-    with its pieces.
+    When a process can take more, `free` is called with its last piece. When it ends, `lost` is called with its pieces.
     """
 
-    def __init__(self, free: Callable[[float], None], lost: Callable[[Sequence[_Piece]], None]) -> None:
+    def __init__(self, free: Callable[[_Piece], None], lost: Callable[[Sequence[_Piece]], None]) -> None:
         self.given: deque[_Piece] = deque()
         self._free = free
         self._lost = lost
@@ -264,7 +296,7 @@ class _OpeningProcess:
         piece = self.given[0]
         piece.answer(read_answer(answer, piece.key))
         self.given.popleft()
-        self._free(time.perf_counter() - piece.given)
+        self._free(piece)
 
     async def _end(self) -> None:
         process, self._process = self._process, None

@@ -1,4 +1,4 @@
-"""Opens a round's outer envelopes, in a process that the shuffler runs.
+"""Opens a round's outer envelopes and seals its dummies, in a process that the shuffler runs.
 
 X25519 keeps the interpreter lock, so threads would not help; processes open envelopes instead. Then the cost of passing
 work to them limits the service. So a process reads requests from stdin and writes answers to stdout, in records of a
@@ -19,6 +19,7 @@ from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, OuterOpener, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, suite_named
 from hubbub.service.processes.hardening import disable_core_dumps
+from hubbub.shuffler.mix.sealing_job import HEADER_BYTES, SealingJob, read_header
 
 if TYPE_CHECKING:  # a process that opens envelopes would load tasks and questions for it, and there is one on each core
     from hubbub.protos.messages import Submission
@@ -26,6 +27,9 @@ if TYPE_CHECKING:  # a process that opens envelopes would load tasks and questio
 _HEADER = struct.Struct(">32sI32sIIHH")
 """The header of a piece: task id, round, key-set hash, bytes of all inner envelopes, number of submissions, and the
 lengths of the suite's name and of the private key, which follow it."""
+
+_OPEN, _SEAL = b"O", b"S"
+"""The first byte of a piece: what is to be done with it."""
 
 LENGTH = 4
 """Bytes of the length that precedes an answer."""
@@ -82,35 +86,56 @@ def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
     return b"".join([part for submission in submissions for part in (submission.id, submission.envelope)])
 
 
-def write_header(key: RoundKey, count: int) -> bytes:
-    """Encode the header that precedes the records of `count` submissions."""
+def write_header(key: RoundKey | SealingJob, count: int) -> bytes:
+    """Encode the header that precedes the records of `count` submissions, or so many reports to be sealed."""
+    if isinstance(key, SealingJob):
+        return _SEAL + key.write_header(count)
     to, suite, private = key.destination, key.suite.encode(), key.private_key
     head = _HEADER.pack(to.task_id, to.round, to.key_set_hash, key.inners, count, len(suite), len(private))
-    return head + suite + private
+    return _OPEN + head + suite + private
 
 
 NICE = 5
 """The `nice` value of an opening process, relative to the service: its share of CPU is a third of the service's."""
 
 
-def read_answer(answer: bytes, key: RoundKey) -> list[bytes | None]:
-    """Decode the answer to a piece: for each submission its inner envelopes joined, or None."""
+def read_answer(answer: bytes, key: RoundKey | SealingJob) -> list[bytes | None]:
+    """Decode the answer to a piece: for each submission its inner envelopes joined, or None; or the sealed reports."""
+    if isinstance(key, SealingJob):
+        width = key.envelope_bytes
+        return [answer[start : start + width] for start in range(0, len(answer), width)]
     width = 1 + key.inners
     return [answer[start + 1 : start + width] if answer[start] else None for start in range(0, len(answer), width)]
 
 
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
     """Answer pieces until stdin closes."""
-    key, opener = None, None
-    while len(header := asked.read(_HEADER.size)) == _HEADER.size:
-        task_id, number, key_set_hash, inners, count, name, private = _HEADER.unpack(header)
-        suite, private_key = asked.read(name).decode(), asked.read(private)
-        wanted = RoundKey(Destination(task_id, number, key_set_hash), private_key, inners, suite)
-        if opener is None or wanted != key:
-            key, opener = wanted, wanted.opener()
-        answer = _answer(opener, wanted, asked.read(count * (SUBMISSION_ID_BYTES + wanted.outer)))
+    last = None
+    while kind := asked.read(len(_OPEN)):
+        size = HEADER_BYTES if kind == _SEAL else _HEADER.size
+        if len(header := asked.read(size)) < size:
+            return
+        if kind == _SEAL:
+            answer = _sealed(header, asked)
+        else:
+            task_id, number, key_set_hash, inners, count, name, private = _HEADER.unpack(header)
+            suite, private_key = asked.read(name).decode(), asked.read(private)
+            key = RoundKey(Destination(task_id, number, key_set_hash), private_key, inners, suite)
+            if last is None or last[0] != key:
+                last = key, key.opener()
+            answer = _answer(last[1], key, asked.read(count * (SUBMISSION_ID_BYTES + key.outer)))
         answers.write(len(answer).to_bytes(LENGTH, "big") + answer)
         answers.flush()
+
+
+def _sealed(header: bytes, asked: BinaryIO) -> bytes:
+    """Return the envelopes of a piece; nothing if they cannot be sealed: the service then finds out why."""
+    job, count = read_header(header, asked.read)
+    reports = asked.read(count * job.report_bytes)
+    try:
+        return job.seal(reports)
+    except EnvelopeError:
+        return b""
 
 
 def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:

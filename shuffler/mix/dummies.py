@@ -6,8 +6,8 @@ everybody's privacy against the analyzer a little. Noise hides each person even 
 Neither helps against a shuffler that colludes with the analyzer: such a shuffler knows which reports are dummies. The
 noise of one other, honest shuffler is enough; without any, everybody is left with ε_local.
 
-What is drawn is kept in memory only until it is sealed, and it is not used if mixing fails: then it is drawn again, and
-nobody has seen a batch with the first draw.
+What is drawn is kept in memory only until it is sealed, here or in the processes that open envelopes. It is not used
+if mixing fails: then it is drawn again, and nobody has seen a batch with the first draw.
 """
 
 from __future__ import annotations
@@ -20,25 +20,35 @@ from pathlib import Path
 import numpy as np
 
 from hubbub.protos.identity.keys import KeySet
-from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.task import FIRST_SHUFFLER, Task, signers
 from hubbub.queries.randomizers.randomizer import Imitable
 from hubbub.shuffler.mix.external_sort import Column
 from hubbub.shuffler.mix.mix import IN_MEMORY, Random
+from hubbub.shuffler.mix.sealing_job import SealingJob, SealReports
 from hubbub.shuffler.mix.spool import Kept, Spool
 from hubbub.shuffler.records import Round, StoreError
 
 CHUNK = 1000
-"""Dummies drawn and sealed at once, in a thread: about 0.1 s, and twice that if each has thousands of bits.
+"""Dummies drawn and sealed at once: about 0.1 s of a core, and twice that if each has thousands of bits.
 
 A shuffler that stops waits no longer than that, and no device waits at all.
 """
 
 
+async def seal_in_a_thread(job: SealingJob, reports: bytes) -> bytes:
+    """Seal reports in one thread, which no process has to be started for."""
+    return await asyncio.to_thread(job.seal, reports)
+
+
 async def seal_dummies(
-    task: Task, round_: Round, random: Random = os.urandom, folder: Path | None = None
+    task: Task,
+    round_: Round,
+    random: Random = os.urandom,
+    folder: Path | None = None,
+    seal: SealReports = seal_in_a_thread,
 ) -> tuple[Kept, ...]:
-    """Seal the first shuffler's dummies or noise of each query of a round to those behind it.
+    """Seal the first shuffler's dummies or noise of each query of a round to those behind it, by `seal`.
 
     If a query's dummies are too many for memory and `folder` is given, they are written to disk there; the caller
     closes those files (`let_go`).
@@ -53,7 +63,7 @@ async def seal_dummies(
             "a round without keys cannot be mixed; the store may be damaged (docs/howto/respond-to-incidents.md, A "
             "store was damaged or lost)"
         )
-    sealing = DummySealer(task, round_.number, round_.keys.key_set, FIRST_SHUFFLER)
+    sealing = DummySealer(task, round_.number, round_.keys.key_set, FIRST_SHUFFLER, seal)
     sealed: list[Kept] = []
     try:
         for query in range(len(task.queries)):
@@ -75,33 +85,37 @@ def let_go(sealed: Iterable[Kept]) -> None:
 class DummySealer:
     """Draws what the shuffler in a `position` of the chain adds to a round's batches, and seals it to those behind it.
 
-    `key_set` is the round's. Its signatures are checked again here.
+    `seal` does the latter. `key_set` is the round's. Its signatures are checked again here.
 
     Raises:
         SignatureError, KeyRecordError: if the key set is not that of the round.
     """
 
-    def __init__(self, task: Task, number: int, key_set: KeySet, position: int) -> None:
+    def __init__(
+        self, task: Task, number: int, key_set: KeySet, position: int, seal: SealReports = seal_in_a_thread
+    ) -> None:
         identities = signers(task, number)
         shuffler, analyzer, *hops = key_set.read(
             *(task.id, number, task.suite), identities.shuffler, identities.analyzer, identities.hops
         )
-        behind = [hop.public_key for hop in hops[position - FIRST_SHUFFLER :]]
-        destination, keys = Destination(task.id, number, key_set.hash), (shuffler.public_key, analyzer.public_key)
-        self._sealer = Sealer(destination, *keys, task.hpke, behind, position + 1)
-        self._task, self._position = task, position
+        behind = (hop.public_key for hop in hops[position - FIRST_SHUFFLER :])
+        self._destination = Destination(task.id, number, key_set.hash)
+        self._keys = (shuffler.public_key, analyzer.public_key, *behind)
+        self._task, self._position, self._seal = task, position, seal
 
     async def of_query(self, query: int, random: Random, folder: Path | None = None) -> Kept:
         """Return the sealed dummies of a query; on disk if they are too many for memory and `folder` is given."""
-        task, width = self._task, self._task.arriving_bytes(self._position + 1)[query]
-        drawn = await asyncio.to_thread(_noise, task, query, random)
-        number = self._uniform if drawn is None else len(drawn) // task.queries[query].report_bytes
+        job = self._job(query)
+        width = job.envelope_bytes
+        drawn = await asyncio.to_thread(_noise, self._task, query, random)
+        number = self._uniform if drawn is None else len(drawn) // job.report_bytes
         fits = folder is None or number * width <= IN_MEMORY
         column = _MemoryColumn(width) if fits or folder is None else Spool(folder, width, random)
         try:
             for start in range(0, number, CHUNK):
                 some = slice(start, min(start + CHUNK, number))
-                column.add(await asyncio.to_thread(self._chunk, query, some, width, drawn, random))
+                reports = await asyncio.to_thread(self._reports, query, some, drawn, random)
+                column.add(np.frombuffer(await self._seal(job, reports), dtype=np.uint8).reshape(-1, width))
         except BaseException:
             if isinstance(column, Spool):
                 column.close()
@@ -113,17 +127,18 @@ class DummySealer:
         """How many dummies the shuffler adds to a query without noise: only the first one adds any."""
         return self._task.privacy.dummies if self._position == FIRST_SHUFFLER else 0
 
-    def _chunk(self, query: int, some: slice, width: int, drawn: bytes | None, random: Random) -> Column:
-        """Seal some of a query's dummies: of the noise that was `drawn`, or else uniform ones."""
+    def _job(self, query: int) -> SealingJob:
+        suite, size = self._task.suite, self._task.queries[query].report_bytes
+        return SealingJob(self._destination, self._keys, suite, self._position + 1, query, size)
+
+    def _reports(self, query: int, some: slice, drawn: bytes | None, random: Random) -> bytes:
+        """Return some of a query's dummies: of the noise that was `drawn`, or else uniform ones."""
         asked = self._task.queries[query]
-        size = asked.report_bytes
         if drawn is None:
             # The randomizer's bound defines its dummies: blanket reports, or reports of a uniform answer.
-            reports = asked.randomizer.dummies(some.stop - some.start, random)
-        else:
-            reports = drawn[some.start * size : some.stop * size]
-        each = (self._sealer.inner(reports[start : start + size], query) for start in range(0, len(reports), size))
-        return np.frombuffer(b"".join(each), dtype=np.uint8).reshape(-1, width)
+            return asked.randomizer.dummies(some.stop - some.start, random)
+        size = asked.report_bytes
+        return drawn[some.start * size : some.stop * size]
 
 
 class _MemoryColumn:

@@ -33,8 +33,9 @@ from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.traces import NO_TRACES, SpanCount, Step, TracedRound, Traces
 from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from hubbub.shuffler.keys import check_signers, make_keys
-from hubbub.shuffler.mix.dummies import let_go, seal_dummies
+from hubbub.shuffler.mix.dummies import let_go, seal_dummies, seal_in_a_thread
 from hubbub.shuffler.mix.mix import Order, Random, mix
+from hubbub.shuffler.mix.sealing_job import SealReports
 from hubbub.shuffler.records import FINAL, Round, StoreError
 from hubbub.shuffler.release.delivery import (
     CALL_SECONDS,
@@ -91,7 +92,7 @@ class RoundLifecycle:
     """Runs the rounds of all tasks. Texts name `analyzer_name` (host:port), a hop's address if tasks name hops.
 
     `observe` is called after each step with the state at its beginning and the seconds it took. `order` permutes lists
-    if not this process alone does so (`mix.Order`).
+    if not this process alone does so (`mix.Order`), and `seal` seals dummies.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class RoundLifecycle:
         observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
         incidents: Incidents | None = None,
         order: Order | None = None,
+        seal: SealReports = seal_in_a_thread,
         traces: Traces = NO_TRACES,
     ) -> None:
         self.timer = Timer(clock)
@@ -123,6 +125,7 @@ class RoundLifecycle:
         self._pause = pause
         self._random = random
         self._order = order
+        self._seal = seal
         self._observe = observe
         self._traces = traces
         self._deliverer = Deliverer(store, analyzer, pause, traces)
@@ -358,7 +361,7 @@ class RoundLifecycle:
             signer = self._identity.named(signers(task, round_.number).shuffler)
             named = TracedRound.of(task, round_.number)
             with self._traces.span(Step.NOISE, named):
-                dummies = await seal_dummies(task, round_, self._random, self._store.folder)
+                dummies = await seal_dummies(task, round_, self._random, self._store.folder, self._seal)
             signed = functools.partial(mix, round_=round_, task=task, identity=signer)
             work = functools.partial(signed, random=self._random, dummies=dummies, order=self._order)
             try:

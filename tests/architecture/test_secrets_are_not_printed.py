@@ -77,7 +77,7 @@ PUBLIC = {
     # A keyed digest of what is admitted.
     "version",
     # Public keys.
-    "public_key", "operator", "shuffler", "analyzer", "hops", "authority", "second_authority",
+    "public_key", "public_keys", "operator", "shuffler", "analyzer", "hops", "authority", "second_authority",
     "public", "identity", "old", "new", "witness",
     # Published numbers, packed.
     "_packed",

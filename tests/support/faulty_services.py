@@ -53,12 +53,12 @@ def reverse_order() -> None:
 
 def know_dummies() -> None:
     """Broken: all dummies are reports of one symbol, as from a shuffler that tells which they are."""
-    right: Callable[..., Any] = dummies.DummySealer._chunk
+    right: Callable[..., Any] = dummies.DummySealer._reports
 
-    def chunk(sealing: Any, query: int, some: slice, width: int, drawn: bytes | None, _random: Any) -> Any:
-        return right(sealing, query, some, width, drawn, bytes)
+    def reports(sealing: Any, query: int, some: slice, drawn: bytes | None, _random: Any) -> Any:
+        return right(sealing, query, some, drawn, bytes)
 
-    put(dummies.DummySealer, "_chunk", chunk)
+    put(dummies.DummySealer, "_reports", reports)
 
 
 def leave_dummies_out() -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -29,7 +30,9 @@ from hubbub.protos.transport.revoked_readers import write_revoked
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.settings import TLSSettings
 from hubbub.service.transport import grpc_server, health
+from hubbub.shuffler.admit.openers import Openers
 from hubbub.shuffler.records import StoreError
+from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
@@ -120,6 +123,22 @@ async def seal(caller: SubmissionCaller, task: Task, count: int) -> tuple[Destin
         inners = [sealer.inner(report(number % 3), 0), sealer.inner(report(number % 9), 1)]
         submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
     return destination, submissions
+
+
+async def test_dummies_are_sealed_by_the_processes_that_open(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sealing keeps the interpreter lock, which answering devices needs."""
+    given: list[Any] = []
+
+    def noted(*parts: Any, seal: Any, **others: Any) -> RoundLifecycle:
+        given.append(seal)
+        return RoundLifecycle(*parts, seal=seal, **others)
+
+    monkeypatch.setattr("hubbub.shuffler.server.RoundLifecycle", noted)
+    async with analyzer_at(deployment) as (name, _), running(deployment.settings(name)):
+        pass
+    assert [(seal.__func__, type(seal.__self__)) for seal in given] == [(Openers.seal, Openers)]
 
 
 async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:

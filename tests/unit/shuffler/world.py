@@ -179,6 +179,7 @@ class World:
             "analyzer:1",
             clock=self.clock,
             pause=self._pause,
+            seal=self.openers.seal,
         )
         self.credentials = Credentials()
         # A second passes from one look at the disk to the next.

@@ -1,4 +1,4 @@
-"""Outer envelopes are opened by processes, each call's in its order, whatever else waits, and whatever is killed."""
+"""Processes open outer envelopes and seal dummies, each in their order, whatever else waits, and whatever is killed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import asyncio
 import io
 import os
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 
 import pytest
 
+from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.messages import Submission
-from hubbub.protos.sealing.envelope import Destination, Sealer, inner_bytes
+from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, InnerOpener, Sealer, inner_bytes
 from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519, Suite
 from hubbub.shuffler.admit import openers as module
 from hubbub.shuffler.admit.openers import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
 from hubbub.shuffler.admit.opening_worker import LENGTH, RoundKey, read_answer, serve, write_header, write_records
+from hubbub.shuffler.mix.sealing_job import SealingJob
 
 Sealed = tuple[RoundKey, list[Submission], list[bytes | None]]
 """A round's key, submissions to it, and what is in them."""
@@ -158,3 +161,105 @@ async def test_outer_envelopes_are_as_long_as_their_inner_ones_together(openers:
 def test_a_rounds_key_is_never_printed() -> None:
     key, _, _ = sealed(0)
     assert repr(key.private_key) not in repr(key)
+
+
+@dataclass
+class Behind:
+    """An analyzer, and hops before it: a job that seals reports of four bytes to them, and what opens the envelopes."""
+
+    job: SealingJob
+    openers: list[InnerOpener]
+
+    @classmethod
+    def of(cls, hops: int = 0, suite: Suite = DEFAULT, first_hop: int = FIRST_HOP) -> Behind:
+        here, (private, public) = Destination(bytes(32), 7, bytes(32)), suite.generate_key()
+        pairs = [suite.generate_key() for _ in range(hops)]
+        keys = suite.generate_key()[1], public, *(public for _, public in pairs)
+        places = [InnerOpener(here, key, 3, suite, first_hop + place) for place, (key, _) in enumerate(pairs)]
+        job = SealingJob(here, keys, suite.name, first_hop, 3, 4)
+        return cls(job, [*places, InnerOpener(here, private, 3, suite)])
+
+    def opened(self, sealed: bytes) -> bytes:
+        """Return the joined reports in joined envelopes."""
+        width, found = self.job.envelope_bytes, []
+        assert len(sealed) % width == 0
+        for start in range(0, len(sealed), width):
+            layer = sealed[start : start + width]
+            for opener in self.openers:
+                layer = opener.open(layer)
+            found.append(layer)
+        return b"".join(found)
+
+
+def in_the_service(_job: SealingJob, _reports: bytes) -> bytes:
+    raise AssertionError("the service's own process sealed dummies")
+
+
+@pytest.mark.parametrize("count", [1, 3, 2 * PIECE_LIMIT + 7])
+async def test_processes_seal_dummies_and_each_comes_back_in_its_place(
+    openers: Openers, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SealingJob, "seal", in_the_service)
+    behind, reports = Behind.of(), os.urandom(4 * count)
+    assert behind.opened(await openers.seal(behind.job, reports)) == reports
+
+
+async def test_dummies_are_sealed_in_the_layers_of_every_hop_between_opens_of_other_rounds(openers: Openers) -> None:
+    chains = [Behind.of(2), Behind.of(1, MLKEM768_X25519, FIRST_HOP + 1)]
+    key, submissions, plains = sealed(30)
+    reports = os.urandom(4 * 50)
+    one, opened, other = await asyncio.gather(
+        openers.seal(chains[0].job, reports), openers.open(key, submissions), openers.seal(chains[1].job, reports)
+    )
+    assert (chains[0].opened(one), opened, chains[1].opened(other)) == (reports, plains, reports)
+
+
+@pytest.mark.parametrize(("count", "shares"), [(100, [50, 50]), (430, [216, 214]), (1, [1, 0])])
+async def test_every_process_seals_a_share(openers: Openers, count: int, shares: list[int]) -> None:
+    """A batch of 430 dummies is not left to one process, nor one of 100, which would fit in a piece."""
+    behind = Behind.of()
+    sealing = asyncio.create_task(openers.seal(behind.job, bytes(4 * count)))
+    await asyncio.sleep(0)
+    given = [sum(part.count for piece in worker.given for part in piece.parts) for worker in openers._workers]
+    assert given == shares
+    assert len(await sealing) == count * behind.job.envelope_bytes
+
+
+async def test_dummies_of_a_killed_process_are_sealed_all_the_same(openers: Openers) -> None:
+    behind, reports = Behind.of(), os.urandom(4 * 300)
+    await openers.seal(behind.job, reports[:40])
+    sealing = asyncio.create_task(openers.seal(behind.job, reports))
+    await asyncio.sleep(0)
+    for worker in openers._workers:
+        if worker._process is not None:
+            worker._process.kill()
+    assert behind.opened(await sealing) == reports
+
+
+async def test_dummies_are_sealed_in_the_service_if_no_process_starts(
+    openers: Openers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.service.processes.subprocesses.sys.executable", "/bin/false")
+    behind, reports = Behind.of(), os.urandom(4 * 20)
+    assert behind.opened(await openers.seal(behind.job, reports)) == reports
+
+
+async def test_a_key_that_nothing_can_be_sealed_to_is_named_and_ends_no_process(openers: Openers) -> None:
+    behind = Behind.of()
+    await openers.seal(behind.job, bytes(4 * 20))
+    running = [worker._process for worker in openers._workers]
+    with pytest.raises(EnvelopeError, match="point of low order"):
+        await openers.seal(replace(behind.job, public_keys=(behind.job.public_keys[0], bytes(32))), bytes(4 * 20))
+    assert [worker._process for worker in openers._workers] == running
+    assert await openers.seal(behind.job, b"") == b""
+
+
+async def test_what_sealing_takes_is_not_counted_as_opening() -> None:
+    seconds: list[float] = []
+    openers = Openers(1, seconds.append)
+    await openers.seal(Behind.of().job, bytes(4 * 20))
+    assert seconds == []
+    key, submissions, _ = sealed(20)
+    await openers.open(key, submissions)
+    assert len(seconds) == 1
+    await openers.close()
