@@ -162,7 +162,7 @@ def test_the_client_imports_from_the_bare_install(bare: Installed) -> None:
 @pytest.mark.parametrize("use", ["from hubbub.accountant import KRR", "import hubbub.accountant as a; a.KRR"])
 def test_the_accountant_says_which_extra_it_needs(bare: Installed, use: str) -> None:
     done = bare.run("-c", use)
-    said = f"ModuleNotFoundError: hubbub.accountant needs numpy, {installing('accountant')}"
+    said = f"ModuleNotFoundError: hubbub.accountant needs numpy {installing('accountant')}"
     assert done.stderr.splitlines()[-1] == said
 
 
@@ -179,7 +179,7 @@ def installing(extra: str) -> str:
 def test_a_command_says_which_extra_it_needs(bare: Installed, name: str) -> None:
     done = bare.hubbub(name, *WORDS.get(name, ()))
     extra = NEEDS[name]
-    assert done.stderr == f"error: hubbub {name} needs {extra.title}, {installing(extra.name)}\n"
+    assert done.stderr == f"error: hubbub {name} needs {extra.title} {installing(extra.name)}\n"
     assert (done.returncode, done.stdout) == (FAILURE_STATUS.get(name, 1), "")
 
 
@@ -189,7 +189,7 @@ def test_a_command_says_which_extra_it_needs_beside_the_command_line(cli: Instal
     extra, words = NEEDS[name], WORDS[name]
     done = cli.hubbub(name, *words)
     called = f"{name} {words[0]}" if name == "account" else name
-    assert done.stderr == f"error: hubbub {called} needs {extra.title}, {installing(extra.name)}\n"
+    assert done.stderr == f"error: hubbub {called} needs {extra.title} {installing(extra.name)}\n"
     assert (done.returncode, done.stdout) == (FAILURE_STATUS.get(name, 1), "")
 
 
@@ -202,14 +202,14 @@ def test_the_bare_install_says_its_version(bare: Installed) -> None:
 @pytest.mark.parametrize("words", [(), ("--help",), ("nothing",)])
 def test_the_bare_install_says_that_the_command_line_is_missing(bare: Installed, words: tuple[str, ...]) -> None:
     done = bare.hubbub(*words)
-    assert done.stderr == f"error: hubbub needs the command line, {installing('cli')}\n"
+    assert done.stderr == f"error: hubbub needs the command line {installing('cli')}\n"
     assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_json_says_it_too(bare: Installed, cli: Installed) -> None:
     for installed in (bare, cli):
         done = installed.hubbub("verify", "certificate.json", "--json")
-        wanted = f"hubbub verify needs the accountant, {installing('accountant')}"
+        wanted = f"hubbub verify needs the accountant {installing('accountant')}"
         assert json.loads(done.stdout) == {"error": wanted}
         assert done.returncode == 1
 
