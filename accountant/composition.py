@@ -79,7 +79,7 @@ Parts = tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class _ComposedCurve:
+class ComposedCurve:
     """δ(ε) of a whole composition, on its safe side: the best value of its tilted laws."""
 
     laws: tuple[TiltedLaw, ...]
@@ -179,7 +179,7 @@ def _composed_delta(merged: Parts, epsilon: float) -> DeltaBracket:
     name = NOISE if any(isinstance(part.mechanism, WithNoise) for part in way) else "composition"
     attacks = _attacks(merged, SMALL_DELTA)
     lower = _curve(attacks, _for_epsilon(wanted)).delta(wanted) if attacks else None
-    tail = _log_tail(merged, SMALL_DELTA)
+    tail = log_tail(merged, SMALL_DELTA)
     # The width of the evaluation: to the same pair from below, or to the attack if both are of one batch.
     below = lower
     if below is None or not all(is_attack_on_itself(part) for part in way):
@@ -191,7 +191,7 @@ def _composed_delta(merged: Parts, epsilon: float) -> DeltaBracket:
 
 def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     """Return δ(ε) of one round of `part`, never below the truth, with good resolution around `delta`."""
-    grid = dominating_grid(one_round(part), _log_tail([part], delta))
+    grid = dominating_grid(one_round(part), log_tail([part], delta))
     # A slightly smaller ε and a slightly larger δ cover the errors of losses and masses.
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
 
@@ -280,7 +280,7 @@ def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | Non
     """Return the relative distance of `upper` to the same bound evaluated from below, which may be `known`."""
     below = known
     if below is None:
-        tail = _log_tail(parts, delta)
+        tail = log_tail(parts, delta)
         below = _reached([(dominated_grid(one_round(part), tail), part.rounds) for part in parts], delta, upper)
     return (upper - below) / upper if upper > 0 else 0.0
 
@@ -313,7 +313,7 @@ def _basic_of_best(parts: Sequence[Part], delta: float, limit: float) -> float:
     share = delta / rounds * (1 - 1e-15)
     if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
-    tail = _log_tail(parts, delta)
+    tail = log_tail(parts, delta)
     if _each_attacked(parts, [dominating_grid(one_round(part), tail) for part in parts], share, limit):
         return math.inf
     return math.fsum(part.rounds * _alone(part, share) for part in parts) * (1 + 1e-15)
@@ -392,7 +392,7 @@ def _everyone(parts: Sequence[Part]) -> Parts:
     )
 
 
-def _log_tail(parts: Sequence[Part], delta: float) -> float:
+def log_tail(parts: Sequence[Part], delta: float) -> float:
     """Return −ln of the mass that one round may lose: a millionth of δ in total; in steps, so that grids are reused."""
     total = sum(part.rounds for part in parts)
     return 10.0 * math.ceil((math.log(total / delta) + 16) / 10)
@@ -400,7 +400,7 @@ def _log_tail(parts: Sequence[Part], delta: float) -> float:
 
 def _dominating(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
     """Return pairs that together dominate all parts, each with its number of rounds."""
-    tail = _log_tail(parts, delta)
+    tail = log_tail(parts, delta)
     found: list[tuple[LossGrid, int]] = []
     played = None
     # Longest parts first: only one may be composed as a whole (`losses.family`), and the longest gains most.
@@ -413,11 +413,11 @@ def _dominating(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int
 
 def _attacks(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
     """Return the known attacks; leaving out the parts without one only lowers δ."""
-    found = [(attack_grid(one_round(part), _log_tail(parts, delta)), part.rounds) for part in parts]
+    found = [(attack_grid(one_round(part), log_tail(parts, delta)), part.rounds) for part in parts]
     return [(grid, rounds) for grid, rounds in found if grid is not None]
 
 
-def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float]) -> _ComposedCurve:
+def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float]) -> ComposedCurve:
     """Compose; `exponent(θ, ln E e^{θℓ})` is minimised to choose the tilt. Any tilt is valid, a good one is precise.
 
     A mild tilt is also tried: on few atoms the best exponent is far out, and there charges hide a large δ.
@@ -433,7 +433,7 @@ def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, flo
     laws = tuple(_sum(grids, each) for each in dict.fromkeys((tilt, mild)))
     # The sum is infinite as soon as one loss is: 1 − Π (1 − infinite) over all rounds.
     infinite = -math.expm1(math.fsum(count * math.log1p(-grid.infinite) for grid, count in grids)) * (1 + 1e-12)
-    return _ComposedCurve(laws, infinite, rounds * PAIR_ERROR, rounds * 8 * ROUNDING * largest)
+    return ComposedCurve(laws, infinite, rounds * PAIR_ERROR, rounds * 8 * ROUNDING * largest)
 
 
 def _sum(grids: Sequence[tuple[LossGrid, int]], tilt: float) -> TiltedLaw:
@@ -474,7 +474,7 @@ def _best_tilt(
     return math.exp((low + high) / 2)
 
 
-def _smallest_epsilon(curve: _ComposedCurve, delta: float, limit: float) -> float:
+def _smallest_epsilon(curve: ComposedCurve, delta: float, limit: float) -> float:
     """Return an ε, at most `limit`, with curve(ε) ≤ δ checked; 0 only if δ(0) ≤ δ was shown."""
     if curve.delta(0.0) <= delta:
         return 0.0

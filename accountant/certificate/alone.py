@@ -143,6 +143,11 @@ def reached_by(terms: Terms, parts: Sequence[Part]) -> float:
     return ends_of(terms, parts)[0]
 
 
+def nothing_hides(parts: Sequence[Part]) -> bool:
+    """Whether no other report, no dummy and no noise hides any of the reports."""
+    return all(part.reports == ROUND_ONLY and not part.dummies and not hides_alone(part) for part in parts)
+
+
 def ends_of(terms: Terms, parts: Sequence[Part]) -> tuple[float, float | None]:
     """Return an upper bound of the composed ε of all parts at the task's δ, and what a known attack reaches.
 
@@ -150,7 +155,7 @@ def ends_of(terms: Terms, parts: Sequence[Part]) -> tuple[float, float | None]:
     attack is then stated: whoever reads the reports reaches ε_local. A single batch is bounded at the δ that its
     chances leave (`pairs.kept_delta`), as composition would do; no attack is known on mechanisms that have any.
     """
-    if all(part.reports == ROUND_ONLY and not part.dummies and not hides_alone(part) for part in parts):
+    if nothing_hides(parts):
         return local_of(parts), None
     if len(parts) == 1 and parts[0].rounds == 1:
         found = bracket(parts[0], kept_delta(parts, terms.delta))

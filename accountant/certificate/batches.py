@@ -23,7 +23,11 @@ from hubbub.accountant.pairs import Part
 
 def honest(terms: Terms, query: QueryCount) -> int:
     """Return how many valid reports are surely honest: all that may be dishonest are subtracted from the valid ones."""
-    return honest_reports(query.valid, query.reports, terms.honest_share)
+    return _honest(query.valid, query.reports, terms.honest_share)
+
+
+_honest = lru_cache(maxsize=16_384)(honest_reports)
+"""Computed once: the certificate of each round has the counts of all rounds before it."""
 
 
 def part_of_round(terms: Terms, query: QueryCount) -> Part:
@@ -34,7 +38,7 @@ def part_of_round(terms: Terms, query: QueryCount) -> Part:
 
 def round_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
     """Return a batch alone, of so many honest reports; dummies are left out if its bound cannot count them."""
-    return Part(one_round(mechanism), reports, dummies=terms.uniform_dummies(mechanism))
+    return _part(one_round(mechanism), reports, terms.uniform_dummies(mechanism))
 
 
 def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: int | None = None) -> Part:
@@ -45,7 +49,13 @@ def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: 
     """
     lacked = missing_reports(terms, [reports]) if missing is None else missing
     hiding = hiding_reports(mechanism, reports, lacked)
-    return Part(mechanism, hiding, dummies=terms.uniform_dummies(mechanism))
+    return _part(mechanism, hiding, terms.uniform_dummies(mechanism))
+
+
+@lru_cache(maxsize=16_384)
+def _part(mechanism: LocalMechanism, reports: int, dummies: int) -> Part:
+    """Return the part, checked once: the certificate of each round has the batches of all rounds before it."""
+    return Part(mechanism, reports, dummies=dummies)
 
 
 def missing_reports(terms: Terms, reports: Iterable[int]) -> int:
@@ -199,6 +209,6 @@ def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Return equal parts merged into one with more rounds: the same composition, cheaper."""
     rounds: dict[Part, int] = {}
     for part in parts:
-        single = Part(part.mechanism, part.reports, dummies=part.dummies)
+        single = _part(part.mechanism, part.reports, part.dummies)
         rounds[single] = rounds.get(single, 0) + part.rounds
     return tuple(Part(part.mechanism, part.reports, count, part.dummies) for part, count in rounds.items())

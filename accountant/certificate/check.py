@@ -17,6 +17,7 @@ from hubbub.accountant.certificate.alone import (
     claims_fewer,
     ends_of,
     horizon_alone,
+    nothing_hides,
     round_alone,
     round_if_minimum,
     rounds_alone,
@@ -38,9 +39,13 @@ from hubbub.accountant.certificate.ladder import ALONE, AT_MINIMUM, IF_MINIMUM_V
 from hubbub.accountant.certificate.members import check_members
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.accountant.composed_claims import shows_lower, shows_upper
 from hubbub.accountant.errors import CertificateError, OutsideConditions, listed, shown
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 from hubbub.accountant.pairs import Part
+
+COMPOSITION = "composition"
+"""The name of a bound by composing the losses of several batches."""
 
 NONE_UNCOUNTED: Mapping[int, int] = MappingProxyType({})
 """For a history in which every round was counted."""
@@ -198,11 +203,27 @@ def _lower_found(part: Part, delta: float) -> float:
 
 
 def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], where: str) -> None:
+    _check_local(where, parts, stated)
+    if stated["bound"] == COMPOSITION and _is_shown(terms, parts, stated["epsilon_upper"], stated["epsilon_lower"]):
+        return
     together = composed(parts, terms.delta)
     _check_equal(where, {"bound": together.bound}, stated)
-    _check_local(where, parts, stated)
     _check_composed(where, terms, parts, stated["epsilon_upper"])
     _check_attack(where, stated["epsilon_lower"], together.epsilon_lower)
+
+
+def _is_shown(terms: Terms, parts: Sequence[Part], upper: float, lower: float | None) -> bool:
+    """Return whether one look at the composition of several batches shows both ends; if not, they are looked for.
+
+    An upper end below the local ε is then that of a composition, whatever the smallest one is.
+    """
+    return (
+        sum(part.rounds for part in parts) > 1
+        and 0 < upper < local_of(parts)
+        and (lower is None or 0 < lower <= upper)
+        and shows_upper(parts, terms.delta, upper)
+        and (lower is None or shows_lower(parts, terms.delta, lower))
+    )
 
 
 def _check_attack(where: str, lower: float | None, known: float | None) -> None:
@@ -219,12 +240,8 @@ def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: fl
 
 
 def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapping[str, Any]) -> None:
-    parts = charges_at_actual(terms, history)
-    together = composed(parts, terms.delta)
-    _check_equal("all_rounds", {"bound": together.bound, "budget": terms.epsilon_total}, stated)
-    _check_local("all_rounds", parts, stated)
-    _check_composed("all_rounds", terms, parts, stated["epsilon_upper"])
-    _check_attack("all_rounds", stated["epsilon_lower"], together.epsilon_lower)
+    _check_equal("all_rounds", {"budget": terms.epsilon_total}, stated)
+    _check_total(terms, charges_at_actual(terms, history), stated, "all_rounds")
     _check_at_minimum(terms, history, stated[AT_MINIMUM], stated[lower_of(AT_MINIMUM)])
 
 
@@ -237,6 +254,8 @@ def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: flo
     where, known = "all_rounds at the minimum", None
     if epsilon is not None:
         parts = charges_at_minimum(terms, history)
+        if _is_shown(terms, parts, epsilon, lower):
+            return
         _check_composed(where, terms, parts, epsilon)
         known = composed(parts, terms.delta).epsilon_lower
     _check_attack(where, lower, known)
@@ -311,6 +330,8 @@ def _check_reached(where: str, terms: Terms, parts: Sequence[Part], stated: Mapp
     where, epsilon, lower = f"{where}, {member}", stated[member], stated[lower_of(member)]
     # The local ε is true for any batch, so there is nothing to compose.
     if epsilon >= local_of(parts) and lower is None:
+        return
+    if not nothing_hides(parts) and _is_shown(terms, parts, epsilon, lower):
         return
     reached, known = ends_of(terms, parts)
     if not reached <= epsilon:

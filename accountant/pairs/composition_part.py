@@ -106,7 +106,7 @@ class GaussianRound:
 
 def one_round(part: Part) -> Part:
     """Return one round of `part`, on which a pair depends."""
-    return replace(part, rounds=1)
+    return part if part.rounds == 1 else replace(part, rounds=1)
 
 
 def charged_share(parts: Sequence[Part]) -> float:

@@ -119,7 +119,7 @@ def test_chords_add_less_than_a_thousandth_to_epsilon(
     """Against a curve of four times as many points, equally far apart."""
     pairs = pairs_of(RAPPOR(4, Fraction(1, 2), Fraction(3, 10)))
     assert isinstance(pairs, CurvedPairs)
-    tail = composition._log_tail([Part(pairs.mechanism, 1000, rounds)], delta)
+    tail = composition.log_tail([Part(pairs.mechanism, 1000, rounds)], delta)
 
     def upper() -> float:
         curve = blanket_curve(pairs.evaluated(), pairs.local_epsilon, 1000, tail)
