@@ -87,12 +87,12 @@ async def attacked(name: str, address: str, pipeline: LocalPipeline, counts: dic
 
 
 async def served(address: str, pipeline: LocalPipeline, count: int = NEWCOMERS) -> int:
-    """How many of so many newcomers, one after the other, get a round's keys within half a minute."""
+    """How many of so many newcomers, one after the other, get a round's keys, each by its first call."""
     found = 0
     for _ in range(count):
         async with open_channel(address, TLS(pipeline.authority)) as channel:
             with contextlib.suppress(Unreachable):
-                await SubmissionCaller(channel).get_round(pipeline.task.task.id, 0, 30.0)
+                await SubmissionCaller(channel).get_round(pipeline.task.task.id, 0, CALL_SECONDS)
                 found += 1
     return found
 
