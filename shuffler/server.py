@@ -29,6 +29,7 @@ from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
+from hubbub.service.transport.file_limits import check_files
 from hubbub.service.transport.port_limits import connections_of, operator_pipeline
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
@@ -84,6 +85,7 @@ async def serve(
     Raises:
         HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
+    check_files(settings)
     if settings.store:
         readiness = _readiness(settings, clock)
         acting = functools.partial(_assembled, settings, clock)

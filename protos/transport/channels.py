@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,6 +19,14 @@ from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, c
 
 POLLING = "GRPC_POLL_STRATEGY"
 """The variable of how gRPC waits for the network."""
+
+FILES_OF_A_CALL = 16
+"""Open files that a process needs for its first channel: gRPC's wake-ups and polls, a look at names, a connection."""
+
+PLENTY_OF_FILES = 256
+"""A limit of open files above which a client's files are not counted."""
+
+_FILES = "/proc/self/fd"
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
 """Largest message that a service accepts: about 40,000 submissions, far more than one call has."""
@@ -191,6 +201,34 @@ def check_polling() -> None:
         )
 
 
+def check_files() -> None:
+    """Check that this process may open the files that a call by gRPC needs; otherwise gRPC would end the process.
+
+    Raises:
+        CannotCall: naming the limit, how many files are open, and what to do.
+    """
+    if sys.platform == "win32":  # which has no such limit
+        return
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Far from the limit nothing is counted, as a process may have many files and make many channels.
+    if limit == resource.RLIM_INFINITY or limit > PLENTY_OF_FILES:
+        return
+    try:
+        count = len(os.listdir(_FILES))  # noqa: PTH208 - names alone
+    except OSError as error:
+        # To look takes a file, too. Where the system has no such folder, nothing is known.
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            return
+        count = limit
+    if count + FILES_OF_A_CALL > limit:
+        raise CannotCall(
+            f"this process may have {limit} open files and has {count}, and a call by gRPC needs {FILES_OF_A_CALL} "
+            f"more; raise the limit (`ulimit -n` in a shell, LimitNOFILE in a unit) to {PLENTY_OF_FILES}"
+        )
+
+
 def open_channel(
     address: str, tls: TLS, name: str | None = None, *, largest: int = MAXIMUM_MESSAGE_BYTES
 ) -> grpc.aio.Channel:
@@ -200,10 +238,11 @@ def open_channel(
     are refused; a reader of results takes up to `MAXIMUM_RESULTS_BYTES`.
 
     Raises:
-        CannotCall: as `check_polling` and `check_forks`.
+        CannotCall: as `check_polling`, `check_forks` and `check_files`.
     """
     check_polling()
     check_forks()
+    check_files()
     # Without an option, gRPC takes a proxy from the environment.
     proxy = proxy_to(address, tls.proxy)
     options: tuple[tuple[str, str | int], ...] = (

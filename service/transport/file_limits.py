@@ -7,6 +7,10 @@ import resource
 from pathlib import Path
 
 import structlog
+from pydantic import BaseModel
+
+from hubbub.protos.errors import HubbubError
+from hubbub.service.processes.cpu_count import cpu_count
 
 RESERVED = 256
 """Files other than connections: stores, logs, pipes, processes, and the metrics port."""
@@ -16,6 +20,12 @@ _TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 FEWEST_CONNECTIONS = 16
 """Connections of a port, however low the limit is."""
+
+OWN_FILES = 64
+"""Files that a service has open without any connection: its store, log, modules, and what gRPC waits with."""
+
+PROCESS_FILES = 4
+"""Files for each further process: its pipes, and what waits for its end."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -32,6 +42,35 @@ def raise_limit() -> int:
         except (ValueError, OSError):  # some systems do not accept their own hard limit
             return soft
     return hard
+
+
+def check_files(settings: BaseModel) -> None:
+    """Return only if a service may have the open files that its settings ask for at least (`check_limit`)."""
+    found = dict(settings)
+    ports = [name for name, value in found.items() if name.endswith("listen") and value]
+    check_limit(len(ports), found["limits"].connections, found.get("workers") or found.get("processes") or cpu_count())
+
+
+def check_limit(ports: int, connections: int, processes: int) -> None:
+    """Return only if a service may have the open files that it cannot do without: gRPC ends a process that has none.
+
+    The limit is raised first, as far as the system allows. The service has so many `ports`, each for up to
+    `connections`, and so many further `processes`.
+
+    Raises:
+        HubbubError: naming what is needed, what there is, and what to do.
+    """
+    limit = raise_limit()
+    few = min(connections, FEWEST_CONNECTIONS)
+    needed = OWN_FILES + few * ports + PROCESS_FILES * processes
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return
+    raise HubbubError(
+        f"this service may have {limit} open files, and needs {needed}: {OWN_FILES} of its own, {few} connections at "
+        f"each of {ports} ports, and {PROCESS_FILES} for each of {processes} processes; raise the limit (LimitNOFILE "
+        f"in its unit, `ulimit -n` in a shell) to {connections * ports + RESERVED + PROCESS_FILES * processes}, "
+        "which is enough for all connections that its settings allow"
+    )
 
 
 def fitting(connections: int, ports: int) -> int:

@@ -20,6 +20,7 @@ from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
 from hubbub.service.observability.shared_metrics import IncidentCollector, Metrics
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
+from hubbub.service.transport.file_limits import check_files
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
 from hubbub.service.transport.tls_reload import ReloadingCertificates
@@ -59,6 +60,7 @@ async def serve_frontend(
     Raises:
         HubbubError: if settings, tasks, ports, the database or every leader cannot be used; then nothing was served.
     """
+    check_files(settings)
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
 

@@ -23,6 +23,7 @@ from hubbub.service.runtime.feed_follower import watched
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.tidying import tidied_async
 from hubbub.service.transport import grpc_server
+from hubbub.service.transport.file_limits import check_files
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
 from hubbub.service.transport.ports import Announce, Ports
 from hubbub.service.transport.saturation import SaturationCollector
@@ -50,6 +51,7 @@ async def serve(
     Raises:
         HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
+    check_files(settings)
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
 

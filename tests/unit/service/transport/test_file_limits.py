@@ -63,3 +63,31 @@ def test_connections_of_another_process_at_the_same_port_are_not_counted() -> No
             assert connections_at(port, 10) == 10
         for each in (*callers, *accepted):
             each.close()
+
+
+CHECK = "from hubbub.service.transport.file_limits import check_limit; check_limit(3, 2000, 4)"
+CALL = """
+from pathlib import Path
+from hubbub.protos.transport.channels import TLS, open_channel
+open_channel("127.0.0.1:1", TLS(Path("none")))
+"""
+
+
+def refused(limit: int, program: str) -> str:
+    """The last line of what a program says that may have so many open files."""
+    command = ["sh", "-c", f'ulimit -n {limit} && exec "$@"', "sh", sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.stderr.strip().splitlines()[-1] if done.stderr else ""
+
+
+def test_a_service_without_the_files_that_it_needs_is_refused_with_what_to_do() -> None:
+    assert "may have 40 open files, and needs 128: 64 of its own, 16 connections at each of 3 ports" in (
+        found := refused(40, CHECK)
+    )
+    assert f"to {3 * 2000 + RESERVED + 4 * 4}, which is enough" in found
+    assert refused(128, CHECK) == ""
+
+
+def test_a_client_without_files_for_a_call_is_told_before_grpc_ends_the_process() -> None:
+    assert "CannotCall: this process may have 12 open files and has" in refused(12, CALL)
+    assert "none: No such file" in refused(64, CALL)
