@@ -81,7 +81,7 @@ def test_haproxy_takes_the_configuration_without_a_warning(made: Folder, monkeyp
     assert checked(configuration(made)) == ""
 
 
-@pytest.mark.parametrize("parts", [["mtls"], ["https"], ["mtls", "https"]])
+@pytest.mark.parametrize("parts", [["mtls"], ["https"], ["mtls", "https"], ["http2"], ["mtls", "http2"]])
 def test_haproxy_takes_it_with_the_parts_for_other_ports(made: Folder, parts: list[str]) -> None:
     text = configuration(made).read_text()
     taken = with_parts(text, *parts)
@@ -215,7 +215,8 @@ def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> No
     rows = dict(re.findall(r"(?m)^\| `([^`]+)` \| ([0-9]+) ?[a-z]* \|", PAGE.read_text()))
     text = "\n".join(directives(configuration(made)))
     ports = ("devices", "mtls", "https")
-    every_part = with_parts(configuration(made).read_text(), *ports)
+    # The last takes the place of the one before it, with the same limits.
+    every_part = with_parts(configuration(made).read_text(), *ports, "http2")
     for name in (
         "maxconn",
         "tune.h2.fe.max-concurrent-streams",
@@ -227,8 +228,9 @@ def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> No
         assert rows[name] == re.search(rf"(?m)^{name} ([0-9]+)s$", text)[1]  # type: ignore[index]
     for name in ("sc0_conn_cur", "sc0_conn_rate", "sc1_conn_cur", "sc1_conn_rate"):
         assert {rows[name]} == set(re.findall(rf"{name} gt ([0-9]+)", text))
-        assert every_part.count(f"{{ {name} gt {rows[name]} }}") == 3
-    all_ports = re.findall(r"(?m)^ *maxconn ([0-9]+)$", every_part)
+        assert every_part.count(f"{{ {name} gt {rows[name]} }}") == 4
+    *all_ports, in_place = re.findall(r"(?m)^ *maxconn ([0-9]+)$", every_part)
+    assert in_place == all_ports[-1]
     assert all_ports == [rows[name] for name in ("maxconn", *(f"{port}: maxconn" for port in ports))]
     # Whoever takes all connections of devices leaves some for the numbers that tell of it.
     assert int(all_ports[0]) > sum(map(int, all_ports[1:]))

@@ -6,7 +6,7 @@ import contextlib
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +68,24 @@ def with_parts(configuration: str, *names: str) -> str:
 
 
 @contextlib.contextmanager
-def proxy_before(pipeline: LocalPipeline, folder: Path, host: str = "127.0.0.1") -> Iterator[Running]:
-    """Run a proxy in front of a pipeline's shuffler, with its files in `folder`; it has free ports of that host."""
+def proxy_before(
+    pipeline: LocalPipeline, folder: Path, host: str = "127.0.0.1", *, http2: bool = False
+) -> Iterator[Running]:
+    """Run a proxy in front of a pipeline's shuffler, with its files in `folder`; it has free ports of that host.
+
+    With `http2` it ends TLS of callers over HTTPS, else it passes it on unopened.
+    """
     operator = pipeline.folder.of(Role.OPERATOR)
     authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
-    ports = pipeline.services[Role.SHUFFLER].addresses
+    with running_proxy(pipeline.services[Role.SHUFFLER].addresses, authority, folder, host, http2=http2) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def running_proxy(
+    ports: Mapping[str, str], authority: Authority, folder: Path, host: str = "127.0.0.1", *, http2: bool = False
+) -> Iterator[Running]:
+    """Run a proxy in front of a shuffler's ports, by the names that the shuffler gives them."""
     with contextlib.ExitStack() as held:
         # HAProxy takes sockets that listen already: connections wait there until it is up, and no port is raced for.
         listening = [held.enter_context(socket.create_server((host, 0), backlog=1024)) for _ in range(4)]
@@ -89,7 +102,7 @@ def proxy_before(pipeline: LocalPipeline, folder: Path, host: str = "127.0.0.1")
         )
         make_proxy(folder, proxy, authority, [*LOOPBACK, host])
         configuration = folder / "haproxy.cfg"
-        parts = [name for name, address in (("mtls", behind), ("https", https)) if address]
+        parts = [name for name, address in (("mtls", behind), ("http2" if http2 else "https", https)) if address]
         configuration.write_text(with_parts(configuration.read_text(), *parts))
         log = held.enter_context((folder / "proxy.log").open("wb"))
         descriptors = [each.fileno() for each in listening]

@@ -29,14 +29,20 @@ async def opened(
     pipeline: RequestPipeline | None = None,
     connection_limits: ConnectionLimits | None = None,
     make: Callable[..., ConnectRouter] = ConnectRouter,
+    *,
+    serving: bool = False,
     **limits: Any,
 ) -> AsyncIterator[int]:
-    """A port for that handler; gives its port. `limits` are of its connections, `make` makes its router."""
+    """A port for that handler; gives its port. `limits` are of its connections, `make` makes its router.
+
+    A balancer is told that it takes calls if it is `serving`.
+    """
     connection_limits = connection_limits or ConnectionLimits(replace(Connections(), **limits))
     https = HttpsServer(
         submission_router(handler, pipeline or RequestPipeline(), None, make), connection_limits, tls, lambda: 0
     )
     port = https.listen("127.0.0.1:0")
+    https.serving = serving
     try:
         yield port
     finally:
