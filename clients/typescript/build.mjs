@@ -51,6 +51,7 @@ const pages = {
   "sample/sample": "sample/sample.ts",
   "bundle/browser": "src/browser.ts",
   "test/page": "test/page.ts",
+  "test/foreign_page": "test/foreign_page.ts",
   "verify/index": "verify/index.ts",
 };
 await build({ ...bundled, entryPoints: pages });
@@ -59,7 +60,10 @@ const programs = {
   "test/device": "test/device.ts",
   "test/verify": "test/verify.ts",
 };
-await build({ ...bundled, entryPoints: programs, platform: "node", minify: false });
+const inNode = { ...bundled, platform: "node", minify: false };
+await build({ ...inNode, entryPoints: programs });
+// As its users run grpc-js: from its own modules, which no bundle of ES modules can load.
+await build({ ...inNode, entryPoints: { "test/foreign": "test/foreign.ts" }, packages: "external" });
 for (const file of ["index.html", "sample.css"])
   cpSync(join(here, "sample", file), join(here, "dist/sample", file));
 

@@ -15,7 +15,7 @@ from connectrpc.client import ConnectClientSync
 from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from google.protobuf import json_format
-from pyqwest import SyncClient, SyncHTTPTransport
+from pyqwest import HTTPVersion, SyncClient, SyncHTTPTransport
 from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.protos import codec
@@ -36,7 +36,7 @@ Called = Callable[[int, TLS, submission_pb2.SubmitRequest], submission_pb2.Submi
 """Makes a call by a client, at a port; returns the answer, or the code and the message of the error."""
 
 
-def by_connect(*, in_json: bool) -> Called:
+def by_connect(*, in_json: bool, version: HTTPVersion = HTTPVersion.HTTP1) -> Called:
     """Connect's client for Python."""
 
     def called(port: int, tls: TLS, request: submission_pb2.SubmitRequest) -> object:
@@ -48,7 +48,7 @@ def by_connect(*, in_json: bool) -> Called:
             output=submission_pb2.SubmitResponse,
             idempotency_level=IdempotencyLevel.UNKNOWN,
         )
-        transport = SyncHTTPTransport(tls_ca_cert=tls.authority.read_bytes())
+        transport = SyncHTTPTransport(tls_ca_cert=tls.authority.read_bytes(), http_version=version)
         client = ConnectClientSync(
             f"https://127.0.0.1:{port}",
             proto_json=in_json,
