@@ -150,10 +150,15 @@ class _MessageReader:
 
     def number(self) -> int:
         """Read a number of QUIC."""
-        first = self._message[self._at : self._at + 1]
-        if not first:
+        at = self._at
+        if at >= len(self._message):
             raise MessageError("a binary HTTP message ends too early")
-        length = 1 << (first[0] >> 6)
+        first = self._message[at]
+        # Nearly all are below 64, in one byte.
+        if first < 64:
+            self._at = at + 1
+            return first
+        length = 1 << (first >> 6)
         return int.from_bytes(self._take(length), "big") & (1 << 8 * length - 2) - 1
 
     def control(self) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId
 from pyhpke.exceptions import PyHPKEError
 from pyhpke.kem_key import KEMKeyPair
@@ -119,10 +119,9 @@ class _Exchange:
 
     def cipher(self, nonce: bytes) -> tuple[Any, bytes]:
         """Return the cipher of a response with that nonce, and the nonce of the cipher."""
-        salt = self._sent_key + nonce
-        # `HKDF` extracts and expands; the RFC extracts once, which gives the same.
-        key = HKDF(SHA256(), self._aead.key_bytes, salt, b"key").derive(self._secret)
-        return self._aead.cipher(key), HKDF(SHA256(), 12, salt, b"nonce").derive(self._secret)
+        extracted = HKDF.extract(SHA256(), self._sent_key + nonce, self._secret)
+        key = HKDFExpand(SHA256(), self._aead.key_bytes, b"key").derive(extracted)
+        return self._aead.cipher(key), HKDFExpand(SHA256(), 12, b"nonce").derive(extracted)
 
 
 class ResponseSealer(_Exchange):
