@@ -34,6 +34,14 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
+def joined(hashes: bytes) -> bytes:
+    """Return the hashes of the next level of a tree, in one: of each two of these, and of no single one at the end."""
+    # As `node_hash`, without a call and two copies for each: proofs of a log spend nearly all of their time here.
+    sha256, last = hashlib.sha256, len(hashes) - NODE_BYTES
+    pairs = range(0, last, 2 * NODE_BYTES)
+    return b"".join([sha256(b"\x01" + hashes[start : start + 2 * NODE_BYTES]).digest() for start in pairs])
+
+
 @dataclass(frozen=True, init=False)
 class InclusionProof:
     """The place of a leaf in a tree of `size` leaves, and the hashes beside its way up to the root, in one.

@@ -16,14 +16,11 @@ from hubbub.protos.log.entries import LogEntry
 from hubbub.protos.log.notes import LogError
 from hubbub.protos.log.tiles import (
     LONGEST_LOGGED,
-    TILE_HEIGHT,
-    TILE_WIDTH,
     LogFiles,
     TileTree,
+    check_tiles,
     entry_path,
     read_checkpoint,
-    split_tile,
-    tile_root,
     tree_of_log,
 )
 
@@ -50,26 +47,12 @@ def check_log(files: LogFiles, trusted: TrustedLog, now: Callable[[int], object]
     signed = read_checkpoint(files)
     witnessed = signed.check(trusted)
     tree = tree_of_log(files, signed)
-    _check_tiles(tree)
+    check_tiles(tree)
     entries = []
     for index, entry in enumerate(_entries(files, tree)):
         now(index)
         entries.append(entry)
     return CheckedLog(signed, witnessed, tuple(entries), tuple(_contradictions(entries)))
-
-
-def _check_tiles(tree: TileTree) -> None:
-    """Check that each hash of a level is the root of its tile below; the root covers full tiles at the edge only."""
-    level = 0
-    while tree.width(level + 1, 0):
-        for number in range(tree.size >> (level + 1) * TILE_HEIGHT):
-            above, place = divmod(number, TILE_WIDTH)
-            if tile_root(split_tile(tree.tile(level, number))) != split_tile(tree.tile(level + 1, above))[place]:
-                raise LogError(
-                    f"tile {number} of level {level} does not give the hash above it: a file of the log was changed; "
-                    "restore it from the newest copy, or ask whoever keeps the log"
-                )
-        level += 1
 
 
 def _entries(files: LogFiles, tree: TileTree) -> Iterator[LogEntry]:

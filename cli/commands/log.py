@@ -142,7 +142,7 @@ def _add_signatures(log: Path, files: list[Path], witnesses: list[str], as_json:
         note = path.read_bytes()
         with naming(path):
             signed = add_signatures(log, note, keys)
-    names = [each.name for each in keys if signed.signature_of(each) is not None]
+    names = list({each.public: each.name for each in keys if signed.signature_of(each) is not None}.values())
     if as_json:
         print_json({"size": signed.size, "witnesses": names})
         return
@@ -374,14 +374,18 @@ def _signer(key: Path) -> Identity:
 
 
 def _witness_keys(texts: list[str]) -> list[NoteKey]:
+    from hubbub.protos.log.checkpoint import count_witnesses
     from hubbub.protos.log.notes import NoteKey, NoteRole
 
-    return [NoteKey.decode(text, NoteRole.WITNESS) for text in texts]
+    keys = [NoteKey.decode(text, NoteRole.WITNESS) for text in texts]
+    count_witnesses(keys)
+    return keys
 
 
 def _trusted(log_key: str, witnesses: list[str], needed: int | None) -> TrustedLog:
-    from hubbub.protos.log.checkpoint import TrustedLog
+    from hubbub.protos.log.checkpoint import TrustedLog, count_witnesses
     from hubbub.protos.log.notes import NoteKey, NoteRole
 
     keys = _witness_keys(witnesses)
-    return TrustedLog(NoteKey.decode(log_key, NoteRole.LOG), keys, len(keys) if needed is None else needed)
+    most = count_witnesses(keys)
+    return TrustedLog(NoteKey.decode(log_key, NoteRole.LOG), keys, most if needed is None else needed)

@@ -109,7 +109,8 @@ def show_log(place: str, authority: Path | None, last: int) -> Found:
             for index in range(first, signed.size)
         ]
     checkpoint = signed.checkpoint
-    signers = [each.name for each in signed.signatures]
+    # With the key's id: one name may have two keys. Who has which key is not known here, so nobody is counted.
+    signers = [f"{each.name}+{each.key_id.hex()}" for each in signed.signatures]
     lines = [
         f"log {checkpoint.origin}: {signed.size} entries, root {checkpoint.root.hex()}",
         f"signatures, not checked, of {', '.join(signers)}",

@@ -5,40 +5,51 @@ new checkpoint needs is on the disk before it is signed, and no file that the ol
 written under another name, and then takes the old one's place.
 
 A log must never sign two trees that contradict each other. So a checkpoint that was signed, and did not take its place
-before a kill, does so at the next change: its signature may have been seen already.
+before a kill, does so at the next change: its signature may have been seen already. If it cannot be read, or
+contradicts the log, nothing is signed until its keeper has decided what counts.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.files import writing
-from hubbub.protos.durable_files import PARTIAL, locked_folder, partial_path, sync_folder, synced_file
+from hubbub.protos.durable_files import locked_folder, sync_folder, synced_file
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint, TrustedLog
-from hubbub.protos.log.notes import LogError, NoteKey, NoteRole
+from hubbub.protos.log.notes import LONGEST_NOTE, LogError, NoteKey, NoteRole
 from hubbub.protos.log.proving import find_leaves
 from hubbub.protos.log.tiles import (
     CHECKPOINT,
+    TILE_BYTES,
     TILE_HEIGHT,
     TILE_WIDTH,
     LogFiles,
+    NoSuchFile,
     TileTree,
+    check_tiles,
     entry_path,
     files_in,
     read_checkpoint,
-    split_tile,
     tile_path,
     tile_root,
     tree_of_log,
 )
-from hubbub.protos.merkle import leaf_hash, range_root
+from hubbub.protos.merkle import NODE_BYTES, leaf_hash, range_root
 
 SIGNED = ".signed"
-"""The file of a signed checkpoint that has still to take the place of the one before. No web server shows its name."""
+"""The file of a signed checkpoint that has still to take the place of the one before. It was whole when it got this
+name, so one that cannot be read was damaged."""
+
+SIGNING = ".signing"
+"""The same file while it is written: a kill may have cut it short, and then its signature is nowhere."""
+
+PARTIAL = ".hubbub-log-{}.partial"
+"""The name of a file while it is written. Whoever writes one has locked its folder (`locked_folder`)."""
 
 
 class LogDisk:
@@ -68,9 +79,12 @@ class LogDisk:
         """Remove a file that may be gone already."""
         path.unlink(missing_ok=True)
 
-    def put(self, path: Path, content: bytes) -> None:
-        """Put a whole file in the place of an earlier one, if any; its name may not be on the disk yet."""
-        partial = partial_path(path)
+    def put(self, path: Path, content: bytes, folder: Path | None = None) -> None:
+        """Put a whole file in the place of an earlier one, if any; its name may not be on the disk yet.
+
+        It is written in `folder`, its own if none is given. The caller has locked that one.
+        """
+        partial = (folder or path.parent) / PARTIAL.format(secrets.token_hex(8))
         self.write(partial, content)
         self.rename(partial, path)
 
@@ -78,6 +92,11 @@ class LogDisk:
         """Do the same, with the name on the disk."""
         self.put(path, content)
         self.sync(path.parent)
+
+    def remove_partial(self, folder: Path) -> None:
+        """Remove what killed processes were writing; the caller has locked the folder, so no living one is."""
+        for left in folder.glob(PARTIAL.format("*")):
+            self.remove(left)
 
 
 @dataclass(frozen=True)
@@ -101,10 +120,12 @@ def make_log(folder: Path, name: str, identity: Identity, disk: LogDisk | None =
     key = NoteKey(name, NoteRole.LOG, identity.public)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"{folder} is not empty, and a log is made in an empty folder; name a new one")
-        disk.save(folder / CHECKPOINT, SignedCheckpoint.made(Checkpoint(name), identity).encode())
-        disk.sync(folder.parent)
+        with locked_folder(folder):
+            disk.remove_partial(folder)
+            if any(folder.iterdir()):
+                raise UsageError(f"{folder} is not empty, and a log is made in an empty folder; name a new one")
+            disk.save(folder / CHECKPOINT, SignedCheckpoint.made(Checkpoint(name), identity).encode())
+            disk.sync(folder.parent)
     return key
 
 
@@ -127,6 +148,8 @@ def add_documents(folder: Path, identity: Identity, documents: Sequence[bytes], 
         fresh = {leaf: document for leaf, document in zip(leaves, documents, strict=True) if leaf not in places}
         places |= {leaf: signed.size + number for number, leaf in enumerate(fresh)}
         if fresh:
+            # A document whose hash was changed was not found, and would be added again.
+            check_tiles(tree)
             _write_entries(folder, signed.size, list(fresh.values()), disk)
             made = grow(folder, tree, list(fresh), disk)
             signed = _replace_checkpoint(folder, Checkpoint(signed.checkpoint.origin, *made), identity, disk)
@@ -145,6 +168,7 @@ def add_signatures(
     """
     disk = disk or LogDisk()
     with writing(folder), locked_folder(folder):
+        disk.remove_partial(folder)
         signed, given = read_checkpoint(files_in(folder)), SignedCheckpoint.decode(note)
         if given.checkpoint != signed.checkpoint:
             raise LogError(
@@ -165,24 +189,69 @@ def add_signatures(
 
 
 def _settled(folder: Path, identity: Identity, disk: LogDisk) -> SignedCheckpoint:
-    """Return the log's checkpoint, after what a kill has left is finished or removed."""
-    signed = read_checkpoint(files_in(folder))
+    """Return the log's checkpoint, after what a kill has left is finished or removed.
+
+    Raises:
+        LogError: if another checkpoint was signed that cannot be read, or contradicts this one.
+    """
+    disk.remove_partial(folder)
+    files = files_in(folder)
+    try:
+        signed = read_checkpoint(files)
+    except NoSuchFile:
+        raise
+    except LogError as error:
+        raise LogError(
+            f"{folder / CHECKPOINT} cannot be used: {error}. Restore the newest checkpoint, as a mirror or a witness "
+            "has it, and never an older one: with that the log would show two views"
+        ) from error
     trusted = TrustedLog(NoteKey(signed.checkpoint.origin, NoteRole.LOG, identity.public))
     signed.check(trusted)
-    for left in folder.rglob(f".hubbub-*{PARTIAL}"):
-        disk.remove(left)
-    path = folder / SIGNED
-    try:
-        waiting = SignedCheckpoint.decode(path.read_bytes())
-        waiting.check(trusted)
-    except (FileNotFoundError, LogError):
+    waiting = _waiting(folder, trusted, disk)
+    if waiting is None:
         return signed
-    if waiting.size > signed.size:
-        tree_of_log(files_in(folder), waiting)
-        disk.rename(path, folder / CHECKPOINT)
-        disk.sync(folder)
-        return waiting
-    return signed
+    older, newer = sorted((signed, waiting), key=lambda each: each.size)
+    try:
+        if tree_of_log(files, newer).root(older.size) != older.checkpoint.root:
+            raise LogError(f"its {waiting.size} entries and the {signed.size} of {CHECKPOINT} are two views")
+    except LogError as error:
+        raise _unsettled(folder / SIGNED, error) from error
+    if waiting.size <= signed.size:
+        # Its place is taken already, by one that witnesses may have signed since.
+        disk.remove(folder / SIGNED)
+    else:
+        disk.rename(folder / SIGNED, folder / CHECKPOINT)
+    disk.sync(folder)
+    return read_checkpoint(files)
+
+
+def _waiting(folder: Path, trusted: TrustedLog, disk: LogDisk) -> SignedCheckpoint | None:
+    """Return the checkpoint that was signed and has not taken its place; None if there is none."""
+    files = files_in(folder)
+    if (folder / SIGNING).exists() and not (folder / SIGNED).exists():
+        try:
+            SignedCheckpoint.decode(files(SIGNING, LONGEST_NOTE)).check(trusted)
+        except LogError:
+            disk.remove(folder / SIGNING)
+        else:
+            disk.rename(folder / SIGNING, folder / SIGNED)
+            disk.sync(folder)
+    try:
+        waiting = SignedCheckpoint.decode(files(SIGNED, LONGEST_NOTE))
+        waiting.check(trusted)
+    except NoSuchFile:
+        return None
+    except LogError as error:
+        raise _unsettled(folder / SIGNED, error) from error
+    return waiting
+
+
+def _unsettled(path: Path, error: LogError) -> LogError:
+    return LogError(
+        f"{path} cannot be used: {error}. The log has signed it, and somebody may have seen that; so nothing else is "
+        f"signed. Restore {path} and the log's other files from a copy. If there is none, ask mirrors and witnesses "
+        f"for their newest checkpoint, put it in the place of {CHECKPOINT} if it has more entries, and remove {path}"
+    )
 
 
 def _write_entries(folder: Path, first: int, documents: Sequence[bytes], disk: LogDisk) -> None:
@@ -196,7 +265,8 @@ def _write_all(folder: Path, files: Mapping[str, bytes], disk: LogDisk) -> None:
         if each.is_relative_to(folder):
             disk.make(each)
     for path, content in files.items():
-        disk.put(folder / path, content)
+        # In the log's own folder: the next change finds there what a kill has left, however many folders there are.
+        disk.put(folder / path, content, folder)
     for parent in dict.fromkeys((folder / path).parent for path in files):
         disk.sync(parent)
 
@@ -204,18 +274,18 @@ def _write_all(folder: Path, files: Mapping[str, bytes], disk: LogDisk) -> None:
 def grow(folder: Path, tree: TileTree, leaves: Sequence[bytes], disk: LogDisk) -> tuple[int, bytes]:
     """Write the tiles of a tree with more leaves; return its size and its root. No tile of the old tree is changed."""
     size, new = tree.size + len(leaves), dict[str, bytes]()
-    level, hashes = 0, list(leaves)
+    level, hashes = 0, b"".join(leaves)
     while hashes:
         before = tree.size >> level * TILE_HEIGHT
         number, width = divmod(before, TILE_WIDTH)
-        row = [*(split_tile(tree.tile(level, number)) if width else ()), *hashes]
-        hashes = []
-        for start in range(0, len(row), TILE_WIDTH):
-            tile = row[start : start + TILE_WIDTH]
-            new[tile_path(level, number + start // TILE_WIDTH, len(tile))] = b"".join(tile)
-            if len(tile) == TILE_WIDTH:
-                hashes.append(tile_root(tile))
-        level += 1
+        row = (tree.tile(level, number) if width else b"") + hashes
+        roots = []
+        for start in range(0, len(row), TILE_BYTES):
+            tile = row[start : start + TILE_BYTES]
+            new[tile_path(level, number + start // TILE_BYTES, len(tile) // NODE_BYTES)] = tile
+            if len(tile) == TILE_BYTES:
+                roots.append(tile_root(tile))
+        level, hashes = level + 1, b"".join(roots)
     _write_all(folder, new, disk)
     return size, _root_with(files_in(folder), new, tree, size)
 
@@ -235,7 +305,8 @@ def _root_with(files: LogFiles, new: Mapping[str, bytes], tree: TileTree, size: 
 def _replace_checkpoint(folder: Path, checkpoint: Checkpoint, identity: Identity, disk: LogDisk) -> SignedCheckpoint:
     signed = SignedCheckpoint.made(checkpoint, identity)
     # Not under a name that the next change removes: whatever is signed, and is whole, takes its place.
-    disk.write(folder / SIGNED, signed.encode())
+    disk.write(folder / SIGNING, signed.encode())
+    disk.rename(folder / SIGNING, folder / SIGNED)
     disk.sync(folder)
     disk.rename(folder / SIGNED, folder / CHECKPOINT)
     disk.sync(folder)

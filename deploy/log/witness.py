@@ -69,6 +69,7 @@ class Witness:
             signed = shown.without_strangers(self.log).witnessed(self.key, self.identity, now)
             # Not held while files are read: a slow log would hold up the witnesses of others in the same folder.
             with self._locked():
+                self.disk.remove_partial(self.state.parent)
                 if self._last(first) == last:
                     self.disk.save(self.state, signed.encode())
                     return signed, None if last is None else last.size
@@ -100,7 +101,9 @@ class Witness:
             found.check(TrustedLog(self.log, (self.key,), needed=1))
         except LogError as error:
             raise LogError(
-                f"{self.state} is not what this witness signed last of log {self.log.name}: {error}"
+                f"{self.state} is not what this witness signed last of log {self.log.name}: {error}. Name the state of "
+                "this log and this key; if it was damaged, compare the log with a checkpoint that somebody kept "
+                "(`hubbub log prove --since`), remove the state, and begin anew with --first"
             ) from error
         return found
 

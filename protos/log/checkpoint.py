@@ -35,8 +35,10 @@ _DIGITS = len(str(MOST_LOGGED))
 class TrustedLog:
     """The keys by which a reader knows a log and its witnesses, and how many of these must have signed.
 
+    A witness is a key. One that is known by two names, as after it took another, counts once.
+
     Raises:
-        LogError: if more witnesses must sign than are known, or if two keys are one.
+        LogError: if more witnesses must sign than are known, if one is the log itself, or if two have one name.
     """
 
     log: NoteKey
@@ -44,12 +46,31 @@ class TrustedLog:
     needed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.needed <= len(self.witnesses):
+        known = count_witnesses(self.witnesses)
+        if not 0 <= self.needed <= known:
             raise LogError(
-                f"{self.needed} witnesses must have signed, but {len(self.witnesses)} are known; give the key of each"
+                f"{self.needed} witnesses must have signed, but {known} are known, each by its key; give the key of "
+                "each"
             )
-        if len({each.public for each in (self.log, *self.witnesses)}) <= len(self.witnesses):
-            raise LogError("a key is given twice, of the log or of its witnesses; give the key of each, once")
+        if self.log.public in {each.public for each in self.witnesses}:
+            raise LogError("the log's own key is given for a witness; give the keys of other parties")
+
+
+def count_witnesses(keys: Sequence[NoteKey]) -> int:
+    """Return how many witnesses have these keys: as many as there are different ones, whatever their names.
+
+    Raises:
+        LogError: if two keys have one name. A name is of one party, and a party with two keys would count twice. Nor
+            could anybody tell them apart, as witnesses are named by their names.
+    """
+    public: dict[str, bytes] = {}
+    for key in keys:
+        if public.setdefault(key.name, key.public) != key.public:
+            raise LogError(
+                f"two keys are given for witness {key.name}, and one party counts once; give the one with which it "
+                "signs now"
+            )
+    return len(set(public.values()))
 
 
 @dataclass(frozen=True)
@@ -158,6 +179,8 @@ class SignedCheckpoint:
     def check(self, trusted: TrustedLog) -> Mapping[str, int]:
         """Check the log's signature and those of its witnesses; return when each witness signed, by name.
 
+        A key that has signed under two names counts once, by the name of its latest signature.
+
         Raises:
             LogError: if it is of another log, if a signature of a known key is wrong, or if too few have signed.
         """
@@ -171,11 +194,13 @@ class SignedCheckpoint:
         if signature is None:
             raise LogError(f"log {log.name} has not signed the checkpoint with the key given; compare the log's key")
         signature.check(log, self.checkpoint.text)
-        times = {}
+        signed: dict[bytes, tuple[int, str]] = {}
         for witness in trusted.witnesses:
             by = self.signature_of(witness)
             if by is not None:
-                times[witness.name] = by.check(witness, self.checkpoint.text) or 0
+                found = (by.check(witness, self.checkpoint.text) or 0, witness.name)
+                signed[witness.public] = max(found, signed.get(witness.public, found))
+        times = {name: time for time, name in signed.values()}
         if len(times) < trusted.needed:
             raise LogError(
                 f"{len(times)} of the known witnesses have signed the checkpoint of {self.size} entries, but "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hubbub.protos.log.checkpoint import SignedCheckpoint
 from hubbub.protos.log.notes import LogError
 from hubbub.protos.log.proofs import ConsistencyProof, LoggedProof
-from hubbub.protos.log.tiles import LogFiles, TileTree, read_checkpoint, tree_of_log
+from hubbub.protos.log.tiles import LogFiles, TileTree, check_tiles, read_checkpoint, tree_of_log
 from hubbub.protos.merkle import InclusionProof, is_consistent, leaf_hash
 
 
@@ -34,6 +34,8 @@ def prove_logged(files: LogFiles, document: bytes) -> LoggedProof:
     leaf = leaf_hash(document)
     index = find_leaves(tree, [leaf]).get(leaf)
     if index is None:
+        # A tile that was changed has other hashes: then it may well be there.
+        check_tiles(tree)
         raise LogError(
             f"it is not among the {signed.size} entries of log {signed.checkpoint.origin}; add it with "
             "`hubbub log add`, or give the very file that was added"

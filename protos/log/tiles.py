@@ -14,13 +14,16 @@ from pathlib import Path
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.log.checkpoint import SignedCheckpoint
 from hubbub.protos.log.notes import LONGEST_NOTE, LogError
-from hubbub.protos.merkle import NODE_BYTES, consistency_path, inclusion_path, node_hash, range_root
+from hubbub.protos.merkle import NODE_BYTES, consistency_path, inclusion_path, joined, range_root
 
 TILE_HEIGHT = 8
 """Levels of the tree in a tile."""
 
 TILE_WIDTH = 1 << TILE_HEIGHT
 """Hashes of a full tile."""
+
+TILE_BYTES = TILE_WIDTH * NODE_BYTES
+"""Bytes of a full tile."""
 
 LONGEST_LOGGED = 64 * 2**20
 """Bytes of an entry at most: a certificate of many rounds has a few million."""
@@ -117,7 +120,7 @@ class TileTree:
             if width == TILE_WIDTH:
                 raise
             # Once a tile is full, a log need not have the ones that it was before.
-            content = self._files(tile_path(level, number), TILE_WIDTH * NODE_BYTES)[: width * NODE_BYTES]
+            content = self._files(tile_path(level, number), TILE_BYTES)[: width * NODE_BYTES]
         if len(content) != width * NODE_BYTES:
             raise LogError(
                 f"the log's file {tile_path(level, number, width)} has {len(content)} bytes, not {width * NODE_BYTES}: "
@@ -134,14 +137,14 @@ class TileTree:
         """Return the root of a full subtree, as `merkle.NodeAt`."""
         level, within = divmod(height, TILE_HEIGHT)
         tile, place = divmod(number, TILE_WIDTH >> within)
-        row: bytes = self._rows(level, tile)[within][place]
-        return row
+        row: bytes = self._rows(level, tile)[within]
+        return row[place * NODE_BYTES : (place + 1) * NODE_BYTES]
 
-    def _read_rows(self, level: int, number: int) -> list[list[bytes]]:
-        """Return the hashes of a tile, and of each level above them within it, as far as they are full."""
-        rows = [split_tile(self.tile(level, number))]
+    def _read_rows(self, level: int, number: int) -> list[bytes]:
+        """Return the hashes of a tile, in one, and of each level above them within it, as far as they are full."""
+        rows = [self.tile(level, number)]
         for _ in range(1, TILE_HEIGHT):
-            rows.append(_joined(rows[-1]))
+            rows.append(joined(rows[-1]))
         return rows
 
     def root(self, size: int | None = None) -> bytes:
@@ -162,17 +165,28 @@ def split_tile(hashes: bytes) -> list[bytes]:
     return [hashes[start : start + NODE_BYTES] for start in range(0, len(hashes), NODE_BYTES)]
 
 
-def tile_root(hashes: list[bytes]) -> bytes:
+def tile_root(hashes: bytes) -> bytes:
     """Return the root above the hashes of a full tile."""
     for _ in range(TILE_HEIGHT):
-        hashes = _joined(hashes)
-    (root,) = hashes
-    return root
+        hashes = joined(hashes)
+    return hashes
 
 
-def _joined(hashes: list[bytes]) -> list[bytes]:
-    """Return the hashes of the next level, of the nodes that are full."""
-    return [node_hash(hashes[place], hashes[place + 1]) for place in range(0, len(hashes) - 1, 2)]
+def check_tiles(tree: TileTree) -> None:
+    """Check that each hash of a level is the root of its tile below; the tree's root covers those at its edge alone.
+
+    Raises:
+        LogError: naming the first tile that is not.
+    """
+    level = 0
+    while tree.width(level + 1, 0):
+        for number in range(tree.size >> (level + 1) * TILE_HEIGHT):
+            if tile_root(tree.tile(level, number)) != tree.node((level + 1) * TILE_HEIGHT, number):
+                raise LogError(
+                    f"{tile_path(level, number)} does not give the hash above it: a file of the log was changed; "
+                    "restore it from the newest copy, or ask whoever keeps the log"
+                )
+        level += 1
 
 
 def tree_of_log(files: LogFiles, signed: SignedCheckpoint) -> TileTree:

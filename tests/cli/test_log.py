@@ -8,9 +8,10 @@ import pytest
 
 from hubbub.deploy.log.append import add_documents
 from hubbub.protos.log.checkpoint import SignedCheckpoint
+from hubbub.protos.log.notes import NoteKey, NoteRole
 from hubbub.protos.log.proofs import SplitViewProof
 from support.cli import Ran, hubbub_here
-from support.logs import LOG, LOG_KEY, NAME, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
+from support.logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
 from vectors.make_signed import FOLDER
 
 TASK, CERTIFICATE, SUCCESSION = (FOLDER / f"hubbub-{kind}-1.json" for kind in ("task", "certificate", "succession"))
@@ -78,6 +79,29 @@ def test_a_witnessed_proof_is_made_and_checked(folder: Path) -> None:
     assert log(folder, "prove", "log", "--out", "proof").status == 2
 
 
+def test_a_witness_is_counted_by_its_key(folder: Path) -> None:
+    """In `check` of a proof and of a whole log, and in `add`; `show` counts nobody, and has the id of each key."""
+    alias = NoteKey("other.example", NoteRole.WITNESS, WITNESSES[0].public)
+    twin = NoteKey(WITNESS_KEYS[0].name, NoteRole.WITNESS, WITNESSES[1].public)
+    signed = SignedCheckpoint.decode((folder / "log" / "checkpoint").read_bytes())
+    note = signed.witnessed(WITNESS_KEYS[0], WITNESSES[0], NOW).witnessed(alias, WITNESSES[0], NOW + 1)
+    (folder / "witnessed").write_bytes(note.witnessed(twin, WITNESSES[1], NOW).encode())
+    both = ("--witness", WITNESS, "--witness", alias.encode())
+    assert log(folder, "add", "log", "witnessed", *both, "--json").json["witnesses"] == ["other.example"]
+    log(folder, "add", "log", "witnessed", "--witness", twin.encode())
+    names = [f"{each.name}+{each.id.hex()}" for each in (LOG_KEY, WITNESS_KEYS[0], alias, twin)]
+    assert log(folder, "show", "log", "--json").json["signers"] == names
+    log(folder, "prove", "log", TASK, "--out", "proof")
+    for what in (("proof", TASK), ("log",)):
+        words = ("check", *what, "--log-key", KEY)
+        assert log(folder, *words, *both, "--json").json["witnesses"] == {"other.example": NOW + 1}
+        two = log(folder, *words, *both, "--witnesses", "2")
+        assert (two.status, two.out) == (1, "")
+        assert "2 witnesses must have signed, but 1 are known, each by its key; give the key of each" in two.err
+        twins = log(folder, *words, "--witness", WITNESS, "--witness", twin.encode(), "--witnesses", "1")
+        assert "two keys are given for witness w0.example, and one party counts once" in twins.err
+
+
 def test_two_views_are_reported_with_both_checkpoints(folder: Path) -> None:
     log(folder, "witness", "log", *LOOK, "--first")
     add_documents(log_of(folder / "other"), LOG, [CERTIFICATE.read_bytes(), TASK.read_bytes()], MemoryDisk())
@@ -98,7 +122,7 @@ def test_two_views_are_reported_with_both_checkpoints(folder: Path) -> None:
 
 def test_a_log_is_shown_and_checked_whole(folder: Path) -> None:
     shown = log(folder, "show", "log", "--last", "1", "--json").json
-    assert (shown["log"], shown["size"], shown["signers"]) == (NAME, 2, [NAME])
+    assert (shown["log"], shown["size"], shown["signers"]) == (NAME, 2, [f"{NAME}+{LOG_KEY.id.hex()}"])
     assert [each["index"] for each in shown["entries"]] == [1]
     assert log(folder, "show", "log").out.splitlines()[2].startswith("entry 0: task flights (")
     assert log(folder, "check", "log", "--log-key", KEY).out.splitlines() == [

@@ -67,7 +67,7 @@ def test_a_full_tile_below_the_edge_is_compared_with_the_hash_above_it(
     files = contents(log_of(tmp_path / "log", 513))
     monkeypatch.setattr(LogEntry, "_read", classmethod(_any_bytes))
     assert check_log(files_of(files), TRUSTED).signed.size == 513
-    with pytest.raises(LogError, match=r"tile 0 of level 0 does not give the hash above it: a file of the log was"):
+    with pytest.raises(LogError, match=r"tile/0/000 does not give the hash above it: a file of the log was changed"):
         check_log(files_of(files | {"tile/0/000": flipped(files["tile/0/000"], 100)}), TRUSTED)
 
 

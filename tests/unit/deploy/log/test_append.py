@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.deploy.errors import NotWritten
-from hubbub.deploy.log.append import SIGNED, LogDisk, add_documents, add_signatures, make_log
+from hubbub.deploy.log.append import PARTIAL, SIGNED, SIGNING, LogDisk, add_documents, add_signatures, make_log
 from hubbub.protos.errors import UsageError
-from hubbub.protos.log.checkpoint import SignedCheckpoint
-from hubbub.protos.log.notes import MOST_SIGNATURES, LogError, NoteSignature
+from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint
+from hubbub.protos.log.notes import LONGEST_NOTE, MOST_SIGNATURES, LogError, NoteSignature
 from hubbub.protos.log.tiles import CHECKPOINT, entry_path, files_in, read_checkpoint, tree_of_log
 from hubbub.protos.merkle import EMPTY_ROOT, is_consistent, leaf_hash, tree_of
 from support.logs import (
@@ -31,8 +35,10 @@ from support.logs import (
     MemoryDisk,
     contents,
     document,
+    flipped,
     log_of,
 )
+from support.patience import PATIENCE
 
 
 class Killed(BaseException):
@@ -187,7 +193,7 @@ def test_killed_at_any_step_it_is_the_old_or_the_new_log(tmp_path: Path, before:
         tree = tree_of_log(files_in(folder), now)
         for size in signed_by_now:
             assert tree.root(size) == roots[size], steps
-        assert not list(folder.rglob(".hubbub-*"))
+        assert not list(folder.rglob(".*"))
         shutil.rmtree(folder)
         if disk.left >= 0:
             break
@@ -209,15 +215,121 @@ def _signed_sizes(folder: Path) -> set[int]:
     return sizes
 
 
-def test_a_signed_checkpoint_that_was_cut_short_is_not_used(tmp_path: Path) -> None:
+def _longer(folder: Path) -> bytes:
+    """The checkpoint of 5 entries of the log that has 3 in `log_of(…, 3)`."""
+    return (log_of(folder / "longer", 3, 5) / CHECKPOINT).read_bytes()
+
+
+def test_a_checkpoint_that_a_kill_cut_short_while_it_was_written_is_removed(tmp_path: Path) -> None:
     folder = log_of(tmp_path / "log", 3)
-    whole = (log_of(tmp_path / "longer", 3, 5) / CHECKPOINT).read_bytes()
-    (folder / SIGNED).write_bytes(whole[:-10])
+    (folder / SIGNING).write_bytes(_longer(tmp_path)[:-10])
     assert add_documents(folder, LOG, [document(9)], MemoryDisk()).signed.size == 4
-    # A whole one without its files is not passed over: its signature may be known to others.
-    (folder / SIGNED).write_bytes((log_of(tmp_path / "longest", 9) / CHECKPOINT).read_bytes())
-    with pytest.raises(LogError, match=r"the log has no file|do not give the root"):
-        add_documents(folder, LOG, [document(10)], MemoryDisk())
+    assert not (folder / SIGNING).exists()
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _note: b"",
+    "cut": lambda note: note[:-10],
+    "zeros": lambda note: bytes(len(note)),
+    "too long": lambda _note: bytes(LONGEST_NOTE + 1),
+    "text flipped": lambda note: flipped(note, 20),
+    "signature flipped": lambda note: flipped(note, len(note) - 20),
+    "another log's": lambda _note: SignedCheckpoint.made(Checkpoint("other.example", 5, bytes(32)), LOG).encode(),
+    "another key's": lambda note: SignedCheckpoint.made(SignedCheckpoint.decode(note).checkpoint, OTHER).encode(),
+    "another view": lambda _note: SignedCheckpoint.made(Checkpoint(NAME, 3, bytes(32)), LOG).encode(),
+    "an older view": lambda _note: SignedCheckpoint.made(Checkpoint(NAME, 2, bytes(32)), LOG).encode(),
+    "without its files": lambda note: note,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_what_was_signed_and_cannot_be_used_is_never_passed_over(tmp_path: Path, damage: str) -> None:
+    """Somebody may have seen it: with another tree of its size, the log would have shown two views."""
+    folder = log_of(tmp_path / "log", 3)
+    (folder / SIGNED).write_bytes(DAMAGED[damage](_longer(tmp_path)))
+    before = contents(folder)
+    for _ in range(2):
+        with pytest.raises(LogError, match=r"\.signed cannot be used: .*Restore .* ask mirrors and"):
+            add_documents(folder, LOG, [document(9)], MemoryDisk())
+        assert contents(folder) == before
+    # As the message says, if nobody has seen a newer one.
+    (folder / SIGNED).unlink()
+    assert add_documents(folder, LOG, [document(9)], MemoryDisk()).signed.size == 4
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_what_was_signed_and_has_been_followed_already_is_removed(tmp_path: Path, size: int) -> None:
+    folder = log_of(tmp_path / "log", 3)
+    (folder / SIGNED).write_bytes((log_of(tmp_path / "older", size) / CHECKPOINT).read_bytes())
+    assert add_documents(folder, LOG, [document(9)], MemoryDisk()).signed.size == 4
+    assert not (folder / SIGNED).exists()
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "too long", "text flipped", "signature flipped"])
+def test_a_log_whose_checkpoint_was_damaged_does_not_grow(tmp_path: Path, damage: str) -> None:
+    folder = log_of(tmp_path / "log", 3)
+    (folder / CHECKPOINT).write_bytes(DAMAGED[damage]((folder / CHECKPOINT).read_bytes()))
+    before = contents(folder)
+    with pytest.raises(LogError, match=r"checkpoint cannot be used.*never an older|of log stats.example/log is wrong"):
+        add_documents(folder, LOG, [document(9)])
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("change", [lambda _tile: b"", lambda tile: tile[:-1], lambda tile: flipped(tile, 40)])
+def test_a_document_is_not_added_again_because_a_tile_below_the_edge_was_damaged(
+    tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    """The checkpoint's root does not cover a full tile's own hashes, and document 1 would not be found in it."""
+    folder = log_of(tmp_path / "log", 300)
+    tile = folder / "tile/0/000"
+    tile.write_bytes(change(tile.read_bytes()))
+    before = contents(folder)
+    with pytest.raises(LogError, match=r"tile/0/000 (has \d+ bytes, not 8192|does not give the hash above it)"):
+        add_documents(folder, LOG, [document(1)], MemoryDisk())
+    assert contents(folder) == before
+
+
+def test_what_killed_processes_were_writing_is_removed_by_the_next_change(tmp_path: Path) -> None:
+    """Whatever the next change is; nothing else that is hidden is removed, such as what another program writes."""
+    folder = log_of(tmp_path / "log", 3)
+    other = folder / ".hubbub-0123456789abcdef.partial"
+    other.write_bytes(b"of `hubbub log prove --out`")
+    signed = state(folder).witnessed(WITNESS_KEYS[0], WITNESSES[0], NOW).encode()
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: add_documents(folder, LOG, [document(0)], MemoryDisk()),
+        lambda: add_signatures(folder, signed, WITNESS_KEYS, MemoryDisk()),
+    )
+    for change in changes:
+        (folder / PARTIAL.format("00")).write_bytes(b"half")
+        change()
+        assert [path.name for path in folder.glob(".*")] == [other.name]
+    (made := tmp_path / "new").mkdir()
+    (made / PARTIAL.format("00")).write_bytes(b"half")
+    make_log(made, NAME, LOG, MemoryDisk())
+    assert [path.name for path in made.iterdir()] == [CHECKPOINT]
+
+
+def test_what_a_living_process_is_writing_stays(tmp_path: Path) -> None:
+    """It has locked the folder, and others wait."""
+    folder, writing, end = log_of(tmp_path / "log", 3), threading.Event(), threading.Event()
+
+    class Slow(MemoryDisk):
+        def rename(self, partial: Path, path: Path) -> None:
+            writing.set()
+            assert end.wait(PATIENCE)
+            super().rename(partial, path)
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(add_documents, folder, LOG, [document(3)], Slow())
+        assert writing.wait(PATIENCE)
+        assert len(list(folder.glob(PARTIAL.format("*")))) == 1
+        descriptor = os.open(folder, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(descriptor)
+        second = threads.submit(add_documents, folder, LOG, [document(4)], MemoryDisk())
+        end.set()
+        assert (first.result(PATIENCE).indices, second.result(PATIENCE).indices) == ((3,), (4,))
 
 
 def test_a_full_disk_leaves_the_old_log_and_nothing_else(tmp_path: Path) -> None:

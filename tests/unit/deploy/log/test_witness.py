@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.deploy.errors import NotWritten
-from hubbub.deploy.log.append import LogDisk, add_documents
+from hubbub.deploy.log.append import PARTIAL, LogDisk, add_documents
 from hubbub.deploy.log.witness import SplitView, Witness, evidence_path
 from hubbub.protos.errors import UsageError
 from hubbub.protos.log.checkpoint import SignedCheckpoint, TrustedLog
@@ -192,8 +192,17 @@ def test_a_changed_state_is_refused(tmp_path: Path) -> None:
     unsigned = (log_of(tmp_path / "empty") / CHECKPOINT).read_bytes()
     for changed in (b"", state[:-5], unsigned, *(flipped(state, place) for place in range(0, len(state), 9))):
         witness.state.write_bytes(changed)
-        with pytest.raises(LogError, match=r"is not what this witness signed last of log stats.example/log"):
+        with pytest.raises(LogError, match=r"is not what this witness signed last of log .*anew with --first"):
             witness.look(files_in(folder), NOW)
+
+
+def test_a_look_removes_what_a_killed_one_was_writing(tmp_path: Path) -> None:
+    folder, witness = log_of(tmp_path / "log", 3), witness_in(tmp_path)
+    left, other = tmp_path / PARTIAL.format("00"), tmp_path / ".hubbub-0123456789abcdef.partial"
+    for path in (left, other):
+        path.write_bytes(b"half")
+    witness.look(files_in(folder), NOW, first=True)
+    assert (left.exists(), other.exists()) == (False, True)
 
 
 def test_nobody_has_a_signature_that_the_state_forgets(tmp_path: Path) -> None:

@@ -94,11 +94,39 @@ def test_a_witness_counts_once() -> None:
     twice = SignedCheckpoint(POINT, (*SIGNED.signatures, again.signatures[-1]))
     with pytest.raises(LogError, match=r"a key has signed the checkpoint twice"):
         SignedCheckpoint.decode(twice.encode())
-    # One key under two names would be two witnesses.
-    alias = NoteKey("w9.example", NoteRole.WITNESS, WITNESS_KEYS[0].public)
-    with pytest.raises(LogError, match=r"a key is given twice"):
-        TrustedLog(LOG_KEY, (WITNESS_KEYS[0], alias), 2)
-    with pytest.raises(LogError, match=r"a key is given twice"):
+
+
+ALIAS = NoteKey("w9.example", NoteRole.WITNESS, WITNESS_KEYS[0].public)
+"""The first witness under another name."""
+TWIN = NoteKey(WITNESS_KEYS[0].name, NoteRole.WITNESS, WITNESS_KEYS[1].public)
+"""The second witness under the name of the first one."""
+
+
+def test_one_key_under_two_names_counts_once() -> None:
+    both = SIGNED.witnessed(ALIAS, WITNESSES[0], NOW + 60)
+    assert both.check(TrustedLog(LOG_KEY, (WITNESS_KEYS[0], ALIAS), 1)) == {"w9.example": NOW + 60}
+    assert both.check(TrustedLog(LOG_KEY, (ALIAS, WITNESS_KEYS[0]), 1)) == {"w9.example": NOW + 60}
+    # Under either name it has signed.
+    assert SIGNED.check(TrustedLog(LOG_KEY, (ALIAS, WITNESS_KEYS[0]), 1)) == {"w0.example": NOW}
+    with pytest.raises(LogError, match=r"2 witnesses must have signed, but 1 are known, each by its key"):
+        TrustedLog(LOG_KEY, (WITNESS_KEYS[0], ALIAS), 2)
+    with pytest.raises(LogError, match=r"1 of the known witnesses have signed the checkpoint of 5 entries, but 2 must"):
+        both.check(TrustedLog(LOG_KEY, (WITNESS_KEYS[0], ALIAS, WITNESS_KEYS[2]), 2))
+    # A key that is given twice is one, too.
+    assert SIGNED.check(TrustedLog(LOG_KEY, WITNESS_KEYS[:1] * 2, 1)) == {"w0.example": NOW}
+
+
+def test_two_keys_of_one_name_are_refused() -> None:
+    with pytest.raises(LogError, match=r"two keys are given for witness w0.example, and one party counts once; give"):
+        TrustedLog(LOG_KEY, (WITNESS_KEYS[0], TWIN), 1)
+    # Each alone is known by its key, although both have signed under the name.
+    both = SIGNED.witnessed(TWIN, WITNESSES[1], NOW + 60)
+    assert both.check(TrustedLog(LOG_KEY, (TWIN,), 1)) == {"w0.example": NOW + 60}
+    assert both.check(TrustedLog(LOG_KEY, WITNESS_KEYS[:1], 1)) == {"w0.example": NOW}
+
+
+def test_a_log_is_no_witness_of_itself() -> None:
+    with pytest.raises(LogError, match=r"the log's own key is given for a witness; give the keys of other parties"):
         TrustedLog(LOG_KEY, (NoteKey("w9.example", NoteRole.WITNESS, LOG.public),), 1)
 
 
