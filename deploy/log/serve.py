@@ -1,12 +1,19 @@
-"""Serves a log's files over HTTPS, and nothing else, until it is stopped; any other web server can do the same."""
+"""Serves a log's files over HTTPS, and nothing else, until it is stopped; any other web server can do the same.
+
+Each connection has a thread. So that one client does not use all of them, an address has a share, and a connection
+ends that sends its request slowly, takes its answer slowly, or is old.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,12 +21,22 @@ from typing import Any
 
 from hubbub.protos.errors import HubbubError, remedy_of
 from hubbub.protos.log.tiles import CHECKPOINT, TILE_HEIGHT, TILE_WIDTH, files_in, read_checkpoint
+from hubbub.service.transport.client_addresses import OpenConnections, network_of
 
-IDLE_SECONDS = 10.0
-"""Seconds without a byte after which a connection is closed."""
+REQUEST_SECONDS = 10.0
+"""Seconds within which a request must have arrived: from the connection's beginning, or since the last answer."""
+
+ANSWER_SECONDS = 300.0
+"""Seconds within which an answer must have been taken; readers give a file as long (`fetch.LONGEST`)."""
+
+AGE_SECONDS = 1800.0
+"""Seconds after which a connection ends with its next answer, as those of devices do."""
 
 MOST_CONNECTIONS = 100
 """Connections at a time. Each has a thread; whoever comes beyond that is closed at once, and may try again."""
+
+MOST_OF_ADDRESS = 10
+"""Connections at a time from one address: a browser opens six, and a witness one."""
 
 _NUMBER = r"((?:x\d{3}/){0,5}\d{3})"
 _TILES = re.compile(rf"tile/(\d{{1,2}})/{_NUMBER}(?:\.p/(\d{{1,3}}))?")
@@ -27,15 +44,28 @@ _ENTRIES = re.compile(rf"entry/{_NUMBER}\.json")
 _TYPES = {"c": "text/plain; charset=utf-8", "t": "application/octet-stream", "e": "application/json"}
 
 
+@dataclass
+class _LogConnection:
+    """An open connection: where it comes from, when it began, and when it is cut, both by the monotonic clock."""
+
+    network: str
+    began: float
+    until: float
+
+
 class LogServer(ThreadingHTTPServer):
     """Serves the files of a log's folder at an address of this machine."""
 
     daemon_threads = True
+    # Connections that wait in the system until they are accepted.
+    request_queue_size = 128
 
     def __init__(self, folder: Path, address: tuple[str, int], context: ssl.SSLContext) -> None:
         self.folder = folder
         self._context = context
-        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._counted = OpenConnections(MOST_CONNECTIONS, MOST_OF_ADDRESS)
+        self._open: dict[object, _LogConnection] = {}
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         try:
@@ -47,23 +77,66 @@ class LogServer(ThreadingHTTPServer):
             ) from error
 
     def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
-        """Begin a connection in a thread, unless there are too many."""
-        if not self._slots.acquire(blocking=False):
+        """Begin a connection in a thread, unless there are too many, in all or of its address."""
+        network, now = network_of(client_address[0]), time.monotonic()
+        with self._lock:
+            has_room = self._counted.has_room(network)
+            if has_room:
+                self._counted.add(network)
+                self._open[request] = _LogConnection(network, now, now + REQUEST_SECONDS)
+        if not has_room:
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._forget(request)
+            raise
 
     def process_request_thread(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
         """Do a connection's handshake in its own thread, where it holds up nobody, and then what it asks for."""
         try:
             if isinstance(request, socket.socket):
-                request.settimeout(IDLE_SECONDS)
-                request = self._context.wrap_socket(request, server_side=True)
+                secured = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+                with self._lock:
+                    self._open[secured] = self._open.pop(request)
+                request = secured
+                secured.do_handshake()
             super().process_request_thread(request, client_address)
         except OSError:
             self.shutdown_request(request)
         finally:
-            self._slots.release()
+            self._forget(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, and not while it is cut: its number in the system may then be another's."""
+        with self._lock:
+            super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Cut connections that are slow; this is called after each new one, and twice a second.
+
+        Their threads cannot see it themselves: a client that sends a byte now and then is never idle.
+        """
+        now = time.monotonic()
+        with self._lock:
+            for connection in [each for each, opened in self._open.items() if opened.until < now]:
+                if isinstance(connection, socket.socket):
+                    with contextlib.suppress(OSError):
+                        # Below TLS, which its thread reads or writes.
+                        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def allow(self, connection: socket.socket, seconds: float) -> bool:
+        """Let a connection stay open for so many seconds from now; return whether it is old."""
+        now = time.monotonic()
+        with self._lock:
+            opened = self._open[connection]
+            opened.until = now + seconds
+            return now > opened.began + AGE_SECONDS
+
+    def _forget(self, connection: object) -> None:
+        with self._lock:
+            self._counted.remove(self._open.pop(connection).network)
 
     def handle_error(self, request: object, client_address: Any) -> None:
         """Say nothing of a client that left."""
@@ -89,7 +162,10 @@ def _number(path: str) -> int:
 class _LogHandler(BaseHTTPRequestHandler):
     server: LogServer
     protocol_version = "HTTP/1.1"
-    timeout = IDLE_SECONDS
+
+    def handle_one_request(self) -> None:
+        self.server.allow(self.connection, REQUEST_SECONDS)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         self._answer(with_content=True)
@@ -98,6 +174,7 @@ class _LogHandler(BaseHTTPRequestHandler):
         self._answer(with_content=False)
 
     def _answer(self, with_content: bool) -> None:
+        self.close_connection |= self.server.allow(self.connection, ANSWER_SECONDS)
         path = self.path.removeprefix("/")
         content = self._file(path)
         # What a request has besides would be read as the next one. A proxy would give that answer to somebody else.

@@ -1,20 +1,18 @@
 """Serves HTTPS in a service's event loop: accepts connections, limits them by address, checks their time, drains them.
 
 Connections are counted from their acceptance on, before the TLS handshake: in all, and by address if no proxy is in
-front. An IPv6 address counts as its /64, which is what one subscriber has.
+front.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import itertools
 import math
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -25,6 +23,7 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.rpc.connect import ConnectRouter, Header
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.client_addresses import OpenConnections, network_of
 from hubbub.service.transport.grpc_server import (
     Connections,
     listening_address,
@@ -91,7 +90,7 @@ class HttpsServer:
         self._numbers = itertools.count()
         self._open: set[TlsConnection] = set()
         self._connected: set[Connection] = set()
-        self._of: Counter[str] = Counter()
+        self._counted = OpenConnections(connection_limits.connections.most, connection_limits.of_address)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
         self._emptied = asyncio.Event()
@@ -152,7 +151,7 @@ class HttpsServer:
                 _LOG.warning("a connection was not taken", port="https", problem=str(error))
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            address = _network(where[0])
+            address = network_of(where[0])
             if self._has_room(address):
                 found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._begin(loop.create_task(self._connect(found, address)))
@@ -162,19 +161,15 @@ class HttpsServer:
             await asyncio.sleep(0)
 
     def _has_room(self, address: str) -> bool:
-        if len(self._open) >= self._connection_limits.connections.most:
-            limit = PortLimit.CONNECTIONS
-        elif self._connection_limits.of_address is not None and self._of[address] >= self._connection_limits.of_address:
-            limit = PortLimit.ADDRESS
-        else:
+        if self._counted.has_room(address):
             return True
-        self.refuse(limit)
+        self.refuse(PortLimit.CONNECTIONS if self._counted.is_full else PortLimit.ADDRESS)
         return False
 
     async def _connect(self, found: socket.socket, address: str) -> None:
         connection = TlsConnection(self, self._context.current(), address)
         self._open.add(connection)
-        self._of[address] += 1
+        self._counted.add(address)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, found)
         except BaseException as error:
@@ -191,9 +186,7 @@ class HttpsServer:
     def lost(self, connection: TlsConnection) -> None:
         if connection in self._open:
             self._open.remove(connection)
-            self._of[connection.address] -= 1
-            if not self._of[connection.address]:
-                del self._of[connection.address]
+            self._counted.remove(connection.address)
 
     def connected(self, connection: Connection) -> None:
         self._connected.add(connection)
@@ -226,15 +219,6 @@ class HttpsServer:
             ("access-control-max-age", str(PREFLIGHT_SECONDS)),
             ("vary", "origin"),
         )
-
-
-def _network(host: str) -> str:
-    address = ipaddress.ip_address(host.partition("%")[0])
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def _context(tls: TLS) -> ssl.SSLContext:

@@ -7,6 +7,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 
 from hubbub.deploy.log import fetch, serve
 from hubbub.deploy.log.fetch import opened_log
-from hubbub.deploy.log.serve import LogServer, serve_log, tls_context
+from hubbub.deploy.log.serve import LogServer, _LogHandler, serve_log, tls_context
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.log.proving import prove_logged
 from hubbub.protos.log.tiles import NoSuchFile, read_checkpoint, tree_of_log
+from hubbub.service.transport.client_addresses import OpenConnections
 from support.logs import TRUSTED, document, log_of
 from support.patience import PATIENCE
 from support.samples import make_tls
@@ -26,6 +28,7 @@ from support.samples import make_tls
 
 @dataclass
 class Served:
+    server: LogServer
     folder: Path
     address: str
     authority: Path
@@ -64,7 +67,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     thread.start()
     try:
         assert told.wait(PATIENCE)
-        yield Served(folder, addresses[0], base / "authority.pem")
+        yield Served(server, folder, addresses[0], base / "authority.pem")
     finally:
         server.shutdown()
         thread.join(PATIENCE)
@@ -142,13 +145,110 @@ def test_a_file_says_its_kind_and_how_long_it_lasts(served: Served) -> None:
     assert served.get("/tile/0/009")[1]["Cache-Control"] == "no-cache"
 
 
-def test_a_client_that_says_nothing_holds_up_nobody(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Longer than this test waits: if the clients were waited for one by one, it would fail.
-    monkeypatch.setattr(serve, "IDLE_SECONDS", 10 * PATIENCE)
+def until_closed(connection: socket.socket, byte: bytes = b"") -> bool:
+    """Whether the other side ends a connection; meanwhile it is sent that byte, again and again."""
+    ends = time.monotonic() + PATIENCE
+    connection.settimeout(0.05)
+    while time.monotonic() < ends:
+        try:
+            connection.sendall(byte)
+            if not connection.recv(65536):
+                return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take longer for a handshake than a server allows."""
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", PATIENCE)
+
+
+def wait_until_nobody_is_connected(server: LogServer) -> None:
+    ends = time.monotonic() + PATIENCE
+    while server._open and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not server._open
+
+
+@pytest.fixture
+def alone(served: Served) -> Served:
+    """The server when nobody is connected any more."""
+    wait_until_nobody_is_connected(served.server)
+    assert served.server._counted == OpenConnections(serve.MOST_CONNECTIONS, serve.MOST_OF_ADDRESS)
+    return served
+
+
+def test_one_address_has_its_share_of_the_connections_and_no_more(alone: Served) -> None:
+    """While none of them says anything: they hold up nobody else."""
     with contextlib.ExitStack() as opened:
-        for _ in range(20):
-            opened.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", served.port), PATIENCE)))
-        assert served.get("/checkpoint")[0] == 200
+        for _ in range(serve.MOST_OF_ADDRESS):
+            opened.enter_context(socket.create_connection(("127.0.0.1", alone.port), PATIENCE))
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", alone.port), PATIENCE) as refused:
+                assert until_closed(refused)
+        elsewhere = alone.connection()
+        elsewhere.source_address = ("127.0.0.2", 0)
+        with contextlib.closing(elsewhere):
+            elsewhere.request("GET", "/checkpoint")
+            assert elsewhere.getresponse().status == 200
+
+
+def test_all_together_have_so_many_connections_and_no_more(alone: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone.server, "_counted", OpenConnections(2, 2))
+    with contextlib.ExitStack() as opened:
+        for _ in range(2):
+            opened.enter_context(socket.create_connection(("127.0.0.1", alone.port), PATIENCE))
+        with socket.create_connection(("127.0.0.1", alone.port), PATIENCE, ("127.0.0.2", 0)) as refused:
+            assert until_closed(refused)
+    wait_until_nobody_is_connected(alone.server)
+    assert alone.server._counted == OpenConnections(2, 2)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x40\x00"])
+def test_a_handshake_that_does_not_get_on_is_ended(alone: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    """Nothing of it, or the head of a record of 16 KiB that then comes byte by byte: so it is never idle."""
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
+    with socket.create_connection(("127.0.0.1", alone.port), PATIENCE) as connection:
+        connection.sendall(sent)
+        assert until_closed(connection, sent[-1:])
+
+
+def test_a_request_that_does_not_get_on_is_ended(alone: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_self: object, _path: str) -> bytes:
+        # Only the next request must be soon there.
+        monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
+        return b"one"
+
+    monkeypatch.setattr(_LogHandler, "_file", answer)
+    with contextlib.closing(alone.connection()) as connection:
+        connection.request("GET", "/checkpoint")
+        assert connection.getresponse().read() == b"one"
+        connection.sock.sendall(b"GET /checkpoint HTTP/1.1\r\nMore: ")
+        assert until_closed(connection.sock, b"x")
+
+
+def test_an_answer_that_is_not_taken_is_ended(alone: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(_LogHandler, "_file", lambda _self, _path: bytes(64 * 2**20))
+    with contextlib.closing(alone.connection()) as connection:
+        connection.request("GET", "/entry/000.json")
+        wait_until_nobody_is_connected(alone.server)
+        with pytest.raises((http.client.IncompleteRead, OSError)):
+            connection.getresponse().read()
+
+
+def test_an_old_connection_ends_with_its_next_answer(alone: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(alone.connection()) as connection:
+        for age, told in ((1800.0, None), (0.0, "close")):
+            monkeypatch.setattr(serve, "AGE_SECONDS", age)
+            connection.request("GET", "/checkpoint")
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["Connection"]) == (200, told)
+            answer.read()
 
 
 def test_a_server_that_never_ends_its_answer_is_given_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

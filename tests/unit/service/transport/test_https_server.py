@@ -31,7 +31,7 @@ from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.grpc_server import Connections
 from hubbub.service.transport.http_connection import CHUNK_BYTES, FRAME_BYTES, FREE_CHUNKS, MOST_HEAD_BYTES
-from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer, _network
+from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
 from support.https_port import SUBMIT, answers, asked, opened, raw, written
@@ -500,15 +500,6 @@ async def test_an_address_has_so_many_connections_and_no_more(tls: TLS) -> None:
         == 200
     )
     assert pipeline.admission.refused[PortLimit.ADDRESS] >= 1
-
-
-def test_an_ipv6_address_counts_as_its_64_bits_and_one_of_ipv4_as_itself_however_it_is_written() -> None:
-    """At a port of both families callers by IPv4 come as ::ffff:…; by 64 bits all of them would be one caller."""
-    assert len({_network(f"2001:db8:0:1::{number:x}") for number in range(1, 1000, 99)}) == 1
-    assert _network("2001:db8:0:1::1") != _network("2001:db8:0:2::1")
-    assert [_network(each) for each in ("::ffff:192.0.2.7", "192.0.2.7")] == ["192.0.2.7"] * 2
-    assert _network("::ffff:192.0.2.8") != _network("::ffff:192.0.2.7")
-    assert _network("fe80::1%eth0") == _network("fe80::2%eth1")
 
 
 async def test_all_together_have_so_many_connections_and_no_more(tls: TLS) -> None:
