@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-from parts import INNER_BYTES
+from sample_task import INNER_BYTES
 
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 from cores import all_cores, open_bare, rate, sealed_inners, shares
-from parts import HALF, INNER_BYTES, THEME, Parts
 from row import Outcome, Row
+from sample_task import HALF, INNER_BYTES, THEME, SampleTask
 
 from hubbub.analyzer.certifier import Certifier
 from hubbub.analyzer.receiver import BatchReceiver
@@ -63,14 +63,14 @@ class Analyzer:
     """The stages of one analyzer on a folder, and a batch that was delivered to it."""
 
     def __init__(self, folder: Path, opening_pool: OpeningPool, query: Query) -> None:
-        self.parts = Parts.generate(query)
+        self.sample = SampleTask.generate(query)
         AnalyzerSqliteStore.create(folder)
         self.store, self.opening_pool = AnalyzerSqliteStore(folder), opening_pool
-        task, signed = self.parts.task, self.parts.signed
-        self.certifier = Certifier(self.parts.analyzer, self.store)
+        task, signed = self.sample.task, self.sample.signed
+        self.certifier = Certifier(self.sample.analyzer, self.store)
         self.receiver = BatchReceiver(
             {task.id: signed},
-            self.parts.analyzer,
+            self.sample.analyzer,
             self.store,
             opening_pool,
             committed=self.certifier.start,
@@ -80,22 +80,22 @@ class Analyzer:
 
     async def keys(self) -> tuple[KeySet, bytes]:
         """Return the round's key set, and the analyzer's public key that envelopes are sealed to."""
-        task = self.parts.task
+        task = self.sample.task
         analyzer = await self.receiver.get_key(task.id, 0)
         record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, DEFAULT.generate_key()[1], 0, 2**37)
-        public = KeyRecord.read(analyzer, self.parts.analyzer.public).public_key
-        return KeySet(record.signed_by(self.parts.shuffler), analyzer), public
+        public = KeyRecord.read(analyzer, self.sample.analyzer.public).public_key
+        return KeySet(record.signed_by(self.sample.shuffler), analyzer), public
 
     async def deliver(self, key_set: KeySet, envelopes: bytes) -> BatchRecord:
         """Deliver a batch as the shuffler does."""
-        width = self.parts.inner_bytes
+        width = self.sample.inner_bytes
         count = len(envelopes) // width
         record = BatchRecord(
             *(self.batch, count, released_digest([envelopes]), key_set.hash, "operator"),
-            admission=self.parts.task.admission.mode.value,
+            admission=self.sample.task.admission.mode.value,
             position=position_after(self.batch.task_id, ()),
         )
-        document = record.signed_by(self.parts.shuffler)
+        document = record.signed_by(self.sample.shuffler)
         releases = ReleaseChunk(0, (Release.signed(self.batch.round, count, 0, [document]),))
         await self.receiver.begin(document, key_set, releases)
         for offset in range(0, count, RELEASED_BLOCK):
@@ -110,7 +110,7 @@ async def _analyzer(opening_pool: OpeningPool, query: Query = THEME) -> AsyncIte
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
         analyzer = Analyzer(Path(folder) / "data", opening_pool, query)
         try:
-            await analyzer.store.add_tasks([analyzer.parts.signed])
+            await analyzer.store.add_tasks([analyzer.sample.signed])
             yield analyzer
         finally:
             await analyzer.certifier.settle()
@@ -128,19 +128,19 @@ def opening() -> Iterator[Outcome]:
 async def _opening(pool: ProcessPoolExecutor, query: Query) -> Row:
     async with _analyzer(OpeningPool(), query) as analyzer:
         key_set, public = await analyzer.keys()
-        to = Destination(analyzer.parts.task.id, 0, key_set.hash)
+        to = Destination(analyzer.sample.task.id, 0, key_set.hash)
         reports = [query.randomize(symbol % query.symbols, os.urandom) for symbol in range(100)]
         sealing = [pool.submit(sealed_inners, public, to, reports, share) for share in shares(REPORTS)]
         sealed = await asyncio.to_thread(lambda: b"".join([each.result() for each in sealing]))
         await analyzer.deliver(key_set, sealed)
         stored = await analyzer.receiver.receiver.announced(analyzer.batch)
-        await analyzer.receiver._open(analyzer.parts.task, stored)  # the processes have started
+        await analyzer.receiver._open(analyzer.sample.task, stored)  # the processes have started
         limits, values = [], []
         for _ in range(RUNS):
             limits.append(rate(pool, partial(open_bare, query.report_bytes), REPORTS))
             started = time.perf_counter()
             await analyzer.receiver.receiver.check_envelopes(stored)
-            opened = await analyzer.receiver._open(analyzer.parts.task, stored)
+            opened = await analyzer.receiver._open(analyzer.sample.task, stored)
             values.append(REPORTS / (time.perf_counter() - started))
             if opened.tally.valid != REPORTS:
                 raise RuntimeError(f"{opened.tally.valid} of {REPORTS} envelopes were counted")
@@ -178,7 +178,7 @@ async def _estimated(count: int) -> float:
         key_set, _ = await analyzer.keys()
         record = await analyzer.deliver(key_set, os.urandom(count * INNER_BYTES))
         committed = await analyzer.receiver.commit(record.batch, record.digest)
-        results = await analyzer.results.get_results(analyzer.parts.task.id, 0, 30.0)
+        results = await analyzer.results.get_results(analyzer.sample.task.id, 0, 30.0)
         ended = time.perf_counter()
     if committed.counted != count or results.queries[0].estimates is None:
         raise RuntimeError(f"{committed.counted} of {count} reports were counted and estimated")

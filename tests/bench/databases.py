@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-from parts import INNER_BYTES
 from row import Outcome, Row
+from sample_task import INNER_BYTES
 
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Envelopes

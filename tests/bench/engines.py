@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from cores import all_cores, open_bare, rate, sealed_inners, shares
-from parts import INNER_BYTES
 from row import Comparison, Outcome, Row
+from sample_task import INNER_BYTES
 
 from hubbub.analyzer.opening import Counted, counted
 from hubbub.protos.sealing.envelope import Destination

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from cores import all_cores, open_bare, rate, shares
-from parts import INNER_BYTES, THEME
 from row import Outcome, Row
+from sample_task import INNER_BYTES, THEME
 
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role

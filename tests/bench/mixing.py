@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parts import HALF, INNER_BYTES, Parts
 from row import Comparison, Outcome, Row
+from sample_task import HALF, INNER_BYTES, SampleTask
 
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.protos.identity.documents import SignedDocument
@@ -83,13 +83,13 @@ def _run(reports: int) -> tuple[float, ...]:
 
 async def _measured(folder: Path, reports: int) -> tuple[float, ...]:
     """Return the seconds of copying, mixing, making noise and erasing, and the process's peak memory in MiB."""
-    parts = Parts.generate()
+    sample = SampleTask.generate()
     ShufflerSqliteStore.create(folder)
     store = ShufflerSqliteStore(folder)
     try:
-        round_ = await _filled(store, parts, reports)
+        round_ = await _filled(store, sample, reports)
         copied = await _timed(_copied(store, round_))
-        mixed = await _timed(_mixed(store, round_, parts, reports))
+        mixed = await _timed(_mixed(store, round_, sample, reports))
         noise = await _noise()
         erased = await _timed(store.erase(round_, RoundState.ERASED))
     finally:
@@ -100,31 +100,31 @@ async def _measured(folder: Path, reports: int) -> tuple[float, ...]:
 async def _noise() -> float:
     """Return the seconds in which a batch's noise is drawn and sealed. Later rounds have its table already."""
     asked = Query(Histogram("theme", CATEGORIES), KRandomizedResponse(len(CATEGORIES), HALF), NOISE)
-    parts = Parts.generate(asked)
-    public = parts.task.hpke.generate_key()[1]
-    record = KeyRecord(Role.ANALYZER, parts.task.id, 0, parts.task.suite, public, 0, 2**33).signed_by(parts.analyzer)
-    round_ = Round(1, parts.task.id, 0, RoundState.CUT, make_keys(parts.task, 0, parts.shuffler, record))
+    sample = SampleTask.generate(asked)
+    public = sample.task.hpke.generate_key()[1]
+    record = KeyRecord(Role.ANALYZER, sample.task.id, 0, sample.task.suite, public, 0, 2**33).signed_by(sample.analyzer)
+    round_ = Round(1, sample.task.id, 0, RoundState.CUT, make_keys(sample.task, 0, sample.shuffler, record))
     openers = Openers()
     try:
         # By the processes that the shuffler has for opening: they run already.
-        await seal_dummies(parts.task, round_, seal=openers.seal)
-        batches = [await _timed(seal_dummies(parts.task, round_, seal=openers.seal)) for _ in range(BATCHES)]
+        await seal_dummies(sample.task, round_, seal=openers.seal)
+        batches = [await _timed(seal_dummies(sample.task, round_, seal=openers.seal)) for _ in range(BATCHES)]
         return statistics.median(batches)
     finally:
         await openers.close()
 
 
-async def with_keys(store: ShufflerSqliteStore, parts: Parts) -> Round:
+async def with_keys(store: ShufflerSqliteStore, sample: SampleTask) -> Round:
     """Begin a round that has its keys."""
-    task = parts.task
+    task = sample.task
     public = task.hpke.generate_key()[1]
-    record = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, public, 0, 2**33).signed_by(parts.analyzer)
-    return await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
+    record = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, public, 0, 2**33).signed_by(sample.analyzer)
+    return await store.install(await store.add_round(task.id, 0), make_keys(task, 0, sample.shuffler, record))
 
 
-async def _filled(store: ShufflerSqliteStore, parts: Parts, reports: int) -> Round:
+async def _filled(store: ShufflerSqliteStore, sample: SampleTask, reports: int) -> Round:
     """A round that holds so many submissions, each with random bytes for its envelope."""
-    round_ = await with_keys(store, parts)
+    round_ = await with_keys(store, sample)
     for start in range(0, reports, BLOCK):
         count = min(BLOCK, reports - start)
         await store.insert(
@@ -161,11 +161,11 @@ def _arrived(connection: sqlite3.Connection, round_: Round) -> Iterator[bytes]:
         after = rows[-1][0]
 
 
-async def _mixed(store: ShufflerSqliteStore, round_: Round, parts: Parts, reports: int) -> None:
+async def _mixed(store: ShufflerSqliteStore, round_: Round, sample: SampleTask, reports: int) -> None:
     """What the shuffler does from the cut until the analyzer has all of it."""
-    cut = await store.cut(round_, "operator", parts.task.minimum_reports)
-    mixed = await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
-    released = await Deliverer(store, _Taker(reports)).deliver(mixed, parts.task, lambda _incident: None)
+    cut = await store.cut(round_, "operator", sample.task.minimum_reports)
+    mixed = await store.mix(cut, partial(mix, round_=cut, task=sample.task, identity=sample.shuffler))
+    released = await Deliverer(store, _Taker(reports)).deliver(mixed, sample.task, lambda _incident: None)
     if released.state is not RoundState.RELEASED:
         raise RuntimeError(f"the round is {released.state}, it should be released")
 
@@ -210,11 +210,11 @@ def _mixed_large(envelopes: int) -> tuple[float, float]:
 
 
 async def _measured_large(folder: Path, envelopes: int) -> tuple[float, float]:
-    parts = Parts.generate()
+    sample = SampleTask.generate()
     ShufflerSqliteStore.create(folder)
     store = ShufflerSqliteStore(folder)
     try:
-        round_ = await with_keys(store, parts)
+        round_ = await with_keys(store, sample)
         connection = store._database.writer
         connection.execute("BEGIN")
         for block in range(envelopes // LARGE_BLOCK):
@@ -222,7 +222,7 @@ async def _measured_large(folder: Path, envelopes: int) -> tuple[float, float]:
         connection.execute("COMMIT")
         cut = replace(await store.cut(round_, "schedule", 0), submissions=envelopes)
         started = time.perf_counter()
-        await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
+        await store.mix(cut, partial(mix, round_=cut, task=sample.task, identity=sample.shuffler))
         seconds = time.perf_counter() - started
     finally:
         store.close()

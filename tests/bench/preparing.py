@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from cores import INFO, SUITE
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-from parts import Parts
 from row import Outcome, Row
+from sample_task import SampleTask
 
 from hubbub.client.encode import encode_all, randomize_all, seal
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
@@ -45,7 +45,7 @@ ASKED: dict[str, tuple[Query, Value]] = {
 def preparing() -> Iterator[Outcome]:
     """One device after the other, on one core."""
     for name, (query, answer) in ASKED.items():
-        task = Parts.generate(query).task
+        task = SampleTask.generate(query).task
         pairs = [(_prepared(task, answer), _bare(query)) for _ in range(RUNS)]
         values, limits = [1e6 * value for value, _ in pairs], [1e6 * BEFORE[name] * limit for _, limit in pairs]
         yield Row.of(f"prepare_{name}", "µs", values, limits)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from parts import HALF
 from row import Outcome, Row, timed
+from sample_task import HALF
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.queries.longitudinal.direct import SendingStates

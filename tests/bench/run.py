@@ -55,6 +55,7 @@ MODULES = (
     "hopping",
     "decoding",
     "repeating",
+    "log_proofs",
     "engines",
     "whole",
 )
@@ -79,6 +80,18 @@ def measured(only: str, rows: str, runs: int | None = None) -> list[Outcome]:
                 share = others.share()
                 found += [replace(each, others=share) if isinstance(each, Row) else each for each in outcomes]
     return found
+
+
+def check_name(only: str, *kinds: str) -> None:
+    """Check that functions of these kinds of rows have a name that contains `only`.
+
+    Raises:
+        ValueError: naming those that there are.
+    """
+    modules = [importlib.import_module(name) for name in MODULES]
+    names = [function.__name__ for module in modules for kind in kinds for function in getattr(module, kind, ())]
+    if not any(only in name for name in names):
+        raise ValueError(f"no function of rows has {only!r} in its name; there are {', '.join(names)}")
 
 
 def smoked(only: str) -> int:
@@ -106,10 +119,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is judged and missed")
     parser.add_argument("--smoke", action="store_true", help="run every row at a small size: figures mean nothing")
     chosen = parser.parse_args(arguments)
+    kind = "LARGE_ROWS" if chosen.large else "ROWS"
+    try:
+        check_name(chosen.only, *(("ROWS", "LARGE_ROWS") if chosen.smoke else (kind,)))
+    except ValueError as error:
+        parser.error(str(error))
     adopt()
     if chosen.smoke:
         return smoked(chosen.only)
-    kind = "LARGE_ROWS" if chosen.large else "ROWS"
     outcomes = together([measured(chosen.only, kind, chosen.runs) for _ in range(chosen.times)])
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
     console = Console(width=140)

@@ -43,6 +43,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hopping": {"RUNS": 1, "REPORTS": 1000},
     "decoding": {"RUNS": 1, "CANDIDATES": 1000, "REPORTS": 1000},
     "repeating": {},
+    "log_proofs": {"RUNS": 1, "ENTRIES": 1000, "PROOFS": 5},
     "engines": {"RUNS": 1, "REPORTS": 1000, "MIXED": 2000, "LARGE": 3000},
     "whole": {"RUNS": 1, "SAMPLE": 20, "DEVICES": "1000"},
 }

@@ -11,8 +11,8 @@ import os
 import time
 from collections.abc import Iterator
 
-from parts import INNER_BYTES
 from row import Outcome, Row
+from sample_task import INNER_BYTES
 from submitting import TASK, now
 
 from hubbub.deploy.local.pipeline import LocalPipeline

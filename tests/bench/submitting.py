@@ -23,8 +23,8 @@ from typing import Any
 
 import grpc
 from cores import all_cores, open_bare, rate, sealed_outers, shares
-from parts import INNER_BYTES
 from row import Comparison, Outcome, Row
+from sample_task import INNER_BYTES
 
 from hubbub.client.submit import Retrying
 from hubbub.deploy.init.hops import change

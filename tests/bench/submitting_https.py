@@ -27,8 +27,8 @@ from typing import Any
 
 import grpc
 from cores import CORES, all_cores, open_bare, rate
-from parts import INNER_BYTES
 from row import Outcome, Row
+from sample_task import INNER_BYTES
 from submitting import (
     BATCHES_AT_A_TIME,
     SUBMIT,

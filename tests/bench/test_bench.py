@@ -108,6 +108,24 @@ def test_a_noisy_machine_judges_nothing(printer: ModuleType, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("goal")
+@pytest.mark.parametrize("more", [(), ("--smoke",), ("--large",)])
+def test_a_name_that_no_rows_have_is_refused_with_those_that_there_are(
+    printer: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run_with(printer, monkeypatch, tmp_path, [60.0], "--only", "sped", *more)
+    named = "" if more == ("--large",) else "speed"
+    assert f"error: no function of rows has 'sped' in its name; there are {named}\n" in capsys.readouterr().err
+    assert not (tmp_path / "bench.json").exists()
+    if not more:
+        assert run_with(printer, monkeypatch, tmp_path, [60.0], "--only", "pee")[0] == 0
+
+
+@pytest.mark.usefixtures("goal")
 def test_whole_runs_are_put_together(printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows, found = sys.modules["row"], iter(([50.0, 55.0, 90.0], [61.0, 62.0, 63.0], [80.0, 81.0, 1.0]))
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from mixing import with_keys
-from parts import INNER_BYTES, Parts
 from row import Comparison, Outcome, Row
+from sample_task import INNER_BYTES, SampleTask
 
 from hubbub.protos.messages import RoundState
 from hubbub.shuffler.mix.mix import mix
@@ -57,11 +57,11 @@ def _run(reports: int) -> tuple[list[float], float, float]:
 
 async def _measured(folder: Path, reports: int) -> tuple[list[float], float, float]:
     """Return the seconds of each acknowledgement in order, of the longest during erasure, and of the mixing."""
-    parts = Parts.generate()
+    sample = SampleTask.generate()
     ShufflerSqliteStore.create(folder)
     store = ShufflerSqliteStore(folder)
     try:
-        round_ = await with_keys(store, parts)
+        round_ = await with_keys(store, sample)
         connection = store._database.writer
         connection.execute("BEGIN")
         for block in range(reports // BLOCK):
@@ -69,8 +69,8 @@ async def _measured(folder: Path, reports: int) -> tuple[list[float], float, flo
         connection.execute("COMMIT")
         store._database.cut_log()
         cut = replace(await store.cut(round_, "schedule", 0), submissions=reports)
-        other = await store.add_round(parts.task.id, 1)
-        work = partial(mix, round_=cut, task=parts.task, identity=parts.shuffler)
+        other = await store.add_round(sample.task.id, 1)
+        work = partial(mix, round_=cut, task=sample.task, identity=sample.shuffler)
         started = time.perf_counter()
         mixing = asyncio.create_task(store.mix(cut, work))
         waits = await _acknowledged(store, other, mixing)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 
 from cores import all_cores, open_bare, rate, seal_bare
-from parts import INNER_BYTES
 from row import Comparison, Outcome, Row
+from sample_task import INNER_BYTES
 
 from hubbub.queries.randomizers.krr import SYMBOL_BYTES
 

@@ -1,4 +1,7 @@
-"""Parties and a task of one query, made afresh."""
+"""A signed task of one query with its parties' keys, made afresh: for rows that measure a store or a party by itself.
+
+Rows that measure running services have the task and the keys of a deployment (`calls.py`).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ INNER_BYTES = inner_bytes(SYMBOL_BYTES)
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Three identities, and the task that two of them signed."""
+class SampleTask:
+    """A task that the operator and the shuffler signed, and the keys of its shuffler and its analyzer."""
 
     shuffler: Identity
     analyzer: Identity
@@ -44,7 +47,7 @@ class Parts:
         return inner_bytes(self.task.queries[0].report_bytes)
 
     @classmethod
-    def generate(cls, query: Query = THEME) -> Parts:
+    def generate(cls, query: Query = THEME) -> SampleTask:
         """Make identities, and a task of one query that is closed by the operator."""
         operator, shuffler, analyzer = Identity.generate(), Identity.generate(), Identity.generate()
         schedule = Schedule(int(time.time()), 3600, 60, 1, "operator")
