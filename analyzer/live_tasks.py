@@ -16,6 +16,7 @@ from hubbub.protos.task.task import Identities
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import FeedFollower
 from hubbub.service.runtime.kept_feed import KeptFeed
+from hubbub.service.runtime.live_feed import LiveFeed, as_ended
 
 
 class AnalyzerLiveTasks:
@@ -33,7 +34,7 @@ class AnalyzerLiveTasks:
         successions: Sequence[Succession],
     ) -> None:
         self._tasks, self._store, self._parties, self._successions = tasks, store, parties, successions
-        self._follower: FeedFollower | None = None
+        self._feed = LiveFeed()
 
     async def feed(self, folder: Path | None, kept: KeptFeed, incidents: Incidents) -> FeedFollower | None:
         """Take what the feed in a folder has, and return its follower; None without one. `kept` has what was taken.
@@ -41,17 +42,12 @@ class AnalyzerLiveTasks:
         Raises:
             TaskError: if the entries that were taken before cannot be used.
         """
-        if folder is None:
-            return None
         trusted = FeedParties(self._parties.operator, self._parties.shuffler, self._successions)
-        self._follower = FeedFollower(folder, kept, trusted, incidents, check=self._check, take=self._take)
-        await self._follower.start()
-        return self._follower
+        return await self._feed.start(folder, kept, trusted, incidents, check=self._check, take=self._take)
 
     def spending(self, task_id: bytes) -> PurposeSpending | None:
         """Return the spending of the purpose of a task; None if the feed names none for it."""
-        every = {} if self._follower is None else self._follower.feed.spending
-        return next((each for each in every.values() if task_id in each.tasks), None)
+        return self._feed.spending(task_id)
 
     def _check(self, _feed: Feed, entry: FeedEntry) -> None:
         """Check that a published task names this analyzer.
@@ -63,13 +59,11 @@ class AnalyzerLiveTasks:
             check_task(entry.signed, self._parties, self._successions)
 
     async def _take(self, entry: FeedEntry) -> None:
-        if self._follower is not None and self._follower.withdrawn(entry.task_id):
+        if self._feed.is_withdrawn(entry.task_id):
             return
         known = self._tasks.get(entry.task_id)
         if entry.signed is not None and known is None:
             known = replace(entry.signed, task=check_task(entry.signed, self._parties, self._successions))
             await self._store.add_tasks([known])
-        if known is not None and entry.after is not None:
-            known = replace(known, task=replace(known.task, ends_after=entry.after))
         if known is not None:
-            self._tasks[entry.task_id] = known
+            self._tasks[entry.task_id] = replace(known, task=as_ended(known.task, entry))

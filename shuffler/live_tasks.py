@@ -15,6 +15,7 @@ from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import FeedFollower
 from hubbub.service.runtime.kept_feed import KeptFeed
+from hubbub.service.runtime.live_feed import LiveFeed, as_ended
 from hubbub.service.runtime.task_files import check_one_way
 from hubbub.shuffler.admit.device_ports import check_length, longest_envelope
 from hubbub.shuffler.admit.handler import Pages
@@ -49,7 +50,7 @@ class ShufflerLiveTasks:
     ) -> None:
         self._settings, self._tasks, self._signed, self._rounds = settings, tasks, signed, rounds
         self._parties: FeedParties | None = None
-        self._follower: FeedFollower | None = None
+        self._feed = LiveFeed()
         self._longest: int | None = None
         self._pages = FeedPages()
         self._tell: Callable[[Task], Awaitable[None]] = _nobody
@@ -72,14 +73,14 @@ class ShufflerLiveTasks:
         Raises:
             TaskError: if the entries that were taken before cannot be used.
         """
-        if self._settings.feed is None:
-            yield None
-            return
         self._parties = parties
         self._pages.successions = parties.successions
-        feed = FeedFollower(self._settings.feed, kept, parties, incidents, check=self._check, take=self._take)
-        self._follower = feed
-        await feed.start()
+        feed = await self._feed.start(
+            *(self._settings.feed, kept, parties, incidents), check=self._check, take=self._take
+        )
+        if feed is None:
+            yield None
+            return
         # From here on the ports are open, with limits that follow from these tasks.
         self._longest = longest_envelope(self._tasks, live=True)
         async with feed.watched():
@@ -98,8 +99,7 @@ class ShufflerLiveTasks:
             check_promise(task)
         except AccountingError as error:
             raise TaskError(f"task {task.name}: {error}") from error
-        published = [each.task for each in feed.published.values() if not self._is_withdrawn(each.task.id)]
-        others = feed.that_may_run([*self._tasks.values(), *published])
+        others = self._feed.beside(feed, self._tasks.values())
         check_one_way([(each.name, each.identities.hops) for each in (*others, task)], "analyzer")
         check_devices(self._settings, {task.id: task})
         if self._longest is not None:
@@ -112,12 +112,9 @@ class ShufflerLiveTasks:
 
     async def _take(self, entry: FeedEntry) -> None:
         # Devices get the entries of a task that is not run, too: later ones follow them.
-        if not self._is_withdrawn(entry.task_id):
+        if not self._feed.is_withdrawn(entry.task_id):
             await self._run(entry)
         self._pages.add(entry)
-
-    def _is_withdrawn(self, task_id: bytes) -> bool:
-        return self._follower is not None and self._follower.withdrawn(task_id)
 
     async def _run(self, entry: FeedEntry) -> None:
         known = self._tasks.get(entry.task_id)
@@ -129,7 +126,7 @@ class ShufflerLiveTasks:
         if known is None:
             return
         # First: a process that begins to answer devices meanwhile asks for the tasks as they are here.
-        self._tasks[known.id] = known if entry.after is None else replace(known, ends_after=entry.after)
+        self._tasks[known.id] = as_ended(known, entry)
         await self._tell(self._tasks[known.id])
         await self._rounds.changed(known.id)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from hubbub.protos.errors import SignatureError
@@ -15,6 +14,7 @@ from hubbub.protos.task.two_signed import not_named
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import FeedFollower
 from hubbub.service.runtime.kept_feed import KEPT, FolderFeed
+from hubbub.service.runtime.live_feed import LiveFeed, as_ended
 from hubbub.service.runtime.task_files import check_one_way, read_tasks
 from hubbub.shuffler.hop.store import HopStore
 
@@ -29,7 +29,7 @@ class HopLiveTasks:
 
     def __init__(self, tasks: dict[bytes, Task], store: HopStore, parties: FeedParties, hop: bytes) -> None:
         self._tasks, self._store, self._parties, self._hop = tasks, store, parties, hop
-        self._follower: FeedFollower | None = None
+        self._feed = LiveFeed()
 
     async def feed(self, folder: Path | None, data: Path, incidents: Incidents) -> FeedFollower | None:
         """Take what the feed in a folder has, and return its follower; None without one. `data` is the store's folder.
@@ -37,19 +37,10 @@ class HopLiveTasks:
         Raises:
             TaskError: if the entries that were taken before cannot be used.
         """
-        if folder is None:
-            return None
         kept = FolderFeed(data / KEPT)
-        self._follower = FeedFollower(
-            *(folder, kept, self._parties, incidents), check=self._check_entry, take=self._take
-        )
-        await self._follower.start()
-        return self._follower
+        return await self._feed.start(folder, kept, self._parties, incidents, check=self._check, take=self._take)
 
-    def _is_withdrawn(self, task_id: bytes) -> bool:
-        return self._follower is not None and self._follower.withdrawn(task_id)
-
-    def _check_entry(self, feed: Feed, entry: FeedEntry) -> None:
+    def _check(self, feed: Feed, entry: FeedEntry) -> None:
         """Check that a published task names this hop, and goes on to the same party as those of the feed until then.
 
         Raises:
@@ -58,18 +49,17 @@ class HopLiveTasks:
         if entry.signed is None or entry.task_id in self._tasks:
             return
         task = checked(entry.signed, self._parties, self._hop)
-        published = [each.task for each in feed.published.values() if not self._is_withdrawn(each.task.id)]
-        check_same_way([*feed.that_may_run([*self._tasks.values(), *published]), task], self._hop)
+        check_same_way([*self._feed.beside(feed, self._tasks.values()), task], self._hop)
 
     async def _take(self, entry: FeedEntry) -> None:
-        if self._is_withdrawn(entry.task_id):
+        if self._feed.is_withdrawn(entry.task_id):
             return
         known = self._tasks.get(entry.task_id)
         if entry.signed is not None and known is None:
             known = checked(entry.signed, self._parties, self._hop)
             await self._store.add_tasks([known])
         if known is not None:
-            self._tasks[known.id] = known if entry.after is None else replace(known, ends_after=entry.after)
+            self._tasks[known.id] = as_ended(known, entry)
 
 
 def load_tasks(
