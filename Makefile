@@ -55,7 +55,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
-	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/conf.py docs/extensions docs/figures docs/pictures docs/reference
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/conf.py docs/extensions docs/papers docs/pictures docs/reference
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'
@@ -82,8 +82,8 @@ lock: $(VENV)/.installed  ## Choose anew what the images are made of: deploy/con
 		--python-version 3.11 --python-platform linux --custom-compile-command "make lock" \
 		--output-file deploy/containers/requirements.txt pyproject.toml deploy/containers/build.in
 
-figures: $(VENV)/.installed  ## Redraw the papers' comparisons in docs/figures; FIGURES="balle-3" for one.
-	cd docs && ../$(RUN) -m figures.draw $(FIGURES)
+figures: $(VENV)/.installed  ## Redraw the papers' comparisons in docs/papers; FIGURES="balle-3" for one.
+	cd docs && ../$(RUN) -m papers.draw $(FIGURES)
 
 reference: $(VENV)/.installed  ## Make the pages of docs/reference from the code: commands, settings, metrics, messages.
 	cd docs && ../$(RUN) -m reference.generate

@@ -8,7 +8,7 @@ from hubbub.protos.errors import HubbubError, UsageError
 
 
 class NotWritten(HubbubError):
-    """A command could not write a file; its earlier content is unchanged."""
+    """A command could not write a file; it has its earlier content, or all of the new."""
 
 
 class OutputLost(OSError):

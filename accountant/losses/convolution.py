@@ -87,7 +87,7 @@ def tilted(grid: LossGrid, tilt: float) -> TiltedLaw:
     # Masses that underflow next to the largest one are covered by `lost`, 1e-300 for each.
     masses = grid.masses * np.exp(np.minimum(exponents - top, 0.0))
     raw = TiltedLaw(tilt, grid.step, grid.first, masses, top, 1e-300 * len(masses), grid.pessimistic)
-    return _normalised(raw)
+    return _normalized(raw)
 
 
 def power(base: TiltedLaw, rounds: int, tolerance: float) -> TiltedLaw:
@@ -124,7 +124,7 @@ def convolve(left: TiltedLaw, right: TiltedLaw, cut: float) -> TiltedLaw:
     # Both laws have total 1 apart from their lost mass: (1 + l)(1 + r) − 1, and the transforms' error.
     lost = left.lost + right.lost + left.lost * right.lost + error
     raw = replace(left, first=left.first + right.first, masses=masses, lost=lost)
-    return trim(_normalised(replace(raw, log_scale=left.log_scale + right.log_scale)), cut)
+    return trim(_normalized(replace(raw, log_scale=left.log_scale + right.log_scale)), cut)
 
 
 def _product(left: Array, right: Array) -> tuple[Array, float]:
@@ -147,7 +147,7 @@ def _product(left: Array, right: Array) -> tuple[Array, float]:
     return np.maximum(result, 0.0), error
 
 
-def _normalised(law: TiltedLaw) -> TiltedLaw:
+def _normalized(law: TiltedLaw) -> TiltedLaw:
     total = float(law.masses.sum())
     return replace(law, masses=law.masses / total, lost=law.lost / total, log_scale=law.log_scale + math.log(total))
 
@@ -184,13 +184,13 @@ def coarsen(law: TiltedLaw) -> TiltedLaw:
     to_right = np.append(0.0, odd * (rise * shift))
     to_left = np.append(odd * ((1 - rise) / shift), 0.0)
     merged = even + (to_right + to_left if law.pessimistic else _balanced(to_right, to_left, law))
-    return _normalised(replace(law, step=2 * law.step, first=first, masses=merged))
+    return _normalized(replace(law, step=2 * law.step, first=first, masses=merged))
 
 
 def _coarsen_by_lines(law: TiltedLaw) -> TiltedLaw | None:
     """Do the same for a lower end; None if its masses differ too much.
 
-    Merged in pairs, atoms without a neighbor would move down, by half a step in the mean.
+    Merged in pairs, atoms without a neighbour would move down, by half a step in the mean.
     """
     before = 2 + law.first % 2
     after = 3 - (before + len(law.masses)) % 2
@@ -202,7 +202,7 @@ def _coarsen_by_lines(law: TiltedLaw) -> TiltedLaw | None:
     if (1 + law.tilt) * (losses[-1] - losses[0]) > SPAN:
         return None
     found = coarser_below(masses * np.exp(-exponents), losses) * np.exp(exponents[::2])
-    return _normalised(replace(law, step=2 * law.step, first=(law.first - before) // 2, masses=found))
+    return _normalized(replace(law, step=2 * law.step, first=(law.first - before) // 2, masses=found))
 
 
 def _balanced(from_left: Array, from_right: Array, law: TiltedLaw) -> Array:

@@ -30,7 +30,7 @@ from hubbub.protos.sealing.envelope import NUMBER_LIMIT
 from hubbub.protos.sealing.suites import suite_named
 
 LATEST_TIME = 253_402_300_799
-"""The last second of the year 9999, the latest that Python's datetime and a task's time stamps can express."""
+"""The last second of the year 9999, the latest that Python's datetime and a task's timestamps can express."""
 
 HASH_BYTES = 32
 """Length of a task id and of a key-set hash (SHA-256)."""

@@ -100,7 +100,7 @@ def key_validity(schedule: Schedule, round_number: int) -> Validity:
 
     A device seals from the time it gets the keys (not before `prepared_from` by the shuffler's clock) until it forgets
     the round, and refuses a key that is not valid then. So the validity covers all of that time for any grace of
-    the task, which may be a year. It ends within the range of time stamps.
+    the task, which may be a year. It ends within the range of timestamps.
     """
     not_before = max(0, prepared_from(schedule, round_number) - CLOCK_SECONDS)
     not_after = max(schedule.cut(round_number) + DELAY_SECONDS, forgotten_after(schedule, round_number))

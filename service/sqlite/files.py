@@ -100,19 +100,19 @@ def _check_free(path: Path, layout: Layout) -> None:
 
 
 def _make(path: Path, layout: Layout) -> None:
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)
+    partial = path.with_name(f"{path.name}.new")
+    partial.unlink(missing_ok=True)
     try:
         # SQLite would create the file with the permissions of the umask.
-        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as connection:
             add_checksums(connection)
             # A property of the file that must be set before any table exists.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            bring_forward(connection, draft, layout, StoreError)
-        draft.rename(path)
+            bring_forward(connection, partial, layout, StoreError)
+        partial.rename(path)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
     # The file's name must also survive a crash of the machine.
     sync_folder(path.parent)

@@ -249,7 +249,7 @@ class AdmissionHandler:
         known = await self._store.known(round_, [stored_id for stored_id in stored_ids if stored_id is not None])
         # No await from here on: the room that is free now is taken below. A retry is not a new submission: it gets its
         # receipt again, even if the checks would refuse it now.
-        answers = self._recognised(task, round_, submissions, stored_ids, known)
+        answers = self._recognized(task, round_, submissions, stored_ids, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
         # Mixing writes a round's whole content once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
@@ -267,7 +267,7 @@ class AdmissionHandler:
             self._count(task, round_, answers)
         return answers, fresh
 
-    def _recognised(
+    def _recognized(
         self,
         task: Task,
         round_: Round,

@@ -132,7 +132,7 @@ def test_a_row_names_where_and_a_test_or_says_why_not() -> None:
 
 
 def test_figures_that_are_redrawn_are_those_there_are() -> None:
-    from figures.draw import FIGURES
+    from papers.draw import FIGURES
 
     drawn = {each for row in ROWS for each in re.findall(r"FIGURES=([a-z0-9-]+)", row.where)}
     assert drawn == set(FIGURES)

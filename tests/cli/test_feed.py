@@ -17,7 +17,7 @@ from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from hubbub.shuffler.settings import load as shuffler_settings
-from support import pages
+from support import run_pages
 from support.cli import Ran, hubbub_here
 from support.samples import START, Parties, sample_task
 
@@ -210,12 +210,12 @@ def test_the_page_s_commands_publish_and_end_a_task(tmp_path: Path) -> None:
     (operator / "colors.toml").write_text(draft)
     assert hubbub_here("plan", operator / "colors.toml", "--out", operator / "colors.json").status == 0
     # Its Python needs a shuffler: tests/unit/shuffler/test_live_tasks.py runs it.
-    steps = pages.steps("howto/publish-tasks")
+    steps = run_pages.steps("howto/publish-tasks")
     others = ("TaskFeed", "sizes", "shapes")
     script = [step for step in steps if not any(word in step.commands for word in others)]
     # The way out of a refused entry names a task that has ended by then.
     script = [step for step in script if "--after -1" not in step.commands]
-    printed = pages.run(script, tmp_path)
+    printed = run_pages.run(script, tmp_path)
     assert len(printed) == 6
     assert [line.partition(" (")[0] for line in printed[-1].splitlines()] == [
         "entry 1 publishes task colors",
@@ -235,8 +235,8 @@ def test_the_page_s_tasks_share_a_budget(keys: Path, tmp_path: Path) -> None:
     for name in ("sizes", "shapes"):
         task = sample_task(PARTIES, name=name, schedule=LONG, privacy=Privacy(10.0, 1e-6, epsilon_total=1.0))
         (operator / f"{name}.json").write_bytes(SignedTask(task).encode())
-    steps = pages.steps("howto/publish-tasks", "## Share a budget among tasks")
+    steps = run_pages.steps("howto/publish-tasks", "## Share a budget among tasks")
     script = [step for step in steps if "sizes" in step.commands or "shapes" in step.commands]
-    first, second = pages.run(script, tmp_path)
+    first, second = run_pages.run(script, tmp_path)
     assert first.startswith("purpose usage: ε 0 of 3 is spent and 3 left, ")
     assert second.splitlines()[-1] == script[1].shown.strip()

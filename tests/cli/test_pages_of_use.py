@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from support import pages
+from support import run_pages
 from support.source_tree import ROOT
 from support.thoroughness import EXHAUSTIVE
 
@@ -14,12 +14,12 @@ def test_commands_of_planning_by_error_print_what_the_page_shows(tmp_path: Path)
     """In a usual run all but other values of the same options, and solving for an error: test_plan_by_error.py does."""
     left_out = () if EXHAUSTIVE else ("heavier.toml", "weaker.toml", "larger.toml", "--error")
     script = [
-        step for step in pages.steps("howto/plan-by-error") if not any(name in step.commands for name in left_out)
+        step for step in run_pages.steps("howto/plan-by-error") if not any(name in step.commands for name in left_out)
     ]
     assert len(script) > 4
-    printed = pages.run(script, tmp_path)
+    printed = run_pages.run(script, tmp_path)
     for step, out in zip(script, printed, strict=True):
-        assert pages.unlike(step.shown, out, exactly=True) == [], out
+        assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
@@ -28,35 +28,35 @@ def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
     With the program that is installed: other pages' commands are forked.
     """
     shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
-    script = [step for step in pages.steps("howto/verify-as-an-outsider") if "--rigorous" not in step.commands]
+    script = [step for step in run_pages.steps("howto/verify-as-an-outsider") if "--rigorous" not in step.commands]
     assert len(script) > 3
-    printed = pages.run(script, tmp_path, from_nothing=True)
+    printed = run_pages.run(script, tmp_path, from_nothing=True)
     for step, out in zip(script, printed, strict=True):
-        assert pages.unlike(step.shown, out, exactly=True) == [], out
+        assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_a_report_is_written_as_the_page_says(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
-    script = pages.steps("howto/hand-on-a-report")
+    script = run_pages.steps("howto/hand-on-a-report")
     assert len(script) == 2
-    for step, out in zip(script, pages.run(script, tmp_path), strict=True):
-        assert pages.unlike(step.shown, out, exactly=True) == [], out
+    for step, out in zip(script, run_pages.run(script, tmp_path), strict=True):
+        assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_a_log_is_kept_witnessed_and_checked_as_the_page_says(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
-    script = pages.steps("howto/keep-a-transparency-log")
+    script = run_pages.steps("howto/keep-a-transparency-log")
     assert len(script) == 7
-    for step, out in zip(script, pages.run(script, tmp_path), strict=True):
-        assert pages.unlike(step.shown, out, exactly=True) == [], out
+    for step, out in zip(script, run_pages.run(script, tmp_path), strict=True):
+        assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_other_clients_compile_the_calls_and_open_the_vector_as_the_page_says(tmp_path: Path) -> None:
     for folder in ("protos", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    *script, client = [*pages.steps("howto/write-a-client"), *pages.steps("howto/check-a-client")]
+    *script, client = [*run_pages.steps("howto/write-a-client"), *run_pages.steps("howto/check-a-client")]
     assert "CONFORMANCE" in client.commands  # tests/cli/test_conformance.py runs it
-    printed = pages.run(script, tmp_path, 'protoc() { python -m grpc_tools.protoc "$@"; }')
+    printed = run_pages.run(script, tmp_path, 'protoc() { python -m grpc_tools.protoc "$@"; }')
     assert printed == [step.shown for step in script]
     assert len(script) == 2
     assert printed[-1] == "True\nTrue\n"
@@ -68,8 +68,8 @@ def test_a_randomizer_is_contributed_as_the_page_says(tmp_path: Path) -> None:
         shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "src" / "hubbub").mkdir(parents=True)
     shutil.copy(ROOT / "src" / "hubbub" / "__init__.py", tmp_path / "src" / "hubbub")
-    script = pages.steps("howto/contribute-a-randomizer")
+    script = run_pages.steps("howto/contribute-a-randomizer")
     before = 'export PYTHONPATH=src\nhubbub() { python -m hubbub.cli.main "$@"; }'
-    printed = pages.run(script, tmp_path, before)
+    printed = run_pages.run(script, tmp_path, before)
     for step, out in zip(script, printed, strict=True):
-        assert pages.unlike(step.shown, out, exactly=True) == [], out
+        assert run_pages.unlike(step.shown, out, exactly=True) == [], out

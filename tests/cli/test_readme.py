@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import pages
+from support import run_pages
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
@@ -24,7 +24,7 @@ RUN = {
 @pytest.mark.timeout(2 * PATIENCE)
 @pytest.mark.parametrize("page", RUN)
 def test_pages_for_newcomers_run_as_they_stand(tmp_path: Path, page: str) -> None:
-    printed = "".join(pages.run(pages.steps(f"howto/{page}"), tmp_path))
+    printed = "".join(run_pages.run(run_pages.steps(f"howto/{page}"), tmp_path))
     assert [text for text in RUN[page] if text not in printed] == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import pages
+from support import run_pages
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
@@ -17,10 +17,10 @@ PAGE = ROOT / "docs" / "tutorial.md"
 @pytest.mark.timeout(2 * PATIENCE)
 def test_the_tutorial_runs_to_the_letter(tmp_path: Path) -> None:
     """All but the installation, which this environment stands for."""
-    script = pages.steps("tutorial", after="Then make an empty folder")
+    script = run_pages.steps("tutorial", after="Then make an empty folder")
     assert len(script) > 9
-    printed = pages.run(script, tmp_path)
-    unlike = [pages.unlike(step.shown, out) for step, out in zip(script, printed, strict=True)]
+    printed = run_pages.run(script, tmp_path)
+    unlike = [run_pages.unlike(step.shown, out) for step, out in zip(script, printed, strict=True)]
     assert [lines for lines in unlike if lines] == [], "\n".join(printed)
     assert (tmp_path / "trips" / "estimates.csv").read_text().count('"transport"') == 6
 
@@ -33,9 +33,9 @@ def test_the_tutorial_installs_as_the_page_on_installing_does() -> None:
 
 def test_lines_are_compared_in_shape() -> None:
     printed = "made 7 of a\n│ car │ 1,142 │ ███▎ │\ndone in 3 s, at last\n"
-    assert pages.unlike("made 12 of a\n…\ndone in 4 s, …\n", printed) == []
-    assert pages.unlike("│ car │   -9 │ █ │\n", printed) == []
-    assert pages.unlike("┏━━━┳━━━━━┓\n│ car │ 9 │ may be 0 │\n", "┏━━┳━━┳━━┓\n│ car │ 12 │\n") == []
-    assert pages.unlike("│ bus │ 9 │\n", printed) == ["│ bus │ 9 │"]
-    assert pages.unlike("done in 3 s\nmade 12 of a\n", printed) == ["done in 3 s"]
-    assert pages.unlike("done in 3 s, …\nmade 12 of a\n", printed) == ["made 12 of a"]
+    assert run_pages.unlike("made 12 of a\n…\ndone in 4 s, …\n", printed) == []
+    assert run_pages.unlike("│ car │   -9 │ █ │\n", printed) == []
+    assert run_pages.unlike("┏━━━┳━━━━━┓\n│ car │ 9 │ may be 0 │\n", "┏━━┳━━┳━━┓\n│ car │ 12 │\n") == []
+    assert run_pages.unlike("│ bus │ 9 │\n", printed) == ["│ bus │ 9 │"]
+    assert run_pages.unlike("done in 3 s\nmade 12 of a\n", printed) == ["done in 3 s"]
+    assert run_pages.unlike("done in 3 s, …\nmade 12 of a\n", printed) == ["made 12 of a"]

@@ -19,7 +19,7 @@ from hubbub.deploy.init.folders import Folder, Placement, initialise, sample
 from hubbub.deploy.init.hops import Hops
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.service.transport.ports import DRAIN_SECONDS
-from support.command_line import misunderstood
+from support.commands import misunderstood
 from support.deployment_files import (
     CONTAINERS,
     FRONTENDS,

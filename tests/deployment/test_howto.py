@@ -28,7 +28,7 @@ from hubbub.service.observability.incidents import IncidentKind
 from hubbub.service.settings import load, setting_names
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
-from support.command_line import misunderstood
+from support.commands import misunderstood
 from support.deployment_files import commands_of_line
 from support.howto_pages import HOWTO, Part, blocks, code, lines, pages
 from support.source_tree import FOLDERS, ROOT

@@ -56,7 +56,9 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[Leaf]:
         yield Leaf(words, parameters, get_type_hints(inspect.unwrap(command.callback)))
 
 
-LEAVES = tuple(leaves(typer.main.get_command(build())))
+TOP: Any = typer.main.get_command(build())
+
+LEAVES = tuple(leaves(TOP))
 
 
 def is_flag(parameter: Any) -> bool:
@@ -100,3 +102,22 @@ def written(leaf: Leaf, chosen: Sequence[tuple[Any, str]]) -> list[str]:
         else:
             last.append((leaf.parameters.index(parameter), text))
     return [*words, *(text for _, text in sorted(last, key=lambda each: each[0]))]
+
+
+def misunderstood(words: list[str]) -> str:
+    """What the command line has against these words; empty if it takes them. A name alone is a mention."""
+    name, command = "hubbub", TOP
+    while hasattr(command, "get_command") and words:
+        with command.make_context(name, list(words), resilient_parsing=True) as context:
+            name, *words = words
+            found = command.get_command(context, name)
+        if found is None:
+            return f"there is no command {name}"
+        command = found
+    if not words:
+        return ""
+    try:
+        command.make_context(name, list(words))
+    except Exception as error:  # typer has its usage errors from a library of its own
+        return f"{type(error).__name__}: {error}"
+    return ""

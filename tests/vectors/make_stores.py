@@ -63,7 +63,7 @@ FOLDER = Path(__file__).parent / "stores"
 
 
 def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> None:
-    """Compress a store without a time stamp, and say beside it what it holds."""
+    """Compress a store without a timestamp, and say beside it what it holds."""
     packed = FOLDER / f"{name}-{version}.db.gz"
     if packed.exists():
         sys.stderr.write(f"{packed.name} is there already and stays as it is\n")

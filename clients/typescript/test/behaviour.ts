@@ -6,7 +6,7 @@ import { ed25519 } from "@noble/curves/ed25519.js";
 import { fromBase64, hex, joined, ownHex, utf8 } from "../src/base/bytes.js";
 import { canonical } from "../src/base/canonical.js";
 import { systemRandom } from "../src/base/random.js";
-import { proven } from "../src/device/enrolment.js";
+import { proven } from "../src/device/enrollment.js";
 import { Session } from "../src/device/session.js";
 import {
   EnrollRequestSchema,
@@ -272,9 +272,9 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     const there = shuffler();
     await (await device(name, there, {}, NOW, stores(name), ticket)).submit(ANSWERS, ROUND);
     await stores(name).change((state) => {
-      const [enrolment] = Object.values(state.enrolments);
+      const [enrollment] = Object.values(state.enrollments);
       const ended = "00000001" + "0".repeat(80);
-      enrolment!.credential = { ...enrolment!.credential!, id: ended };
+      enrollment!.credential = { ...enrollment!.credential!, id: ended };
       for (const task of Object.values(state.tasks)) task.rounds = {};
     });
     const away: Post = async (url, ...rest) => {
@@ -288,7 +288,7 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     equal(there.deviceKeys.size, 1, "device keys");
   });
 
-  await test("a succession that comes later hides no enrolment", async (name) => {
+  await test("a succession that comes later hides no enrollment", async (name) => {
     const [document] = vectors.round_keys.sets.find((each: Any) =>
       each.what.startsWith("the shuffler's successor"),
     ).successions;

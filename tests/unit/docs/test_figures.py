@@ -1,4 +1,4 @@
-"""The comparisons in docs/figures: their data is what the accountant says today, and their text says how they came."""
+"""The comparisons in docs/papers: their data is what the accountant says today, and their text says how they came."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from figures import girgis, koskela
-from figures.draw import FIGURES, draw, main
-from figures.inverse import largest_local_epsilon
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.cli.plots.plan import CurvePlan
+from papers import girgis, koskela
+from papers.draw import FIGURES, draw, main
+from papers.inverse import largest_local_epsilon
 from support.source_tree import ROOT
 
-FOLDER = ROOT / "docs" / "figures"
+FOLDER = ROOT / "docs" / "papers"
 TEXT = (FOLDER / "README.md").read_text()
 NUMBER = r"-?[0-9][-+.e0-9]*"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-"""The page on other laws: its table is what the accountant says, and its laws are what `figures.laws` says they are."""
+"""The page on other laws: its table is what the accountant says, and its laws are what `papers.laws` says they are."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from figures.laws import UNIT, Case, SubsetLaw, best, cases, error, law_of, offered, row, strongest
 from hubbub.accountant.bounds import epsilon_upper
 from hubbub.accountant.mechanisms import KRR, Finite
+from papers.laws import UNIT, Case, SubsetLaw, best, cases, error, law_of, offered, row, strongest
 from support.source_tree import ROOT
 
 PAGE = (ROOT / "docs" / "explanation" / "other-laws.md").read_text()

@@ -10,7 +10,7 @@ import { type Budget, budgetOf } from "../state/budget.js";
 import { DONE, eraseMemories, eraseSubmissions, forget } from "../state/state.js";
 import { takenFrom } from "../task/schedule.js";
 import type { Task } from "../task/task.js";
-import { dropCredential, proven } from "./enrolment.js";
+import { dropCredential, proven } from "./enrollment.js";
 import { type Preview, preview } from "./preview.js";
 import { type DeviceOptions, Session, type Surroundings } from "./session.js";
 import * as work from "./work.js";

@@ -57,7 +57,7 @@ export interface TaskState {
   memoriesOverAt?: number;
 }
 
-export interface Enrolment {
+export interface Enrollment {
   readonly deviceKey: string;
   ticket: string;
   credential?: { readonly id: string; readonly key: string };
@@ -68,12 +68,12 @@ export interface DeviceState {
   optedOut: boolean;
   tasks: Record<string, TaskState>;
   /** By the first identity of the shuffler that was known when the device enrolled. */
-  enrolments: Record<string, Enrolment>;
+  enrollments: Record<string, Enrollment>;
   successions: string[];
 }
 
 export function emptyState(): DeviceState {
-  return { format: FORMAT, optedOut: false, tasks: {}, enrolments: {}, successions: [] };
+  return { format: FORMAT, optedOut: false, tasks: {}, enrollments: {}, successions: [] };
 }
 
 /** Return a state that was read, if this version wrote it. */

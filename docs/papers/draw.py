@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from figures import balle, feldman, girgis, koskela
 from hubbub.cli.plots.draw import drawn
 from hubbub.cli.plots.plan import PlotPlan, document, evaluate
 from hubbub.cli.terminal.progress import progress_bars
+from papers import balle, feldman, girgis, koskela
 
 FOLDER = Path(__file__).parent
 

@@ -1,6 +1,6 @@
 """Compares kRR with every law whose reports are subsets of the categories: the table of explanation/other-laws.md.
 
-`cd docs && python -m figures.laws` prints it, in about five minutes. Nothing here is offered to a task.
+`cd docs && python -m papers.laws` prints it, in about five minutes. Nothing here is offered to a task.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from figures.inverse import largest_local_epsilon
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.mechanisms import KRR, Generic, Laplace
 from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 from hubbub.cli.plots.variables import Range, Variable
+from papers.inverse import largest_local_epsilon
 
 LOCAL_EPSILON = 0.49
 """ε₀ of panel (i). The authors draw 0.5, which lies just outside erlingsson-2019's condition ε₀ < 1/2."""

@@ -6,7 +6,7 @@ import type { SentSubmission } from "../calls/calls.js";
 import type { Retrying } from "../calls/retrying.js";
 import type { Destination } from "../seal/envelope.js";
 import { type Credential, proofOf } from "../seal/proofs.js";
-import type { DeviceState, Enrolment } from "../state/state.js";
+import type { DeviceState, Enrollment } from "../state/state.js";
 import { connected, readSuccession } from "../task/successions.js";
 import type { Session } from "./session.js";
 
@@ -36,19 +36,19 @@ function placeOf({ task }: Session, state: DeviceState): string {
   const known = [...task.lineage.successions, ...state.successions.map((each) => readSuccession(ownHex(each)))];
   const follow = connected(task.identities, known).filter((one) => one.role === "shuffler");
   const all = [hex(task.identities.shuffler), ...follow.flatMap((one) => [one.old, one.new])];
-  return all.find((each) => state.enrolments[each] !== undefined) ?? task.lineage.first("shuffler");
+  return all.find((each) => state.enrollments[each] !== undefined) ?? task.lineage.first("shuffler");
 }
 
 /** Forget a credential that is no longer known, so that no later call sends it; ticket and secret stay. */
 export async function dropCredential(session: Session): Promise<void> {
   await session.store.change((state) => {
-    delete state.enrolments[placeOf(session, state)]?.credential;
+    delete state.enrollments[placeOf(session, state)]?.credential;
   });
 }
 
 async function credentialOf(session: Session, retrying: Retrying): Promise<Credential> {
   const state = await session.store.read();
-  const held = state.enrolments[placeOf(session, state)];
+  const held = state.enrollments[placeOf(session, state)];
   const enroll: Enroll = (ticket, key) =>
     retrying.retry((timeoutMs) => session.calls.enroll(ticket, key, timeoutMs));
   if (held?.credential !== undefined && expiry(held.credential.id) > session.clock() + MARGIN_SECONDS) {
@@ -77,7 +77,7 @@ type Enroll = (ticket: Bytes, deviceKey: Bytes) => Promise<Credential>;
 /** Return the credential of a newer ticket, if the application gives one; else that which lasts.
  *
  * There is one try, so that time is left to submit. */
-async function renewed(session: Session, held: Enrolment, credential: Credential): Promise<Credential> {
+async function renewed(session: Session, held: Enrollment, credential: Credential): Promise<Credential> {
   const { ticket } = session.options;
   if (typeof ticket !== "string" || ticket.trim() === held.ticket) return credential;
   try {
@@ -105,12 +105,12 @@ function read(credential: { readonly id: string; readonly key: string }): Creden
 async function redeemed(
   session: Session,
   given: string,
-  before: Enrolment | undefined,
+  before: Enrollment | undefined,
   enroll: Enroll,
 ): Promise<Credential> {
   const fresh = hex(session.random(32));
   const chosen = await session.store.change((state) => {
-    const held = (state.enrolments[placeOf(session, state)] ??= { deviceKey: fresh, ticket: given });
+    const held = (state.enrollments[placeOf(session, state)] ??= { deviceKey: fresh, ticket: given });
     if (held.ticket === before?.ticket && held.ticket !== given) {
       held.ticket = given;
       // With the credential of the ticket before, which has ended, a function would be asked for one more.
@@ -125,12 +125,12 @@ async function redeemed(
 
 async function keepCredential(
   session: Session,
-  of: Enrolment,
+  of: Enrollment,
   credential: Credential,
 ): Promise<void> {
   await session.store.change((state) => {
     const { deviceKey, ticket } = of;
     const kept = { id: hex(credential.id), key: hex(credential.key) };
-    state.enrolments[placeOf(session, state)] = { deviceKey, ticket, credential: kept };
+    state.enrollments[placeOf(session, state)] = { deviceKey, ticket, credential: kept };
   });
 }
