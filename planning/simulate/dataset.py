@@ -116,7 +116,7 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
     for column in (*histograms, *(spec.column for spec in sums)):
         _column(table, str(path), column)
     if table.num_rows < 2:
-        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
+        raise HubbubError(too_few_rows(path, table))
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
     unusable, notes = {}, header_notes(path, table)
@@ -290,8 +290,16 @@ def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, i
     return {name: counts for name, counts in found.items() if counts}
 
 
+def too_few_rows(path: Path, table: pa.Table) -> str:
+    """Return what is wrong with a table of one row, or of none."""
+    rows = "1 row" if table.num_rows == 1 else "no rows"
+    return f"{path} has {rows}; every row is a device, and at least two are needed"
+
+
 def _column(table: pa.Table, where: str, column: str, hint: str = "") -> pa.ChunkedArray:
     count = table.column_names.count(column)
+    if not table.column_names:
+        raise HubbubError(f"{where} has no columns; give a file with a column for each question")
     if count != 1:
         columns = ", ".join(table.column_names)
         has = f"{count} columns" if count else "no column"

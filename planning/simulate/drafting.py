@@ -16,7 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.planning.simulate.dataset import SumSpec, check_categories, is_category, query_name, task_name
+from hubbub.planning.simulate.dataset import (
+    SumSpec,
+    check_categories,
+    is_category,
+    query_name,
+    task_name,
+    too_few_rows,
+)
 from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
 from hubbub.planning.simulate.notes import (
     FEW_NUMBERS,
@@ -103,7 +110,7 @@ def drafted(path: Path, columns: AskedColumns, now: float, notation: Notation = 
         if name not in table.column_names:
             raise UsageError(_no_column(path, name, columns, table.column_names))
     if table.num_rows < 2:
-        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
+        raise HubbubError(too_few_rows(path, table))
     reader = _Reader(path, table, notation, columns.ranges)
     if named:
         kinds = {"histogram": columns.histograms, "sum": columns.ranges, "text": columns.texts}
@@ -112,7 +119,8 @@ def drafted(path: Path, columns: AskedColumns, now: float, notation: Notation = 
     else:
         queries = [each for name in table.column_names if name != columns.by if (each := reader.chosen(name))]
     if not queries:
-        raise HubbubError(f"{path} has no column to ask about; {'; '.join(reader.notes)}")
+        why = "; ".join(reader.notes) or "its rows are empty"
+        raise HubbubError(f"{path} has no column to ask about; {why}")
     if len(queries) > MAXIMUM_QUERIES:
         raise HubbubError(
             f"{path} has {len(queries)} columns to ask about, and a task asks {MAXIMUM_QUERIES} queries at most; name "

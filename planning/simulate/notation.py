@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -93,7 +95,7 @@ class Notation:
         values = _plain_values(values, column)
         try:
             if pa.types.is_duration(values.type):
-                raise pa.ArrowTypeError(f"it has type {values.type}")
+                raise pa.ArrowTypeError(f"it has {_kind(values.type)}")
             if pa.types.is_floating(values.type):
                 values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
                 # Zero has two signs, and is one category.
@@ -251,9 +253,12 @@ class Notation:
         return found
 
     def _are_numbers(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return for each text whether it is a number in this notation, with three digits in each group."""
+        """Return for each text whether it is a number in this notation, with whole groups of digits."""
         decimal = re.escape(self.decimal)
         grouped = rf"[0-9]{{1,3}}(?:{GROUPS[self.thousands]}[0-9]{{3}})+|" if self.thousands else ""
+        if self.thousands == ",":
+            # India groups two digits beyond the thousands, as in 1,23,456.
+            grouped += "[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}|"
         digits = rf"(?:(?:{grouped}[0-9]+)(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE]{_SIGN}[0-9]+)?"
         return pc.match_substring_regex(texts, rf"^{_SIGN}(?:{digits}|(?i:inf|infinity|nan))$")
 
@@ -276,7 +281,9 @@ class Notation:
         if not readings:
             words = self._words_beside(texts, text)
             missing = f"if it means no answer, add --missing {shlex.quote(','.join(words)):.80}" if words else ""
-            if not words and any(map(str.isdigit, text)):
+            if (plain := _in_digits_of_ascii(text)) is not None:
+                missing = f"write it in the digits 0 to 9, as {plain}"
+            elif not words and any(map(str.isdigit, text)):
                 missing = "write it as a number alone, such as -3.1 for (3.10) or 0.12 for 12%"
             return "; ".join(filter(None, [what, ", or, ".join(filter(None, [instead, missing]))]))
         if len(readings) == 1:
@@ -322,6 +329,13 @@ def _of_marks(marks: tuple[str, str]) -> Notation:
     return Notation(*marks)
 
 
+def _in_digits_of_ascii(text: str) -> str | None:
+    """Return a number that another script's digits write, such as ١٢ or wide digits; None for all other texts."""
+    plain = "".join(str(unicodedata.decimal(each)) if each.isdecimal() else each for each in text)
+    read = any(pc.all(_of_marks(marks)._are_numbers(pa.chunked_array([[plain]]))).as_py() for marks in _MARKS)
+    return plain if read and plain != text else None
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in map(str.strip, text.split(",")) if word)
 
@@ -329,7 +343,14 @@ def _words(text: str) -> tuple[str, ...]:
 def _refusal(error: pa.ArrowException, values: pa.ChunkedArray) -> str:
     """Return why a column cannot be read, without the names of Arrow's functions."""
     said = str(error)
-    return f"it has type {values.type}" if "Unsupported cast" in said else f"{said:.200}"
+    return f"it has {_kind(values.type)}" if "Unsupported cast" in said else f"{said:.200}"
+
+
+def _kind(of: pa.DataType) -> str:
+    """Return a type in a word if it may be long, as that of lists in lists."""
+    if pa.types.is_nested(of):
+        return "records" if pa.types.is_struct(of) else "lists"
+    return f"type {of}"
 
 
 def _plain_values(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
@@ -340,8 +361,19 @@ def _plain_values(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
     """
     if isinstance(values.type, pa.UuidType):
         return pa.chunked_array([[value and str(value) for value in values.to_pylist()]], pa.string())
-    if isinstance(values.type, pa.BaseExtensionType):
+    if isinstance(values.type, pa.Bool8Type):
+        return values.cast(pa.bool_())
+    if isinstance(values.type, pa.JsonType):
         values = values.cast(values.type.storage_type)
+    if isinstance(values.type, pa.BaseExtensionType):
+        name = getattr(values.type, "type_name", values.type.extension_name)
+        raise HubbubError(
+            f"column {column!r} has values of type {shown(name)}, which only its own library reads; write it as texts"
+        )
+    if pa.types.is_float16(values.type):
+        # As its shortest decimals: 0.1 is 0.09997559 as a longer float.
+        shortest = [None if value is None else float(str(np.float16(value))) for value in values.to_pylist()]
+        values = pa.chunked_array([pa.array(shortest, pa.float64())])
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):

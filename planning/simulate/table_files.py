@@ -66,8 +66,13 @@ HEADER_BYTES = 2**22
 BLOCKS = (2**20, 2**24, 2**28, 2**30)
 """Bytes that are read at once; the next one is tried if a record is longer."""
 
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-"""The first bytes of a text in UTF-16."""
+_WIDE = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""The first bytes of a text in an encoding whose characters have two or four bytes; the longer ones first."""
 
 NO_TEXTS = {
     b"\x1f\x8b": ("compressed by gzip", "give it a name that ends in .csv.gz"),
@@ -82,6 +87,9 @@ _EXPECTED = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
 _SPACED = re.compile(r'"[^"\r\n]*"(?: +"[^"\r\n]*")+ *[\r\n]')
 _SPACE_AND_QUOTE = re.compile(r'[,;\t|] +"')
 _BY_SPACES = "spaces separate its columns"
+_IN_ROW = re.compile(r"\.? in row ([0-9]+)$")
+_ZEROS = "it has bytes of zero"
+_NO_ROW = "Could not skip initial"
 _TOO_LONG = "straddling object"
 _NO_END = "the last field begins with a quote and does not end with one"
 
@@ -185,10 +193,20 @@ def _read(path: Path, inner: str, columns: Sequence[str]) -> pa.Table:
 
 
 def _unreadable(path: Path, error: Exception) -> HubbubError:
-    said = f"{error!s:.200}".strip()
-    if "UTF8" in said and is_text_file(path):  # Arrow says so of a column that it counts from 0
+    said = f"{_counted_from_one(path, str(error)):.200}".strip()
+    if "UTF8" in said and _inner(path) != ".parquet":  # Arrow says so of a column that it counts from 0
         said = "it is not UTF-8"
+    if _NO_ROW in said:
+        said = "it has no line after the first one"
+    if "\0" in said:
+        said = _ZEROS
     return HubbubError(f"{path} cannot be read: {said}; {_remedy(path, error, said)}")
+
+
+def _counted_from_one(path: Path, said: str) -> str:
+    """Return what Arrow says of a row of JSON, which it counts from 0, and anew in each block that it reads."""
+    known = path.suffix.lower() not in COMPRESSED and path.stat().st_size <= BLOCKS[0]
+    return _IN_ROW.sub(lambda found: f" in row {int(found[1]) + 1} (counted from 1)" if known else "", said)
 
 
 def _from_windows(path: Path) -> str:
@@ -201,7 +219,9 @@ def _from_windows(path: Path) -> str:
 
 def _remedy(path: Path, error: Exception, said: str) -> str:
     if isinstance(error, UnicodeError) or "UTF8" in said or "UTF-8" in said:
-        return f"save it as UTF-8{_from_windows(path) if 'UTF-16' not in said else ''}"
+        return f"save it as UTF-8{'' if ' in UTF-' in said else _from_windows(path)}"
+    if said == _ZEROS:
+        return "a full disk or a crash leaves them; remove these, or export it again"
     if (counts := _EXPECTED.search(said)) is not None:
         if _SPACE_AND_QUOTE.search(said):
             return "remove spaces before quotes, as a quote is one only where its field begins"
@@ -216,7 +236,7 @@ def _remedy(path: Path, error: Exception, said: str) -> str:
         return "separate them by commas; in R, write with write.csv(…, row.names = FALSE)"
     if "JSON" in said:
         return "write one JSON object a line, and in each column values of one kind"
-    if "Empty CSV" in said or "Could not skip initial" in said:
+    if "Empty CSV" in said or "no line after" in said:
         return "give a first line with the columns' names, and a row per device"
     if path.suffix.lower() in COMPRESSED:
         return f"check that it is complete and compressed as {path.suffix}, or unpack it first"
@@ -235,14 +255,28 @@ def _parquet(path: Path) -> pa.Table:
 
     with _opened(path) as file:
         try:
-            if path.suffix.lower() not in COMPRESSED:
-                return parquet.read_table(file)
             # Parquet is read from its end, so a compressed file must be in memory as a whole.
-            return parquet.read_table(pa.BufferReader(file.read()))
+            whole = file if path.suffix.lower() not in COMPRESSED else pa.BufferReader(file.read())
+            # Unlike `read_table`, it reads two columns of one name, so that `_check_names` can say which.
+            return _with_types_named(parquet.ParquetFile(whole).read())
         except pa.ArrowInvalid as error:
             if "magic bytes" not in str(error) and "Parquet file size" not in str(error):
                 raise
             raise pa.ArrowInvalid("it is no Parquet, or has lost its end") from error
+
+
+def _with_types_named(table: pa.Table) -> pa.Table:
+    """Return a table in which columns of types that Arrow does not know have these, so that they are not misread.
+
+    Arrow reads what is stored of them: of pandas' periods, for example, how many months after 1970 each is.
+    """
+    for place, field in enumerate(table.schema):
+        name = (field.metadata or {}).get(b"ARROW:extension:name")
+        if name is not None:
+            stored = pa.opaque(field.type, name.decode(errors="replace"), "")
+            chunks = [pa.ExtensionArray.from_storage(stored, chunk) for chunk in table.column(place).chunks]
+            table = table.set_column(place, pa.field(field.name, stored), pa.chunked_array(chunks, stored))
+    return table
 
 
 def _json(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -255,7 +289,10 @@ def _json(path: Path, columns: Sequence[str]) -> pa.Table:
             return json.read_json(file, json.ReadOptions(block_size=size), options)
 
     with _opened(path) as file:
-        _check_start(path, file.read(8))
+        start = file.read(HEADER_BYTES)
+    _check_start(path, start)
+    if start.lstrip().startswith(b"["):
+        raise HubbubError(f"{path} is a list; write one JSON object a line, as jq -c '.[]' does of a list of objects")
     table = _in_blocks(lambda size: read((), size))
     for name in columns if len(set(table.column_names)) == table.num_columns else ():
         if name in table.column_names:
@@ -480,8 +517,12 @@ def _beginning(path: Path, separators: str) -> _Beginning:
 
 def _check_start(path: Path, start: bytes) -> None:
     """Refuse a file that begins as no text in UTF-8 does."""
-    if start.startswith(UTF_16):
-        raise UnicodeError("it is a text in UTF-16")
+    wide = next((name for begins, name in _WIDE.items() if start.startswith(begins)), "")
+    # Without a mark of its encoding, the bytes before or after its first characters are zero.
+    if not wide and any(start[:4]) and (start.startswith(b"\0") or start[1:4:2] == b"\0\0"):
+        wide = "UTF-16 or UTF-32"
+    if wide:
+        raise UnicodeError(f"it is a text in {wide}")
     for begins, (what, remedy) in NO_TEXTS.items():
         if start.startswith(begins):
             raise HubbubError(f"{path} is no text, but {what}; {remedy}")

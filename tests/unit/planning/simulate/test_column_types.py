@@ -41,6 +41,9 @@ TEXTS: list[tuple[pa.Array, list[str | None]]] = [
     (uuids(b"\xff" * 16, b"\0" * 16), ["ffffffff-ffff-ffff-ffff-ffffffffffff", str(UUID(int=0)), None]),
     (pa.array([WIDE, WIDE + 1, None], pa.decimal128(38, 0)), [str(WIDE), str(WIDE + 1), None]),
     (pa.array([True, False, True, None]), ["true", "false", "true", None]),
+    (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8())), ["true", "false", None]),
+    (pa.ExtensionArray.from_storage(pa.json_(), pa.array(["1", "2", None])), ["1", "2", None]),
+    (pa.array([0.1, float("nan"), 2.0, None], pa.float16()), ["0.1", None, "2", None]),
     (pa.array([decimal.Decimal("1.10"), decimal.Decimal("2.20"), None, None]), ["1.10", "2.20", None, None]),
     (pa.array([DAY, DAY + datetime.timedelta(1), DAY, None]), ["2026-01-01", "2026-01-02", "2026-01-01", None]),
 ]
@@ -62,6 +65,7 @@ NEITHER: list[pa.Array] = [
     pa.array([[1], [2]]),
     pa.array([{"a": 1}, {"a": 2}]),
     pa.nulls(2),
+    pa.ExtensionArray.from_storage(pa.opaque(pa.int64(), "pandas.period", ""), pa.array([1, 2])),
 ]
 
 NO_NUMBERS: list[pa.Array] = [
@@ -103,10 +107,24 @@ def test_numbers_are_what_they_look_like(values: pa.Array, read: list[Any], tmp_
 @pytest.mark.parametrize("values", NEITHER, ids=lambda each: str(each.type))
 def test_what_is_no_answer_is_refused_as_a_category_and_as_a_number(values: pa.Array, tmp_path: Path) -> None:
     path = written(tmp_path, values)
-    with pytest.raises(HubbubError, match=r"column 'column' .*name another|name a column of texts"):
+    with pytest.raises(HubbubError, match=r"column 'column' .*name another|name a column of texts|write it as texts"):
         from_file(path, ["column"], [])
-    with pytest.raises(HubbubError, match=r"column .column. .*name another"):
+    with pytest.raises(HubbubError, match=r"column .column. .*(name another|write it as texts)"):
         from_file(path, [], [SumSpec("column", 0, 10)])
+
+
+def test_a_type_that_only_another_library_knows_is_not_read_as_what_is_stored_of_it(tmp_path: Path) -> None:
+    stored = pa.field("column", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})
+    parquet.write_table(pa.table([[660, 661]], pa.schema([stored])), path := tmp_path / "data.parquet")
+    with pytest.raises(HubbubError, match=r"column 'column' has values of type 'pandas\.period', which only its own"):
+        from_file(path, ["column"], [])
+
+
+def test_a_type_is_named_in_a_word_however_deep_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(('{"column": ' + "[" * 100 + "]" * 100 + "}\n") * 2)
+    with pytest.raises(HubbubError, match="column 'column' does not contain texts: it has lists; name"):
+        from_file(path, ["column"], [])
 
 
 @pytest.mark.parametrize("values", NO_NUMBERS, ids=lambda each: str(each.type))

@@ -178,6 +178,20 @@ def test_columns_that_look_the_same_are_named(tmp_path: Path) -> None:
         drafted(path, ALL, NOW)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("data.csv", "a,b\n", "has no rows; every row is a device"),
+        ("data.jsonl", '{"a": 1}\n', "has 1 row; every row is a device"),
+        ("data.jsonl", "{}\n{}\n", "has no column to ask about; its rows are empty$"),
+    ],
+)
+def test_a_file_without_rows_or_columns_says_so(name: str, content: str, says: str, tmp_path: Path) -> None:
+    (path := tmp_path / name).write_text(content)
+    with pytest.raises(HubbubError, match=says):
+        task_of(path)
+
+
 @pytest.mark.parametrize("names", ["a,a,b", "a,a"])
 def test_a_name_of_two_columns_is_named_before_anything_else(names: str, tmp_path: Path) -> None:
     path = tmp_path / "data.csv"

@@ -27,6 +27,7 @@ def read(notation: Notation, *texts: str | None) -> list[float | None]:
         (PLAIN, ("", None), [None, None]),
         (Notation(","), ("8,350", "1", "-0,5"), [8.35, 1.0, -0.5]),
         (Notation(".", ","), ("8,350", "1,234,567.5", "12"), [8350.0, 1234567.5, 12.0]),
+        (Notation(".", ","), ("1,23,456", "12,34,56,789.5", "8,350"), [123456.0, 123456789.5, 8350.0]),
         (Notation(",", "."), ("8.350", "1.234.567,5", "12,25"), [8350.0, 1234567.5, 12.25]),
         (Notation(",", " "), ("8 350", "8\u202f350,5", "1\xa0234\xa0567"), [8350.0, 8350.5, 1234567.0]),
         (Notation(".", "'"), ("8'350", "8’350.5"), [8350.0, 8350.5]),
@@ -68,6 +69,10 @@ def test_numbers_are_read_as_they_are_written(
             "'none'; name another column, or, if it means no answer, add --missing none,-",
         ),
         (PLAIN, ("true", "2"), "row 1 is 'true'"),
+        (PLAIN, ("1,23,456",), "which is 123456 with --thousands ,; run it so"),
+        (Notation(",", "."), ("1.23.456",), "is '1.23.456'; name another column"),
+        (PLAIN, ("1", "\u0661\u0662"), "name another column, or, write it in the digits 0 to 9, as 12"),
+        (PLAIN, ("\uff11\uff12.5",), "or, write it in the digits 0 to 9, as 12.5"),
         (PLAIN, (".",), "row 1 is '.'"),
     ],
 )

@@ -68,7 +68,7 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.csv", b"theme", "give a first line with the columns' names, and a row per device"),
+        ("a.csv", b"theme", "it has no line after the first one; give a first line with the columns' names, and a row"),
         (
             "data.xlsx",
             b"",
@@ -113,6 +113,15 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         ),
         ("data.csv", b'a,b\n1,2\n3,"x\n" \n', "has a quote before the end of its field"),
         ("data.csv", b"a,b\n1,2,\n3,4,\n", "remove the separator that ends each row$"),
+        ("data.csv", "a,b\n1,2\n".encode("utf-16-le"), "it is a text in UTF-16 or UTF-32; save it as UTF-8$"),
+        ("data.csv", "a,b\n1,2\n".encode("utf-32"), "it is a text in UTF-32; save it as UTF-8$"),
+        ("data.csv", "\ufeffa,b\n1,2\n".encode("utf-32-be"), "it is a text in UTF-32; save it as UTF-8$"),
+        ("data.jsonl", '{"a": 1}\n'.encode("utf-16-be"), "it is a text in UTF-16 or UTF-32; save it as UTF-8$"),
+        ("data.jsonl", '{"a": "ä"}\n'.encode("latin-1"), "it is not UTF-8; save it as UTF-8$"),
+        ("data.csv", b"a,b\n1,2\n" + bytes(100), "it has bytes of zero; a full disk or a crash leaves them"),
+        ("data.jsonl", b'[{"a": 1},\n{"a": 2}]\n', r"is a list; write one JSON object a line, as jq -c '\.\[\]' does"),
+        ("data.jsonl", b'{"a": 1}\n{"a": "x"}\n', r"in row 2 \(counted from 1\); write"),
+        ("data.jsonl", b'{"a": 1}\n' * 200_000 + b'{"a": "x"}\n', "changed from number to string; write"),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(name: str, content: bytes, says: str, tmp_path: Path) -> None:
@@ -151,6 +160,15 @@ def test_columns_of_one_name_are_left_alone_if_nobody_asks_about_them(tmp_path: 
     path.write_text("n,a,n,,\n1,2,3,,\n")
     table = read_table(path, ["a"])
     assert (table.column_names, table["a"].to_pylist()) == (["n", "a", "n", "", ""], ["2"])
+
+
+@pytest.mark.parametrize("asked", [(), ("c",)])
+def test_columns_of_one_name_in_parquet_are_named(asked: Sequence[str], tmp_path: Path) -> None:
+    column = pa.array(["a", "b"])
+    parquet.write_table(pa.Table.from_arrays([column] * 3, ["c", "c", "d"]), path := tmp_path / "data.parquet")
+    with pytest.raises(HubbubError, match="names 2 columns 'c', so it is not known which is meant"):
+        read_table(path, asked)
+    assert read_table(path, ["d"])["d"].to_pylist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("asked", [(), ("a", "n")])
