@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from hubbub.client.blocking import run_sync
+from hubbub.client.blocking import checked_loop, run_sync
 from hubbub.client.device import Device
 from hubbub.client.encode import not_a_mapping
 from hubbub.client.errors import Expired, NoRound, OptedOut, OverLimit
@@ -269,6 +269,8 @@ class Recorder(NotCopied):
         self.close()
 
     async def __aenter__(self) -> Self:
+        # Leaving needs it. Told at the beginning, it does not end what the block does.
+        checked_loop()
         return self
 
     async def __aexit__(

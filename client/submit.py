@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import grpc
 
+from hubbub.client.blocking import checked_loop
 from hubbub.client.session.batching import chunks
 from hubbub.client.validation import as_float, checked_function, checked_type, is_number
 from hubbub.protos.errors import CannotCall, Distrusted, Unreachable, UsageError
@@ -310,7 +311,7 @@ class ShufflerLink:
 
     def channel(self) -> grpc.aio.Channel | HTTPSChannel:
         """Return the running event loop's connection to the address in use; open it if there is none."""
-        address, loop = self._addresses[self._at], asyncio.get_running_loop()
+        address, loop = self._addresses[self._at], checked_loop()
         channels = self._channels.get(loop)
         if channels is None:
             self._drop_ended_loops()
@@ -341,18 +342,18 @@ class ShufflerLink:
     async def close(self) -> None:
         """Close the connections of the running event loop; a later use opens them again."""
         self._drop_ended_loops()
-        for channel in self._channels.pop(asyncio.get_running_loop(), {}).values():
+        for channel in self._channels.pop(checked_loop(), {}).values():
             await channel.close()
 
     async def __aenter__(self) -> ShufflerLink:
-        loop = asyncio.get_running_loop()
+        loop = checked_loop()
         self._blocks[loop] = self._blocks.get(loop, 0) + 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        loop = asyncio.get_running_loop()
+        loop = checked_loop()
         left = self._blocks.pop(loop, 1) - 1
         # Calls of another block in this loop may be in work: closing the connection would cancel them.
         if left > 0:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hubbub.protos.errors import UsageError
 
-_PATCHED = ("threading", "thread", "socket", "select")
+_PATCHED = ("threading", "thread", "socket", "select", "queue")
 """Modules of which green ones make a caller's threads, or its event loop, wait for a loop that they keep waiting."""
 
 

@@ -14,7 +14,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -37,6 +36,8 @@ HTTP = "http/1.1"
 
 _BY_STATUS = {401: "unauthenticated", 403: "permission_denied", 404: "unimplemented", 429: "unavailable"}
 _GATEWAY = range(500, 600)
+
+_CLOSED = "the connection was closed"
 
 CALLS = "/hubbub.v1.SubmissionService/"
 """What the paths of calls begin with."""
@@ -77,7 +78,9 @@ class HTTPSChannel:
         host, self._port = parted(address.removeprefix(HTTPS))
         self._host = host.strip("[]")
         self._context = _context(tls)
-        self._pool = ThreadPoolExecutor(CONNECTIONS, "https")
+        self._free = asyncio.Semaphore(CONNECTIONS)
+        self._closed = False
+        self._waiting: set[asyncio.Future[HttpAnswer]] = set()
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPSConnection] = []
         self._busy: set[http.client.HTTPSConnection] = set()
@@ -95,10 +98,13 @@ class HTTPSChannel:
     def shut(self) -> None:
         """Do what `close` does, outside an event loop."""
         with self._lock:
-            closing, self._idle = [*self._idle, *self._busy], []
+            closing, self._idle, self._closed = [*self._idle, *self._busy], [], True
         for connection in closing:
             _shut(connection)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        # A thread in its handshake with a silent server cannot be woken. Who waits for its answer can.
+        for answer in list(self._waiting):
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                answer.get_loop().call_soon_threadsafe(self._settle, answer, None, ConnectionError(_CLOSED))
 
     async def unary(self, method: str, request: Message, kind: type[T], seconds: float) -> T:
         """Make a call and return its answer.
@@ -113,7 +119,7 @@ class HTTPSChannel:
         exchange = partial(self._called, method, request.SerializeToString(), until)
         try:
             async with asyncio.timeout(seconds):
-                status, headers, body = await asyncio.get_running_loop().run_in_executor(self._pool, exchange)
+                status, headers, body = await self._in_thread(exchange)
         except TimeoutError as error:
             raise unreachable(self._what, f"no answer within {seconds:g} s") from error
         except (OSError, http.client.HTTPException) as error:
@@ -124,6 +130,41 @@ class HTTPSChannel:
             return kind.FromString(body)
         except DecodeError as error:
             raise MessageError(f"{self._what} answered with bytes that are not a message of this version") from error
+
+    async def _in_thread(self, exchange: Callable[[], HttpAnswer]) -> HttpAnswer:
+        """Exchange in a thread that no program waits for when it ends; Python's own pools make it wait for theirs."""
+        await self._free.acquire()
+        if self._closed:
+            self._free.release()
+            raise ConnectionError(_CLOSED)
+        answer: asyncio.Future[HttpAnswer] = (loop := asyncio.get_running_loop()).create_future()
+        self._waiting.add(answer)
+
+        def run() -> None:
+            content, error = None, None
+            try:
+                content = exchange()
+            except Exception as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(self._settle, answer, content, error)
+
+        try:
+            threading.Thread(target=run, name="https", daemon=True).start()
+        except RuntimeError:  # from Python 3.12 on none is started while the program ends; nothing else needs the loop
+            run()
+        return await answer
+
+    def _settle(self, answer: asyncio.Future[HttpAnswer], content: HttpAnswer | None, error: Exception | None) -> None:
+        """End a call, unless it has ended: it was cancelled, or the channel was closed."""
+        self._free.release()
+        self._waiting.discard(answer)
+        if answer.done():
+            return
+        if content is not None:
+            answer.set_result(content)
+        else:
+            answer.set_exception(error or ConnectionError(_CLOSED))
 
     # In threads
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from hubbub.client.blocking import in_thread, run_sync
+from hubbub.client.blocking import checked_loop, in_thread, run_sync
 from hubbub.client.errors import UsageError
 
 
@@ -40,3 +42,24 @@ def test_without_anybody_else_on_the_loop_work_runs_in_place() -> None:
 async def test_a_running_loop_is_not_blocked() -> None:
     with pytest.raises(UsageError, match=r"where_blocking\(\) was called inside a running event loop"):
         run_sync(lambda: asyncio.sleep(0), "where")
+
+
+def test_another_library_s_event_loop_is_named() -> None:
+    """Such as trio's, which runs a coroutine without asyncio."""
+    with pytest.raises(
+        UsageError, match=r"no event loop of asyncio runs this, as in trio; call the function whose name"
+    ):
+        Worker().where_in_thread("a").send(None)
+    with pytest.raises(UsageError, match="no event loop of asyncio runs this"):
+        checked_loop()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_event_loop_of_trio_is_not_blocked(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    lowlevel = SimpleNamespace(in_trio_run=lambda: runs)
+    monkeypatch.setitem(sys.modules, "trio", SimpleNamespace(lowlevel=lowlevel))  # type: ignore[misc]
+    if not runs:
+        assert run_sync(lambda: Worker().where_in_thread("a"), "where")[0] == "a"
+        return
+    with pytest.raises(UsageError, match=r"where_blocking\(\) was called inside trio's event loop"):
+        run_sync(lambda: Worker().where_in_thread("a"), "where")

@@ -46,6 +46,7 @@ def said_after(before: str) -> str:
     [
         ("from gevent import monkey; monkey.patch_all()\n", "gevent has replaced threading in this process"),
         ("from gevent import monkey; monkey.patch_select()\n", "gevent has replaced select"),
+        ("from gevent import monkey; monkey.patch_queue()\n", "gevent has replaced queue"),
         ("import eventlet; eventlet.monkey_patch()\n", "eventlet has replaced thread in this process"),
         ("import gevent, eventlet\n", "made"),
     ],
