@@ -115,6 +115,10 @@ def _run(words: Sequence[str]) -> int:
     wanted = words[0] if words and words[0] in COMMANDS else ""
     if not COMMAND_LINE.installed:
         return _refuse(missing(wanted) or "", words)
+    if asked := os.environ.get("_HUBBUB_COMPLETE"):
+        from hubbub.cli.terminal.completion import answer
+
+        return answer(asked)
     if tuple(words) in overview.WORDS:
         sys.stdout.write(overview.text())
         return 0 if words else 2

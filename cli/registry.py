@@ -147,6 +147,7 @@ ENVIRONMENT: dict[str, str] = {
     "HUBBUB_ENDS_WITH_STDIN": "If it is not empty, a service stops when its stdin closes. The demo starts services so.",
     "GRPC_VERBOSITY": "How much gRPC logs. hubbub sets it to `ERROR`, unless it or `GRPC_TRACE` is set.",
     "GRPC_TRACE": "What gRPC traces. If it is set, hubbub leaves `GRPC_VERBOSITY` as it is.",
+    "_HUBBUB_COMPLETE": "What a shell asks for: `bash_source`, `zsh_source` or `fish_source` print its script.",
     "OPENBLAS_NUM_THREADS": "Threads of numpy in each process; 1 if it is not set, which is usually best.",
     "PGPASSFILE": "The file with the password of PostgreSQL. The address in `store` has no password.",
     "JAVA_HOME": "The Java that Spark runs with. Without it, the `java` on the `PATH`.",
