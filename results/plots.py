@@ -28,7 +28,8 @@ def draw(rows: Sequence[PublishedRow], ax: Axes | None = None) -> Axes:
     """Draw the rows of one query on `ax`, or on a new figure; return the axes.
 
     Raises:
-        UsageError: if there is nothing to draw, or it has several units or queries, or too many series.
+        UsageError: if there is nothing to draw, or it has several units or queries, or too many series, or `ax` is not
+            one of flat axes.
         ModuleNotFoundError: if matplotlib is not installed; the message names the extra.
     """
     try:
@@ -39,7 +40,7 @@ def draw(rows: Sequence[PublishedRow], ax: Axes | None = None) -> Axes:
     if not rows:
         raise UsageError("the table has no rows to draw: `where` found none; table.queries and table.rounds list them")
     _check(numbered)
-    axes = pyplot.subplots(layout="constrained")[1] if ax is None else ax
+    axes = pyplot.subplots(layout="constrained")[1] if ax is None else _flat(ax)
     first = numbered[0]
     if len({row.round for row in rows}) == 1:
         _one_round(axes, numbered)
@@ -51,6 +52,20 @@ def draw(rows: Sequence[PublishedRow], ax: Axes | None = None) -> Axes:
         axes.set_xlabel("beginning of the round (UTC)")
         axes.set_ylabel(first.unit or "people")
     return axes
+
+
+def _flat(ax: object) -> Axes:
+    """Return the axes that the caller gives, if one picture can be drawn there.
+
+    Raises:
+        UsageError: if they are several, as `pyplot.subplots` returns, or no axes, or round or deep ones.
+    """
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes) or ax.name != "rectilinear":
+        what = f"{ax.name} axes" if isinstance(ax, Axes) else type(ax).__name__
+        raise UsageError(f"ax is one of matplotlib's flat axes, such as pyplot.subplots()[1], not {what}")
+    return ax
 
 
 def _check(rows: Sequence[PublishedRow]) -> None:

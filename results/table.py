@@ -216,7 +216,8 @@ class ResultsTable(Sequence[PublishedRow]):
         query is withheld is a gap.
 
         Raises:
-            UsageError: if there is nothing to draw, or it has several units or queries, or too many series.
+            UsageError: if there is nothing to draw, or it has several units or queries, or too many series, or `ax` is
+                not one of flat axes.
             ModuleNotFoundError: if matplotlib is not installed; the message names the extra.
         """
         from hubbub.results.plots import draw

@@ -76,6 +76,22 @@ def test_a_withheld_round_is_a_gap() -> None:
     assert np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("projection", ["polar", "3d"])
+def test_axes_that_are_not_flat_are_refused(projection: str, table: ResultsTable) -> None:
+    _, axes = pyplot.subplots(subplot_kw={"projection": projection})
+    with pytest.raises(UsageError, match=rf"ax is one of matplotlib's flat axes, .* not {projection} axes"):
+        table.where(query="transport", statistic="count").plot(axes)
+
+
+def test_what_is_no_axes_is_refused_and_one_of_several_is_drawn_on(table: ResultsTable) -> None:
+    counts = table.where(query="transport", statistic="count")
+    figure, several = pyplot.subplots(2)
+    for wrong, what in ((several, "ndarray"), (figure, "Figure"), ([*several], "list")):
+        with pytest.raises(UsageError, match=f"not {what}"):
+            counts.plot(wrong)
+    assert counts.plot(several[1]) is several[1]
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
