@@ -28,6 +28,9 @@ TRACEBACK = "HUBBUB_TRACEBACK"
 """Environment variable: if it is set, an unexpected error shows its traceback."""
 
 
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory")
+"""What the system's loader says of a library for which there is no memory."""
+
 _NO_THREAD = ("can't start new thread", "launch worker thread")
 """What Python and Arrow say if the system starts no thread."""
 
@@ -76,7 +79,7 @@ def _status(words: Sequence[str]) -> int:
 def _lacking(error: BaseException | None) -> str:
     """Return what of the machine is lacking, with a remedy, if that is the error or its cause; empty if it is not."""
     while error is not None:
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or any(said in str(error).lower() for said in _NO_MEMORY):
             return "there is not enough memory; free some, raise its limit (ulimit -v), or give less at once"
         if any(said in str(error) for said in _NO_THREAD):
             return "the system starts no more threads; raise their limit (ulimit -u) or that of memory (ulimit -v)"
@@ -103,6 +106,10 @@ def _lost(error: stdio.OutputLost) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    # Libraries that draw and compute end at a wrong value of these. Nothing here has a window, or a date of theirs.
+    os.environ.pop("MPLBACKEND", None)
+    if not os.environ.get("SOURCE_DATE_EPOCH", "0").isdecimal():
+        del os.environ["SOURCE_DATE_EPOCH"]
     # By default gRPC logs every connection that fails its TLS handshake. With GRPC_TRACE set, these lines are wanted.
     if "GRPC_TRACE" not in os.environ:
         os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

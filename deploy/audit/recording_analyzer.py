@@ -120,7 +120,7 @@ class LosingReceiver:
 
 def append(file: Path, value: Mapping[str, Any]) -> None:
     """Append a line of JSON to a file."""
-    with _WRITING, file.open("a") as lines:
+    with _WRITING, file.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(value) + "\n")
 
 
@@ -135,7 +135,7 @@ def read_second_deliveries(file: Path) -> dict[tuple[str, int], bool]:
 
 
 def _lines(file: Path) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-    for line in file.read_text().splitlines() if file.exists() else ():
+    for line in file.read_text("utf-8").splitlines() if file.exists() else ():
         content = read_json(line)
         yield (content["task"], content["query"]), content
 

@@ -232,4 +232,4 @@ def _write(folder: Path, signed: SignedTask, parties: dict[Role, Identity], addr
         (folder / files["tickets"]).write_bytes(b"\n".join(tickets) + b"\n")
     about = {name: str((folder / path).absolute()) for name, path in files.items()}
     about |= {"https": f"https://{addresses['https']}", "grpc": addresses["grpc"]}
-    (folder / FILE).write_text(json.dumps(about, indent=1) + "\n")
+    (folder / FILE).write_text(json.dumps(about, indent=1) + "\n", "utf-8")

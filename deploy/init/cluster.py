@@ -126,7 +126,7 @@ def add_cluster(root: Path, cluster: Cluster, authority: Authority, place: Clust
     """Make the folders of standby and front ends in `root`, next to the others, and change the others' settings."""
     for role in STORES:
         change(root / role.value / f"{role.value}.toml", "store", cluster.stores[role])
-        (root / role.value / DATABASE).write_text(_sql(role, cluster.stores[role]))
+        (root / role.value / DATABASE).write_text(_sql(role, cluster.stores[role]), "utf-8")
     hosts = [(*place.hosts, "127.0.0.1")[0], (*cluster.standby_hosts, "127.0.0.1")[0]]
     leaders = [f"{bracketed(host)}:{LEADER_PORT + 10 * number}" for number, host in enumerate(hosts)]
     first = root / Role.SHUFFLER.value / "shuffler.toml"

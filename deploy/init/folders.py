@@ -111,7 +111,7 @@ HERE = Placement()
 
 def sample(name: str) -> str:
     """Return the text of a sample file shipped with hubbub."""
-    return importlib.resources.files("hubbub.deploy").joinpath("samples", name).read_text()
+    return importlib.resources.files("hubbub.deploy").joinpath("samples", name).read_text("utf-8")
 
 
 def initialise(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
@@ -160,10 +160,10 @@ def _move_ports(root: Path, base: int) -> None:
     """Count every port of every settings file from `base`; databases are at the ports that were given for them."""
     if base == USUAL_BASE:
         return
-    files = {path: path.read_text() for ending in ("toml", "cfg") for path in root.rglob(f"*.{ending}")}
+    files = {path: path.read_text("utf-8") for ending in ("toml", "cfg") for path in root.rglob(f"*.{ending}")}
     moved = {path: _with_ports(text, base) for path, text in files.items()}
     for path, text in moved.items():
-        path.write_text(text)
+        path.write_text(text, "utf-8")
 
 
 def _with_ports(text: str, base: int) -> str:
@@ -231,9 +231,9 @@ def _called(placement: Placement, role: Role) -> tuple[str, ...]:
 def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None:
     # The present hour, so that the sample's first round is open immediately.
     start = now.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
-    (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start))
+    (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start), "utf-8")
     for name in TRUST:
-        (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement))
+        (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement), "utf-8")
     for name in ("shuffler", "analyzer"):
         (folder.of(name) / "tasks").mkdir()
     for role in CORE_ROLES:

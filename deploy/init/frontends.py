@@ -39,7 +39,8 @@ def add_frontend(
             for path in (shuffler / part).glob("*.json"):
                 shutil.copy(path, folder / part)
         settings = folder / f"{NAME}.toml"
-        settings.write_text(importlib.resources.files("hubbub.deploy").joinpath("samples", f"{NAME}.toml").read_text())
+        sample = importlib.resources.files("hubbub.deploy").joinpath("samples", f"{NAME}.toml")
+        settings.write_text(sample.read_text("utf-8"), "utf-8")
         change(settings, "store", store)
         change(settings, "leaders", list(leaders))
     return settings

@@ -104,7 +104,8 @@ def _identity(folder: Path, hops: Hops, index: int) -> bytes:
 
 def _settle(root: Path, hops: Hops, index: int, data: Path | None) -> None:
     path = root / hops.names[index] / "hop.toml"
-    path.write_text(importlib.resources.files("hubbub.deploy").joinpath("samples", "hop.toml").read_text())
+    sample = importlib.resources.files("hubbub.deploy").joinpath("samples", "hop.toml")
+    path.write_text(sample.read_text("utf-8"), "utf-8")
     port = LISTEN_PORT + 10 * index
     for key, ending in (("certificate", "pem"), ("key", "key")):
         change(path, key, f"tls/{hops.names[index]}.{ending}")
@@ -126,10 +127,10 @@ def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:
         UsageError: if the file does not have exactly one line with that key.
     """
     # Lines are changed in place: parsing and writing TOML would lose the comments, which document every setting.
-    written, lines = json.dumps(value, ensure_ascii=False), path.read_text().splitlines()
+    written, lines = json.dumps(value, ensure_ascii=False), path.read_text("utf-8").splitlines()
     found = [index for index, line in enumerate(lines) if line.startswith(f"{key} = ")]
     if len(found) != 1:
         raise UsageError(f"{path} has {len(found)} lines with {key}; it must have one")
     _, mark, comment = lines[found[0]].partition("#")
     lines[found[0]] = f"{key} = {written}".ljust(39) + " " + mark + comment if mark else f"{key} = {written}"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", "utf-8")

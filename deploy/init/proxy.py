@@ -69,7 +69,7 @@ class Proxy:
 
 def configured(proxy: Proxy) -> str:
     """Return HAProxy's configuration; the files that it names are in `tls`, next to it."""
-    text = importlib.resources.files("hubbub.deploy").joinpath("proxy", "haproxy.cfg").read_text()
+    text = importlib.resources.files("hubbub.deploy").joinpath("proxy", "haproxy.cfg").read_text("utf-8")
     places = {
         "@LISTEN@": proxy.listen,
         "@SHUFFLER@": proxy.shuffler,
@@ -92,7 +92,7 @@ def make_proxy(folder: Path, proxy: Proxy, authority: Authority, hosts: Sequence
     authority.save_certificate(folder / "tls" / "authority.pem")
     # HAProxy expects the key of a certificate under its name with ".key" appended.
     authority.issue(NAME, hosts, folder / "tls" / f"{NAME}.pem", folder / "tls" / f"{NAME}.pem.key")
-    (folder / "haproxy.cfg").write_text(configured(proxy))
+    (folder / "haproxy.cfg").write_text(configured(proxy), "utf-8")
 
 
 def add_proxy(root: Path, host: str, authority: Authority, hosts: Sequence[str]) -> None:

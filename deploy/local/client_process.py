@@ -65,7 +65,7 @@ class ClientProcess:
         return said
 
     def _last_line(self) -> str:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "nothing"
 
     async def stop(self) -> None:

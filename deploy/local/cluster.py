@@ -191,5 +191,5 @@ class LocalCluster(LocalPipeline):
 def _follows(log: Path) -> int:
     """Count how often the standby in a log has begun to follow."""
     with contextlib.suppress(FileNotFoundError):
-        return log.read_text(errors="replace").count(FOLLOWS)
+        return log.read_text("utf-8", "replace").count(FOLLOWS)
     return 0

@@ -87,7 +87,7 @@ def _turns() -> Iterator[_Turns]:
 
 def _first_ephemeral() -> int:
     try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("utf-8").split()[0])
     except (OSError, ValueError, IndexError):
         return _FIRST_EPHEMERAL
 

@@ -323,7 +323,7 @@ def _ended(gateway: Any, process: subprocess.Popen[bytes]) -> None:
 
 def _told(folder: Path) -> str:
     """Return why Spark did not start, by the log of its JVM, and what may help."""
-    log = (folder / "log").read_text(errors="replace").splitlines()
+    log = (folder / "log").read_text("utf-8", "replace").splitlines()
     # After an error of the JVM, Spark's script logs its own, which does not name the cause.
     lines = [line.strip() for line in log if line.strip() and not _OF_SCRIPT.match(line)]
     why = lines[-1][:300] if lines else "it logged nothing"

@@ -100,7 +100,7 @@ def connections_at(port: int, enough: int) -> int:
         names = os.listdir(_FILES)  # noqa: PTH208 - names alone, of which there are thousands
         if len(names) < enough:
             return 0
-        tables = [path.read_text().splitlines()[1:] for path in map(Path, _TABLES) if path.exists()]
+        tables = [path.read_text("utf-8").splitlines()[1:] for path in map(Path, _TABLES) if path.exists()]
     except OSError:
         return 0
     ours = f":{port:04X}"

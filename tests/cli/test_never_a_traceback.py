@@ -251,6 +251,10 @@ ODD_STARTS = {
     "removed folder": ("mkdir gone; cd gone; rmdir ../gone; $hubbub init new", 1, b"error: "),
     "unwritable folder": ("$hubbub init /proc/new", 1, b"error: /proc/new: "),
     "no surroundings": ("env -i PATH=\"$PATH\" $hubbub plan task.toml", 0, b""),
+    "ASCII files": ("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 $hubbub init new", 0, b""),
+    "odd values": (("MPLBACKEND=nonsense SOURCE_DATE_EPOCH=today $hubbub account plot --mechanism krr --categories 4"
+                   " --gamma 1/4 --delta 1e-6 --over reports --from 10 --to 20 --points 2 --bound local --out new.svg"),
+                   0, b""),
     "ASCII": ("LC_ALL=C PYTHONUTF8=0 $hubbub plan task.toml", 0, b""),
     "ASCII, JSON": ("PYTHONIOENCODING=ascii $hubbub plan 日本 --json", 1, b"error: \\u65e5\\u672c: "),
     "no text": ("$hubbub plan $'\\xff' --json", 1, b"error: \\udcff: "),
@@ -320,6 +324,7 @@ def test_the_package_itself_loads_nothing_in_which_an_interrupt_would_show() -> 
         (MemoryError(), "there is not enough memory; free some, "),
         (RuntimeError("can't start new thread"), "the system starts no more threads; raise their limit (ulimit -u)"),
         (pa.ArrowMemoryError("malloc of size 9 failed"), "there is not enough memory"),
+        (ImportError("libarrow.so.2600: failed to map segment from shared object"), "there is not enough memory"),
         (
             pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
             "the system starts no more threads",

@@ -84,6 +84,7 @@ VARIABLES: Mapping[str, list[str | None]] = {
     "OPENBLAS_NUM_THREADS": ["x", "64"],
     "GRPC_VERBOSITY": ["NONSENSE", "DEBUG"],
     "MPLCONFIGDIR": ["/missing"],
+    "SOURCE_DATE_EPOCH": ["today", "", "0", "-1"],
     "MPLBACKEND": ["nonsense", "TkAgg"],
     "XDG_CONFIG_HOME": ["/missing"],
     "JAVA_HOME": ["/missing"],
