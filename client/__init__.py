@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         TaskError,
         Unreachable,
     )
+    from hubbub.protos.log.policy import NotLogged
     from hubbub.protos.messages import Receipt
     from hubbub.protos.refusals import Reason, Refusal
     from hubbub.protos.task.feed.feed import FeedError
@@ -87,6 +88,7 @@ __all__ = [
     "KeySetChanged",
     "MessageError",
     "NoRound",
+    "NotLogged",
     "OptedOut",
     "Outcome",
     "OverLimit",
@@ -181,6 +183,7 @@ _MODULES = {
         "TaskError",
         "Unreachable",
     ),
+    "hubbub.protos.log.policy": ("NotLogged",),
     "hubbub.protos.messages": ("Receipt",),
     "hubbub.protos.refusals": (
         "Reason",

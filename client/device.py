@@ -53,6 +53,8 @@ class Device(NotCopied):
         shuffler: host:port, or https://host:port. Give several with commas between them if any of them will do.
         authority: the authority of the shuffler's TLS certificate, as a PEM file (a Path) or its content. It is read
             at once.
+        log_proof: the proof (bytes) that this task file is in the transparency log that the task demands, if it demands
+            one. The operator hands it on beside the task.
         ticket: the ticket by which the operator enrolled this device, as bytes or as the path of its file. Tasks that
             admit enrolled devices need it. The device redeems it once, and keeps its credential in `state`.
         certificate, key: the device's TLS certificate and its key, as PEM files. The device shows the certificate in
@@ -73,6 +75,7 @@ class Device(NotCopied):
             process cannot run a device.
         AuthorityError: if the authority cannot be read.
         SignatureError: if a key is malformed, or the two keys did not both sign the task.
+        NotLogged: a SignatureError, if the task demands a log, and `log_proof` does not show that it is there.
         TaskError: if the task is not valid.
     """
 
@@ -85,6 +88,7 @@ class Device(NotCopied):
         state: Path,
         shuffler: str,
         authority: Path | bytes,
+        log_proof: bytes | None = None,
         ticket: Path | bytes | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
@@ -103,6 +107,7 @@ class Device(NotCopied):
             state=state,
             shuffler=shuffler,
             authority=authority,
+            log_proof=log_proof,
             retrying=retrying,
             limits=limits,
             random=random,

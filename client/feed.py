@@ -23,6 +23,7 @@ from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS, read_successions
 from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedPage, FeedParties
 from hubbub.protos.task.feed.files import add_entry, feed_in
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.relay import Relay
 
@@ -30,11 +31,13 @@ from hubbub.protos.transport.relay import Relay
 class TaskFeed:
     """The feed of a deployment's tasks, as one application follows it.
 
-    The application allows tasks by their names, and gives each task to a `Device` or a `Fleet`:
+    The application allows tasks by their names, and gives each task to a `Device` or a `Fleet`, with the proof of one
+    that demands a transparency log:
 
         feed = TaskFeed(allow={"colors"}, folder=Path("tasks"), ...)
         await feed.fetch()
-        devices = [Device(task, ...) for task in feed.tasks().values()]
+        proofs = feed.log_proofs()
+        devices = [Device(task, log_proof=proofs.get(name), ...) for name, task in feed.tasks().items()]
 
     The operator and the shuffler sign each entry of the feed and each task. Both are checked with the keys that the
     application ships. What was taken is kept in `folder`: an older copy of the feed, a gap, or another entry in the
@@ -101,8 +104,9 @@ class TaskFeed:
         `timeout` is how many seconds to try; the default is that of `retrying`, or 60.
 
         Raises:
-            FeedError: if the shuffler's feed is an older copy, or another one, or an entry is not signed by both; it
-                names the entry. The entries before it are kept, and nothing else changes.
+            FeedError: if the shuffler's feed is an older copy, or another one, or an entry is not signed by both, or
+                has no proof of a log that its task demands; it names the entry. The entries before it are kept, and
+                nothing else changes.
             TaskError: if a published task does not respect its own cap on ε_local.
             Refusal: if the shuffler has no feed.
             Unreachable: if the shuffler does not answer.
@@ -136,13 +140,26 @@ class TaskFeed:
         Raises:
             FeedError: if the folder was changed.
         """
-        feed, now = self._known(), self._clock()
-        found = dict[str, bytes]()
+        return {name: signed.encode() for name, signed in self._live(self._known()).items()}
+
+    def log_proofs(self) -> dict[str, bytes]:
+        """Return the proof of each of these tasks that demands a transparency log, by the task's name.
+
+        Raises:
+            FeedError: if the folder was changed.
+        """
+        feed = self._known()
+        live = self._live(feed).items()
+        return {name: feed.log_proofs[each.task.id] for name, each in live if each.task.id in feed.log_proofs}
+
+    def _live(self, feed: Feed) -> dict[str, SignedTask]:
+        """Return the allowed tasks of a feed that are not over, by name."""
+        now, found = self._clock(), dict[str, SignedTask]()
         for signed in feed.published.values():
             schedule = signed.task.schedule
             last = feed.ends.get(signed.task.id, schedule.rounds - 1)
             if signed.task.name in self._allowed and last >= 0 and now < schedule.cut(last):
-                found[signed.task.name] = signed.encode()
+                found[signed.task.name] = signed
         return found
 
     def _known(self) -> Feed:

@@ -27,6 +27,8 @@ from hubbub.client.submit import Retrying, RetryPolicy
 from hubbub.client.validation import is_number
 from hubbub.protos.errors import HubbubError, SettingsError, SignatureError, TaskError, UsageError, remedy_of
 from hubbub.protos.identity.keys import load_public
+from hubbub.protos.log.notes import LogError
+from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.addresses import checked_relay, checked_target
 from hubbub.protos.transport.proxies import checked_proxy
@@ -191,6 +193,10 @@ class DeviceSettings:
         metadata=FILE.of("this device's randomized reports until they are sent, its credential, and any opt-out")
     )
     authority: Path = field(metadata=FILE.of("PEM certificate of the authority that issues the trusted certificates"))
+    log_proof: Path | None = field(
+        default=None,
+        metadata=FILE.of("the proof that the task is in the transparency log that it demands (`hubbub log prove`)"),
+    )
     ticket: Path | None = field(
         default=None,
         metadata=FILE.of("the operator's ticket for this device (`hubbub enroll`); the file may be added later"),
@@ -277,6 +283,7 @@ class FleetArguments(GatewayArguments, total=False):
     operator_key: bytes
     shuffler_key: bytes
     state: Path
+    log_proof: bytes | None
     tickets: Any
     limits: PrivacyLimits | None
     random: Random
@@ -291,6 +298,7 @@ class DeviceArguments(GatewayArguments, total=False):
     operator_key: bytes
     shuffler_key: bytes
     state: Path
+    log_proof: bytes | None
     ticket: Path | bytes | None
     certificate: Path | None
     key: Path | None
@@ -493,11 +501,21 @@ def _task_in(path: Path) -> bytes:
     return content
 
 
+def _proof_in(path: Path) -> bytes:
+    content = path.read_bytes()
+    try:
+        LoggedProof.decode(content)
+    except LogError as error:
+        raise LogError(f"{path}: {error}") from error
+    return content
+
+
 _READ_AT_ONCE: Mapping[str, Callable[[Path], bytes]] = {
     "task": _task_in,
     "operator_key": load_public,
     "shuffler_key": load_public,
     "authority": trusted_authority,
+    "log_proof": _proof_in,
 }
 """Settings of which a device is given the content, so that an error can name the variable and the file."""
 

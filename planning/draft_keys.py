@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT
+from hubbub.protos.log.policy import MOST_WITNESSES
 from hubbub.protos.sealing.suites import SUITES
 from hubbub.protos.task.about import LONGEST_WORDS
 from hubbub.protos.task.admission import Mode
@@ -94,6 +95,23 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
                 "fingerprint of a public key, as `hubbub identity` prints it",
                 "A key that must sign each ticket too. It is for `enrolled` alone.",
                 "none",
+            ),
+        },
+        "log": {
+            "key": DraftKey(
+                "a log's key, as `hubbub log init` prints it",
+                "The transparency log in which the task must be, and each of its certificates. Devices take part only "
+                "with a proof of it.",
+            ),
+            "witnesses": DraftKey(
+                f"list of 1 to {MOST_WITNESSES} keys of witnesses, as `hubbub log witness` prints them",
+                "The parties that sign the log's checkpoints if it only grew. Names and keys are all different.",
+            ),
+            "threshold": DraftKey(
+                "whole number, above half the number of witnesses, at most all",
+                "How many of the witnesses must have signed. More than half: so any two views that are taken have "
+                "witnesses in common, and an honest one signs one view only.",
+                "all of them",
             ),
         },
         "privacy": {

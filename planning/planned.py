@@ -123,6 +123,7 @@ class Plan:
             admission=draft.admission,
             maximum_reports=draft.most_reports,
             about=draft.about,
+            log=draft.log,
         )
 
 

@@ -119,12 +119,15 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
         keys: a folder of the public keys that you know (`keys_in`), or these keys; without, nothing is pinned.
         verify: whether `read` verifies; if not, each table says so.
 
+    Proofs of the transparency log that a task demands are taken from the folders of `paths` and of `keys`.
+
     Raises:
         UsageError: if there are no results in these files, or in one of these folders, or `keys` has no keys, or an
             argument has the wrong type.
         NotVerified: if a named file has no readable results, or a round is there twice with different content.
     """
-    pins = pins_of(keys)
+    known = pins_of(keys)
+    pins = replace(known, log_proofs=known.log_proofs.beside(path for path in paths if isinstance(path, str | Path)))
     checked_verify(verify)
     for path in paths:
         if not isinstance(path, str | Path):

@@ -15,6 +15,7 @@ from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import (
     GET_AGAIN,
     SignedDocument,
+    canonical,
     check_signed_file,
     fingerprint,
     from_hex,
@@ -25,6 +26,7 @@ from hubbub.protos.identity.documents import (
 from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import CORE_ROLES, HASH_BYTES, Role
 from hubbub.protos.identity.successions import Succession
+from hubbub.protos.log.policy import NotLogged
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.counts import DIGEST
 from hubbub.protos.records.release_chain import Release, attested
@@ -33,6 +35,7 @@ from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task, connected, followed, hop_name, signers
 from hubbub.queries.errors import shown
+from hubbub.verification.log_proofs import LoggedRound
 from hubbub.verification.pins import Pins as Pins
 
 _MEMBERS = {
@@ -51,6 +54,10 @@ class NotAsPinned(VerificationError):
     """A certificate is of another party or task than the verifier knows; the message says what to compare."""
 
 
+class NotInLog(VerificationError):
+    """A certificate is right in itself, and not shown to be in the transparency log that its task demands."""
+
+
 class NotACertificate(VerificationError):
     """A file is not a certificate, so nothing in it can be checked."""
 
@@ -64,6 +71,8 @@ class Verified:
     records: tuple[BatchRecord, ...]
     pins: Pins
     releases: tuple[Release, ...]
+    logged: LoggedRound | None = None
+    """Where it and its task are in the transparency log that the task demands; None if it demands none."""
 
     @property
     def pinned(self) -> bool:
@@ -123,9 +132,12 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
     The certificate contains the successions from its task's identities to later ones. Those of `pins`, and the
     `successions` that other certificates contain, may also link a pinned identity to one that the task names.
 
+    A certificate of a task that demands a transparency log must be in it, and the task too: `pins` has the proofs.
+
     Raises:
         NotACertificate: if it is something else; the message names what it is.
         NotAsPinned: if a signer or the task is not the pinned one; nothing else was checked then.
+        NotInLog: if all else is right, and a proof of the log that its task demands is missing or wrong.
         VerificationError: if something is wrong; the message names the first such thing.
     """
     _check_kind(certificate)
@@ -153,7 +165,16 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         raise VerificationError(
             f"the certificate is not valid: {fault}. Do not use its numbers; ask the analyzer's party for a valid one"
         ) from error
-    return Verified(task, content, records, pins, releases)
+    return Verified(task, content, records, pins, releases, _check_logged(task, certificate, content, pins))
+
+
+def _check_logged(task: Task, certificate: bytes, content: dict[str, Any], pins: Pins) -> LoggedRound | None:
+    if task.log is None:
+        return None
+    try:
+        return pins.log_proofs.check_round(task.log, certificate, canonical(content["task"]))
+    except NotLogged as error:
+        raise NotInLog(f"the certificate is right in itself, but {error}") from error
 
 
 def stated(certificate: bytes) -> dict[str, Any]:

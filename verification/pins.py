@@ -1,9 +1,12 @@
-"""The keys, the successions and the task id that a verifier knows out of band, and the folder where keys are kept."""
+"""The keys, the successions and the task id that a verifier knows out of band, and the folder where keys are kept.
+
+Proofs of a transparency log come with them: they are in the same folder, and no less public.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hubbub.protos.errors import SignatureError, UsageError
@@ -11,6 +14,7 @@ from hubbub.protos.identity.documents import from_hex
 from hubbub.protos.identity.keys import HASH_BYTES, Role, load_public
 from hubbub.protos.identity.successions import Succession, load_succession
 from hubbub.protos.task.trusted_keys import hop_keys_in
+from hubbub.verification.log_proofs import LogProofs
 
 SUCCESSIONS = "succession-*.json"
 """The files of successions in a folder of keys, named as `hubbub keys add identity` does."""
@@ -29,6 +33,8 @@ class Pins:
     """Successions that lead from a pinned identity to those before and after it, beside those in certificates."""
     task_id: bytes | None = None
     """The id (32 bytes) of the task that the certificate must be of; None if any task is accepted."""
+    log_proofs: LogProofs = field(default_factory=LogProofs)
+    """Proofs that certificates and tasks are in the transparency logs that the tasks demand."""
 
     def of(self, role: Role) -> bytes | None:
         """Return the identity of a role; None if it is not pinned."""
@@ -67,6 +73,7 @@ def keys_in(folder: str | Path) -> Pins:
 
     `hubbub init` makes such a folder for a reader, `trust/`. A key that is not there is not pinned. A key also pins
     those before and after it, through the successions in certificates, and those beside it: `succession-*.json`.
+    Proofs of a transparency log, `*.tlog-proof`, are taken from the folder too, at each check.
 
     Raises:
         UsageError: if none of the keys is there.
@@ -81,7 +88,8 @@ def keys_in(folder: str | Path) -> Pins:
         raise UsageError(f"{_no_keys(path, files.values())}, or leave out keys, and no signer is pinned")
     # A chain without hops is pinned too where all other keys are: further shufflers would be strangers.
     chain = hops if hops or len(found) == len(files) else None
-    return Pins(**found, hops=chain, successions=tuple(map(load_succession, sorted(path.glob(SUCCESSIONS)))))
+    successions = tuple(map(load_succession, sorted(path.glob(SUCCESSIONS))))
+    return Pins(**found, hops=chain, successions=successions, log_proofs=LogProofs((path,)))
 
 
 def _no_keys(path: Path, files: Iterable[Path]) -> str:

@@ -60,7 +60,8 @@ def command(
 
     Results are read from the analyzer, or from files of hubbub results --json, and verified. Give the keys that you
     know with --keys: a folder with operator.pub.pem, shuffler.pub.pem, analyzer.pub.pem, and hop-2.pub.pem on. Without
-    them the report says that nobody compared who signed.
+    them the report says that nobody compared who signed. A task may demand that its certificates are in a transparency
+    log: then the proofs of hubbub log prove must be in the folder of keys, or beside saved results (*.tlog-proof).
 
     Examples: hubbub report reader/reader.toml --all --out report.html; hubbub report results.json --keys trust --pdf
     """

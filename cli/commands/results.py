@@ -140,6 +140,7 @@ def command(
 def _print_ladder(results: RoundResults) -> None:
     """Print who must be honest for which ε, as the certificate states it; its signature is checked before."""
     from hubbub.cli.tables.ladder import ladder_lines
+    from hubbub.protos.task.signed_task import SignedTask
     from hubbub.results.checked import differ
     from hubbub.verification.certificate import VerificationError, stated
 
@@ -149,6 +150,13 @@ def _print_ladder(results: RoundResults) -> None:
         raise differ(results, str(error)) from error
     for line in ladder_lines(content):
         console().print(line, markup=False, soft_wrap=True)
+    if (log := SignedTask.from_json(content["task"]).task.log) is not None:
+        console().print(
+            f"not checked here: that this certificate is in log {log.words}, as the task demands. Save it with "
+            "--certificate, then: hubbub log add, hubbub log prove, hubbub verify",
+            markup=False,
+            soft_wrap=True,
+        )
     console().print("as the certificate states; hubbub verify computes it again", markup=False)
 
 

@@ -67,12 +67,23 @@ def publish(
         float | None,
         typer.Option("--purpose-delta", metavar="DELTA", min=0.0, max=1.0, help="The δ of that budget, likewise."),
     ] = None,
+    log_proof: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-proof",
+            metavar="PROOF",
+            help="Proof that the task is in the log that it demands, from `hubbub log prove`. [default: none]",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Add an entry that publishes a task.
 
     With --purpose, the task takes a share of a budget: its `epsilon_total`, at its δ. The first entry of a purpose
     states the budget for good. Before it signs, the command prints what is left, and refuses a task beyond that.
+
+    A task that demands a transparency log (`[log]`) needs --log-proof. Both parties sign the task first, then it is
+    added to the log, and witnesses sign. Services and devices refuse the entry without its proof.
 
     The keys sign the entry, and the task if they have not signed it yet. Services take the entry once both parties
     have signed both. If you have one of the keys, pass the printed file on: the other party runs `hubbub sign` on it,
@@ -83,6 +94,7 @@ def publish(
     """
     with failures(as_json):
         from hubbub.deploy.files import signed_task_in
+        from hubbub.protos.errors import UsageError
         from hubbub.protos.task.feed.budgets import PurposeSpending
 
         signed = signed_task_in(task)
@@ -91,7 +103,10 @@ def publish(
         if budget is not None and not as_json:
             before = found.spending.get(budget.purpose, PurposeSpending(budget))
             console().print(f"purpose {budget.purpose}: {before.in_words()}", markup=False, soft_wrap=True)
-        _add(feed, found, found.publishing(signed, budget), key, as_json)
+        proof = None if log_proof is None else log_proof.read_bytes()
+        if proof is not None and signed.task.log is None:
+            raise UsageError(f"task {signed.task.name} demands no log; leave --log-proof out, or name the other task")
+        _add(feed, found, found.publishing(signed, budget, proof), key, as_json)
 
 
 @app.command("end")

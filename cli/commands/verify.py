@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from hubbub.cli.terminal.progress import working
 if TYPE_CHECKING:
     from hubbub.verification.certificate import Pins, Verified
     from hubbub.verification.history import Histories, Problem
+    from hubbub.verification.log_proofs import LogProofs
     from hubbub.verification.proof import Finding
     from hubbub.verification.results import OneRound
 
@@ -42,6 +44,16 @@ HopKeys = Annotated[
 TaskId = Annotated[
     str | None, typer.Option("--task", help="Id (64 hex digits) of the task that the certificate must be of.")
 ]
+Proofs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--log-proof",
+        metavar="PROOF",
+        help="File or folder of proofs that certificate and task are in the log that the task demands; repeatable. "
+        "[default: those beside the certificates]",
+        show_default=False,
+    ),
+]
 Rigorous = Annotated[
     bool,
     typer.Option(
@@ -59,6 +71,7 @@ def command(
     succession: Successions = None,
     hop_key: HopKeys = None,
     task: TaskId = None,
+    log_proof: Proofs = None,
     rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
@@ -77,6 +90,10 @@ def command(
     that the signers are not pinned: the certificate may be right in itself, but anybody could have made it. If the task
     has hops, pin each with --hop-key. A key also pins the identities before it and after it, through the successions in
     the certificate and in --succession. With --task, the certificate must be of that task.
+
+    A task may demand a transparency log (`[log]`). Then each certificate of it must be in that log, and the task too,
+    as hubbub log prove shows. The files of these proofs, *.tlog-proof, are looked for beside the certificates and in
+    --log-proof. The output says which log it is, and which witnesses signed.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong way;
     totals are proven as far as possible. The output starts with what was proven: the stated epsilon, or at most 1 %
@@ -106,6 +123,7 @@ def command(
         from hubbub.verification.results import one_round
 
         pins = _pinned((operator_key, shuffler_key, analyzer_key), hop_key, succession or [], task)
+        pins = replace(pins, log_proofs=_proofs(certificates, log_proof or []))
         one = one_round(certificates)
         whole = one is None
         if whole and rigorous:
@@ -131,6 +149,16 @@ def _pinned(
     return Pins(keys[0], keys[1], keys[2], hops, successions, task_id(task))
 
 
+def _proofs(certificates: list[Path], given: list[Path]) -> LogProofs:
+    from hubbub.protos.errors import UsageError
+    from hubbub.verification.log_proofs import LogProofs
+
+    for path in given:
+        if not path.exists():
+            raise UsageError(f"there is no {path}; give --log-proof a file of `hubbub log prove`, or a folder of them")
+    return LogProofs(tuple(given)).beside(certificates)
+
+
 def _verify_histories(paths: list[Path], pins: Pins, as_json: bool) -> list[Problem]:
     """Check all certificates; print what is wrong, then what they state; return what is wrong."""
     from hubbub.cli.tables.history import document_of, epsilon_warnings, history_ladder, in_words, table_of
@@ -149,6 +177,8 @@ def _verify_histories(paths: list[Path], pins: Pins, as_json: bool) -> list[Prob
     for history in found.histories:
         print_table(out, table_of(history))
         out.print(in_words(history), markup=False, soft_wrap=True)
+        if (logged := history.last.verified.logged) is not None:
+            out.print(f"each is logged; the last is {logged.words}", markup=False, soft_wrap=True)
         _warn(history.last.verified, epsilon_warnings(history))
         for line in history_ladder(history):
             out.print(line, markup=False, soft_wrap=True)
@@ -266,6 +296,8 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "epsilon_warning": epsilon_warning(content),
         **{name: content[name] for name in ("counts_digest", "releases", "uncounted")},
     }
+    if verified.logged is not None:
+        document["log"] = verified.logged.as_json()
     if verified.task.identities.hops:
         document["hops"] = verified.hops
     if "horizon" in content:
@@ -304,6 +336,8 @@ def _print(verified: Verified, findings: list[Finding] | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+    if verified.logged is not None:
+        out.print(f"  {verified.logged.words}", markup=False, soft_wrap=True)
     uncounted = len(content["uncounted"])
     was = "1 round was" if uncounted == 1 else f"{uncounted} rounds were"
     never = f"; {was} never counted, as the analyzer claims, and charged at the minimum" * bool(uncounted)

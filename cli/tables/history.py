@@ -65,6 +65,7 @@ def _round(held: VerifiedCertificate) -> dict[str, Any]:
         **{name: content["round_total"][name] for name in _LEFT},
         **{f"all_rounds_{name}": content["all_rounds"][name] for name in _LEFT},
         "epsilon_warning": epsilon_warning(content),
+        **({} if held.verified.logged is None else {"log": held.verified.logged.as_json()}),
     }
 
 

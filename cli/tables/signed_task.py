@@ -62,6 +62,8 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
     for each in task.asked:
         asks = dict(about.questions).get(each.name)
         yield each.name, question_in_words(task, each) if asks is None else f"{asks}: {question_in_words(task, each)}"
+    if task.log is not None:
+        yield "log", f"the task and its certificates must be in {task.log.words}"
     for name, identity in task.identities.named.items():
         yield name, fingerprint(identity)
     yield "sealing", task.suite

@@ -54,7 +54,7 @@ LONGEST_NAME = 200
 
 
 class Session:
-    """A task, its state and its shuffler. It is made only if the task's signatures, identities and cap are valid.
+    """A task, its state and its shuffler. It is made only if the task can be trusted (`trusted_task`).
 
     Methods that are not coroutines read and write the state file, or compute: call them in threads.
     """
@@ -68,6 +68,7 @@ class Session:
         state: Path,
         shuffler: str,
         authority: Path | bytes,
+        log_proof: bytes | None,
         retrying: Retrying | None,
         limits: PrivacyLimits | None,
         random: Random,
@@ -79,7 +80,7 @@ class Session:
     ) -> None:
         """See `Device` and `Fleet`."""
         checked_host()
-        self.task = trusted_task(task, operator_key, shuffler_key)
+        self.task = trusted_task(task, operator_key, shuffler_key, log_proof)
         self.state = State(checked_path(state, "state"))
         self.address = checked_shuffler(shuffler)
         self.tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown), named_proxy(proxy))

@@ -1,4 +1,4 @@
-"""Checks that a task is signed by the operator and the shuffler whose keys are pinned, and that it respects its cap."""
+"""Checks that a task may be answered: signed by those whose keys are pinned, logged if it must be, within its cap."""
 
 from __future__ import annotations
 
@@ -21,17 +21,24 @@ from hubbub.protos.transport.addresses import HostError, checked_relay, checked_
 from hubbub.protos.transport.proxies import ProxyError, checked_proxy
 
 
-def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> Task:
+def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes, log_proof: bytes | None = None) -> Task:
     """Return the task in a signed task file, checked against both parties' public keys (PEM, or 32 raw bytes).
+
+    If the task demands a transparency log, `log_proof` must show that this very file is in it.
 
     Raises:
         UsageError: if one of them is not bytes.
         SignatureError: if a key cannot be read, or did not sign the task.
+        NotLogged: if the task is not shown to be in the log that it demands.
         TaskError: if the task is not valid, or its queries' epsilon_local add up to more than its cap.
     """
     operator = public_key(checked_bytes(operator_key, "operator_key"), "the operator's key")
     shuffler = public_key(checked_bytes(shuffler_key, "shuffler_key"), "the shuffler's key")
     task = SignedTask.decode(checked_bytes(document, "task")).check(operator, shuffler)
+    # A proof beside a task that demands no log is left alone: an application may hand on what it was given.
+    proof = None if log_proof is None else checked_bytes(log_proof, "log_proof")
+    if task.log is not None:
+        task.log.check_task(task.name, document, proof)
     check_epsilon_local(task)
     return task
 

@@ -37,6 +37,7 @@ class Deployment:
     authority: Path
     round: int
     tickets: Path | None = None
+    log_proof: Path | None = None
     connections: int = 4
 
 
@@ -111,6 +112,7 @@ def _assignment(
         rows=str(rows),
         connections=deployment.connections,
         tickets="" if deployment.tickets is None else str(deployment.tickets),
+        log_proof="" if deployment.log_proof is None else str(deployment.log_proof),
         first=index * mine,
         last=(index + 1) * mine,
     )

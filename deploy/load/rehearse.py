@@ -49,6 +49,7 @@ async def send(
             "state": Path(scratch) / "devices.db",
             "shuffler": files.shuffler,
             "authority": files.authority,
+            "log_proof": None if files.log_proof is None else files.log_proof.read_bytes(),
         }
         if certificates:
 

@@ -147,6 +147,7 @@ def deployment_in(
         authority=files.authority,
         round=choose_round(task, round_number, time.time()),
         tickets=tickets if task.admission.mode is Mode.ENROLLED else None,
+        log_proof=files.log_proof,
         connections=connections,
     )
 

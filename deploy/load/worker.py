@@ -61,6 +61,7 @@ class LoadAssignment:
     rows: str
     connections: int = 1
     tickets: str = ""
+    log_proof: str = ""
     first: int = 0
     last: int = 0
 
@@ -230,7 +231,8 @@ def _print(document: Mapping[str, Any]) -> None:
 
 def _run(assignment: LoadAssignment, begins: Iterator[str]) -> None:
     keys = bytes.fromhex(assignment.operator_key), bytes.fromhex(assignment.shuffler_key)
-    task = trusted_task(Path(assignment.task).read_bytes(), *keys)
+    proof = Path(assignment.log_proof).read_bytes() if assignment.log_proof else None
+    task = trusted_task(Path(assignment.task).read_bytes(), *keys, proof)
     asyncio.run(_run_steps(assignment, task, Path(assignment.authority).read_bytes(), begins))
 
 

@@ -308,8 +308,10 @@ class LocalPipeline:
             (self._tickets[name],) = self.tickets(1)
         return self._tickets[name]
 
-    def device(self, name: str = "device") -> Device:
+    def device(self, name: str = "device", log_proof: bytes | None = None) -> Device:
         """Return a device with its own state file; a second call with the same name returns the same device.
+
+        `log_proof` is that of a task that demands a transparency log.
 
         It has what the task's admission requires: a ticket, a certificate, or nothing if the task is open.
         """
@@ -321,6 +323,7 @@ class LocalPipeline:
             state=self.folder.of("client") / f"{name}.db",
             shuffler=self.shuffler,
             authority=self.authority,
+            log_proof=log_proof,
             ticket=self.ticket(name) if self.mode is Mode.ENROLLED else None,
             certificate=certificate,
             key=key,

@@ -10,6 +10,8 @@ from typing import Any
 
 from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.identity.keys import LATEST_TIME
+from hubbub.protos.log import policy as log_policy
+from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import admission as admission_policy
 from hubbub.protos.task.about import NOTHING, WORDS, About
@@ -70,15 +72,17 @@ REQUIRED: Mapping[str, frozenset[str]] = {
     "privacy": frozenset({"epsilon", "delta"}),
     "admission": admission_policy.REQUIRED_KEYS,
     "about": frozenset(),
+    "log": log_policy.REQUIRED_KEYS,
 }
 """The keys that each table of a draft needs; those of a query depend on its kind."""
 
 OPTIONAL: Mapping[str, frozenset[str]] = {
-    "file": frozenset({"about", "admission"}),
+    "file": frozenset({"about", "admission", "log"}),
     "task": frozenset({"grace", "rounds", "close", "suite", "maximum_reports"}),
     "privacy": frozenset({"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta", "noise"}),
     "admission": admission_policy.OPTIONAL_KEYS,
     "about": frozenset({*WORDS, "questions"}),
+    "log": log_policy.OPTIONAL_KEYS,
 }
 """The keys that each table of a draft may have besides."""
 
@@ -140,6 +144,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
             if "error" in query
         ),
         about=About.read(tables["about"]) if "about" in tables else NOTHING,
+        log=LogPolicy.read(tables["log"]) if "log" in tables else None,
     )
     check_draft(draft)
     return draft

@@ -21,6 +21,7 @@ from hubbub.protos.identity.documents import (
 from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.identity.successions import Succession
+from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.strict_json import JsonError, NotJson, read_json
 from hubbub.protos.task.about import About
@@ -179,6 +180,7 @@ def _task_from(content: Any) -> Task:
         suite=suite,
         maximum_reports=content["maximum_reports"],
         about=About.read(content["about"]),
+        log=LogPolicy.read(content["log"]) if "log" in content else None,
     )
     check_draft(draft)
     _check_promises(draft, queries)
@@ -193,6 +195,7 @@ def _task_from(content: Any) -> Task:
         maximum_reports=draft.most_reports,
         suite=suite,
         about=draft.about,
+        log=draft.log,
     )
 
 

@@ -23,6 +23,7 @@ from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Role
 from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import Succession, SuccessionError
+from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
@@ -137,7 +138,8 @@ class Draft:
     `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`). `noise` says whether the
     shufflers add noise: planning draws up its law, which the task states. `errors` are the standard errors that queries
     must reach, by name: planning then takes the least ε for them, up to that in `privacy`. `shufflers` is how many will
-    permute each batch. It is not written in the draft: the keys of hops, if there are any, say it.
+    permute each batch. It is not written in the draft: the keys of hops, if there are any, say it. `log` is the
+    transparency log in which the task must be, None if none is demanded.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Draft:
     errors: tuple[tuple[str, float], ...] = ()
     shufflers: int = 1
     about: About = NOTHING
+    log: LogPolicy | None = None
 
     @property
     def most_reports(self) -> int:
@@ -169,10 +172,10 @@ class Draft:
 class Task:
     """A task as devices and services run it.
 
-    `maximum_reports` are the most of a round. `lineage` has the identities that succeed those that the task names
-    (`followed`), if any do; it is no part of the task. Nor is `ends_after`: the round after which the
-    deployment's feed (`protos.task.feed`) ends the task, -1 for none. Each query gets the number of `shufflers`, as
-    each of them adds noise if there is any.
+    `maximum_reports` are the most of a round, and `log` is as in a `Draft`. `lineage` has the identities that succeed
+    those that the task names (`followed`), if any do; it is no part of the task. Nor is `ends_after`: the round after
+    which the deployment's feed (`protos.task.feed`) ends the task, -1 for none. Each query gets the number of
+    `shufflers`, as each of them adds noise if there is any.
 
     Raises:
         TaskError: if its second authority is one of its parties, if it has noise beside uniform dummies, if its
@@ -190,6 +193,7 @@ class Task:
     maximum_reports: int
     suite: str = DEFAULT.name
     about: About = NOTHING
+    log: LogPolicy | None = None
     lineage: Lineage | None = field(default=None, compare=False, repr=False)
     ends_after: int | None = field(default=None, compare=False, repr=False)
 
@@ -381,7 +385,10 @@ def identities_content(identities: Identities) -> dict[str, Any]:
 def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
+    # A task that demands no log has no such member.
+    demanded = {} if task.log is None else {"log": task.log.content()}
     return {
+        **demanded,
         "about": task.about.content(),
         "admission": task.admission.content(),
         "format": TASK.format,

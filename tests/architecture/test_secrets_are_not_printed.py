@@ -88,7 +88,7 @@ PUBLIC = {
     # What the analyzer computes results from: counts of a whole batch, and texts that a list or a certificate has.
     "counts", "after", "beginnings", "blocks",
     # What a transparency log shows to everybody.
-    "root", "leaf", "key_id", "hashes",
+    "root", "leaf", "key_id", "hashes", "log_proof",
     # Made up, not asked: the answers that `hubbub audit` has its own people give, and what is seen of them.
     "first", "second", "others", "seen",
 }  # fmt: skip

@@ -32,8 +32,8 @@ categories = ["light", "dark", "system"]
 
 _RULES = (
     "`hubbub plan` reads a draft, chooses the randomizers and writes the task that parties sign. A draft has the "
-    "tables `[task]` and `[privacy]`, one `[[query]]` or more, and perhaps `[admission]`. A key that is not here is "
-    "refused, with the line. `hubbub init` writes a draft with a comment for each key."
+    "tables `[task]` and `[privacy]`, one `[[query]]` or more, and perhaps `[about]`, `[admission]` and `[log]`. A key "
+    "that is not here is refused, with the line. `hubbub init` writes a draft with a comment for each key."
 )
 _HEADS = ("key", "values", "default", "means")
 

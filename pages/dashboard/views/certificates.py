@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,13 +18,18 @@ from hubbub.pages.dashboard.access import LARGEST_BODY, WORD
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.verification.certificate import NotAsPinned, Verified, verify
+from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins
 from hubbub.verification.results import RecomputedResults, read_every, recompute
 
 MOST_FIELDS = 8
+
+MOST_PROOFS = 8
+"""Proofs of a transparency log with one file: it needs two, of the certificate and of its task."""
 
 MOST_ROUNDS = 366
 """Rounds so far in a certificate that a page checks: each that differs takes up to a second of a core."""
@@ -71,11 +77,16 @@ class CheckedFile:
         return shlex.join(["hubbub", "verify", self.name, *keys])
 
 
-def checked(name: str, content: bytes, pins: Pins) -> CheckedFile:
-    """Check a file: a certificate, or the results of one round, which have theirs inside."""
-    path, pinned = Path(plain(name)).name or "certificate.json", pins != Pins()
+def checked(name: str, content: bytes, pins: Pins, proofs: Sequence[bytes] = ()) -> CheckedFile:
+    """Check a file: a certificate, or the results of one round, which have theirs inside.
+
+    `proofs` are of the transparency log that the task may demand, beside those that `pins` has.
+    """
+    path, pinned = Path(plain(name)).name or "certificate.json", replace(pins, log_proofs=LogProofs()) != Pins()
     verified: Verified | None = None
     try:
+        given = tuple(map(LoggedProof.decode, proofs))
+        pins = replace(pins, log_proofs=replace(pins.log_proofs, given=given))
         files = read_every(Path(path), content)
         if len(files) > 1:
             raise HubbubError("the file has several rounds; give the results or the certificate of one")
@@ -110,17 +121,25 @@ def empty(site: Site, _request: Request) -> Response:
 
 async def check(site: Site, request: Request) -> Response:
     """Check the file that the form has, and show what was found."""
-    async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+    async with request.form(max_files=1 + MOST_PROOFS, max_fields=MOST_FIELDS) as form:
         if not site.access.check_form(form.get(WORD)):
             return site.page("problem.html", 403, what="this form is not of this dashboard's pages; nothing was done")
         file = form.get("file")
-        if not isinstance(file, UploadFile) or not file.size:
+        if not isinstance(file, UploadFile) or not file.size or len(form.getlist("file")) > 1:
             return site.page("problem.html", 400, what="no file was given; go back and choose one")
         name, content, pinned = file.filename or "", await file.read(), form.get("pinned") == "yes"
-    found = await run_in_threadpool(_checked_alone, name, content, site.results.pins if pinned else Pins())
+        proofs = await _proofs_in(form)
+    pins = site.results.pins if pinned else Pins(log_proofs=site.results.pins.log_proofs)
+    found = await run_in_threadpool(_checked_alone, name, content, pins, proofs)
     return site.page("certificate.html", found=found, most=LARGEST_BODY >> 20)
 
 
-def _checked_alone(name: str, content: bytes, pins: Pins) -> CheckedFile:
+async def _proofs_in(form: FormData) -> list[bytes]:
+    # A form without a chosen file has an empty one.
+    given = [each for each in form.getlist("proof") if isinstance(each, UploadFile) and each.size]
+    return [await each.read() for each in given]
+
+
+def _checked_alone(name: str, content: bytes, pins: Pins, proofs: Sequence[bytes]) -> CheckedFile:
     with _ONE_CHECK:
-        return checked(name, content, pins)
+        return checked(name, content, pins, proofs)

@@ -4,7 +4,8 @@ Each entry names the hash of the entry before it, and is signed by the operator 
 is one order: whoever has taken an entry refuses another one with its number, a gap, and an older copy of the feed.
 
 An entry names its task by the id. The signed task is beside it: one party adds its signature to the task without
-changing the signed bytes of the entry. An entry that publishes may state the budget of the task's purpose (`budgets`).
+changing the signed bytes of the entry. So is the proof of a task that must be in a transparency log. An entry that
+publishes may state the budget of the task's purpose (`budgets`).
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class FeedParties:
 class FeedEntry:
     """Entry `number`, counted from 1. It publishes `signed`; if `after` is a number, it ends the task after that round.
 
-    `budget` is that of a published task's purpose, None if it has none. `after` is -1 if the task ends before its first
+    `budget` is that of a published task's purpose, None if it has none. `log_proof` shows that a published task is in
+    the transparency log that it demands, None if it demands none. `after` is -1 if the task ends before its first
     round. `operator` and `shuffler` (32 bytes each) are the identities that sign; a signature is None until that party
     has signed.
     """
@@ -102,6 +104,7 @@ class FeedEntry:
     operator_signature: bytes | None = field(default=None, compare=False)
     shuffler_signature: bytes | None = field(default=None, compare=False)
     budget: PurposeBudget | None = None
+    log_proof: bytes | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -173,7 +176,7 @@ class FeedEntry:
         """Check that both trusted parties signed the entry and the task that it publishes; return that task.
 
         Raises:
-            FeedError: naming the party with the wrong identity or signature.
+            FeedError: naming the party with the wrong identity or signature, or a task that is not in its log.
         """
         known = {Role.OPERATOR: parties.operator, Role.SHUFFLER: parties.shuffler}
         two = TwoSigned(FEED_ENTRY, canonical(self.body), self.operator_signature, self.shuffler_signature)
@@ -181,17 +184,30 @@ class FeedEntry:
             two.check(self.operator, self.shuffler, known, parties.successions, parties.own)
             if self.signed is None:
                 return None
-            return self.signed.check(parties.operator, parties.shuffler, parties.successions, parties.own)
+            task = self.signed.check(parties.operator, parties.shuffler, parties.successions, parties.own)
+            self.check_logged()
+            return task
         except SignatureError as error:
             raise FeedError(f"{self.name}: {error}") from error
 
+    def check_logged(self) -> None:
+        """Check that the published task is in the transparency log that it demands, if it demands one.
+
+        Raises:
+            NotLogged: if the entry has no proof of that.
+        """
+        if self.signed is not None and self.signed.task.log is not None:
+            self.signed.task.log.check_task(self.signed.task.name, self.signed.encode(), self.log_proof)
+
     def as_json(self) -> dict[str, Any]:
-        """Return the entry with its signatures, and the task that it publishes, as JSON."""
+        """Return the entry with its signatures, and the task that it publishes with its proof, as JSON."""
         signatures = {"operator": self.operator_signature, "shuffler": self.shuffler_signature}
-        document = {
+        document: dict[str, Any] = {
             "body": self.body,
             "signatures": {role: each.hex() for role, each in signatures.items() if each is not None},
         }
+        if self.log_proof is not None:
+            document["log_proof"] = self.log_proof.decode()
         return document if self.signed is None else {**document, "task": self.signed.as_json()}
 
     def encode(self) -> bytes:
@@ -240,6 +256,8 @@ class FeedEntry:
             raise ValueError("it has signatures of operator and shuffler, and a task if it publishes one")
         made = {role: from_hex(each, SIGNATURE_BYTES, f"the {role}'s signature") for role, each in signatures.items()}
         signed = None if ends else SignedTask.from_json(value["task"])
+        if ("log_proof" in value) > (signed is not None and signed.task.log is not None):
+            raise ValueError("log_proof is beside a task that demands a log, and only there")
         task_id = from_hex(body["task"], HASH_BYTES, "task")
         if signed is not None and signed.task.id != task_id:
             raise ValueError("the task beside it is another one than it names")
@@ -254,6 +272,7 @@ class FeedEntry:
             made.get("operator"),
             made.get("shuffler"),
             PurposeBudget.read(body["budget"]) if "budget" in body else None,
+            value["log_proof"].encode() if "log_proof" in value else None,
         )
 
 
@@ -272,6 +291,11 @@ class Feed:
     def published(self) -> dict[bytes, SignedTask]:
         """The published tasks by id, also those that have ended."""
         return {each.task_id: each.signed for each in self.entries if each.signed is not None}
+
+    @cached_property
+    def log_proofs(self) -> dict[bytes, bytes]:
+        """The proof of each published task that demands a transparency log, by the task's id."""
+        return {each.task_id: each.log_proof for each in self.entries if each.log_proof is not None}
 
     @cached_property
     def ends(self) -> dict[bytes, int]:
@@ -300,15 +324,20 @@ class Feed:
             signed.task.name: budget.purpose for signed, budget in named if signed is not None and budget is not None
         }
 
-    def publishing(self, signed: SignedTask, budget: PurposeBudget | None = None) -> FeedEntry:
+    def publishing(
+        self, signed: SignedTask, budget: PurposeBudget | None = None, log_proof: bytes | None = None
+    ) -> FeedEntry:
         """Return the next entry, which publishes this task for the purpose of a budget; nobody has signed it yet.
 
         Raises:
             FeedError: if the task was published before, or the budget does not allow it.
+            NotLogged: if the task demands a transparency log, and the proof does not show that it is there.
         """
         who = signed.task.identities
-        entry = FeedEntry(*self._next(), who.operator, who.shuffler, signed.task.id, signed=signed, budget=budget)
+        parts = (*self._next(), who.operator, who.shuffler, signed.task.id)
+        entry = FeedEntry(*parts, signed=signed, budget=budget, log_proof=log_proof)
         self.check_next(entry)
+        entry.check_logged()
         return entry
 
     def ending(

@@ -11,8 +11,10 @@ from hubbub.pages.dashboard.views import certificates
 from hubbub.protos.records.results_document import results_document, series_document
 from hubbub.verification.certificate import stated
 from hubbub.verification.pins import Pins
+from support.certificates import content_of, counts, encode
 from support.dashboard import KEYS, TASK, Browser, Looked, made_rounds, site_of, stub
-from support.samples import Parties
+from support.logged import demanding, proof_of
+from support.samples import Parties, sample_task, signed
 
 CERTIFICATE = made_rounds()[1].certificate
 RESULTS = json.dumps(results_document(made_rounds()[0])).encode()
@@ -119,3 +121,20 @@ def test_a_certificate_of_very_many_rounds_is_left_to_the_command_line(monkeypat
     assert "its ε is of 2000 rounds, and a page checks at most 366; use `hubbub verify`" in words(
         given(json.dumps(document).encode())
     )
+
+
+def test_a_certificate_of_a_task_that_demands_a_log_is_given_with_its_proofs() -> None:
+    parties = Parties.generate()
+    task = demanding(sample_task(parties, minimum_reports=100))
+    certificate = encode(content_of(task, parties, [counts(task, 0, 120)]), parties)
+    file = ("file", ("certificate.json", certificate))
+    bare = Browser(site_of(stub())).post("/certificate", {}, files=[file, ("proof", ("", b""))])
+    assert "is right in itself, but it is not shown to be in log stats.example/log" in words(bare)
+    assert "hubbub log prove LOG CERTIFICATE.json" in words(bare)
+    proofs = [proof_of(each).encode() for each in (certificate, signed(task, parties).encode())]
+    files = [file, *(("proof", (f"{number}.tlog-proof", each)) for number, each in enumerate(proofs))]
+    shown = Browser(site_of(stub())).post("/certificate", {}, files=files)
+    assert "The certificate is valid." in words(shown)
+    assert "It is in log stats.example/log, as its task demands with 2 of 3 witnesses" in words(shown)
+    broken = Browser(site_of(stub())).post("/certificate", {}, files=[file, ("proof", ("p", b"x"))])
+    assert "not a proof" in words(broken)

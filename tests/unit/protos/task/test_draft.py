@@ -280,7 +280,7 @@ WRONG = [
         "[privacy]",
         "[privacy_]",
         11,
-        "privacy_ is not a key hubbub knows; did you mean privacy? it knows about, admission, p",
+        "privacy_ is not a key hubbub knows; did you mean privacy? it knows about, admission, log, p",
     ),
     ('close = "op', 'epsilon_total = 6\nclose = "op', 9, "task.epsilon_total belongs in [privacy]; move it there"),
     ('close = "op', 'second_authority = "0"\nclose = "op', 9, "task.second_authority belongs in [admission]; move"),
