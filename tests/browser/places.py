@@ -41,7 +41,7 @@ def given(content: bytes, name: str = "certificate.json", known: bool = True) ->
 
     async def act(tab: Tab) -> None:
         file = {"name": name, "mimeType": "application/json", "buffer": content}
-        await tab.page.set_input_files("input[type=file]", file)
+        await tab.page.set_input_files("input[name=file]", file)
         if not known:
             await tab.page.uncheck("input[type=checkbox]")
         await tab.page.click("button")

@@ -106,7 +106,7 @@ class Screen:
         """Come to the page."""
         await tab.open(self.path)
         if self.file is not None:
-            await tab.page.set_input_files("input[type=file]", str(self.file))
+            await tab.page.set_input_files("input[name=file]", str(self.file))
             async with tab.page.expect_navigation():
                 await tab.page.click("button")
 

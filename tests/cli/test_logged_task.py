@@ -25,10 +25,10 @@ from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Value
 from support.cli import Ran, hubbub_here
-from support.logged import POLICY, demanding
+from support.logged import POLICY, demanding, proof_of
 from support.logs import LOG, LOG_KEY, NAME, WITNESS_KEYS, WITNESSES, saved
 from support.patience import PATIENCE
-from support.samples import FEW, Parties, sample_task, signed
+from support.samples import FEW, Parties, make_tls, sample_task, signed
 
 DEVICES = 60
 
@@ -212,6 +212,29 @@ def test_a_task_is_published_with_its_proof_alone(tmp_path: Path) -> None:
         *("--log-proof", tmp_path / "task.tlog-proof"),
     )
     assert (other.status, "task trains demands no log; leave --log-proof out" in other.err) == (2, True)
+
+
+def test_a_device_s_commands_refuse_it_without_its_proof_and_preview_it_with_it(tmp_path: Path) -> None:
+    parties = Parties.generate()
+    schedule = Schedule(int(time.time()) - 60, 365 * 86_400, 60, 1)
+    document = signed(demanding(sample_task(parties, schedule=schedule)), parties).encode()
+    (tmp_path / "task.json").write_bytes(document)
+    (tmp_path / "task.tlog-proof").write_bytes(proof_of(document).encode())
+    make_tls(tmp_path / "tls", "shuffler")
+    for role, identity in (("operator", parties.operator), ("shuffler", parties.shuffler)):
+        save_public(tmp_path / f"{role}.pem", identity.public)
+    lines = {"task": "task.json", "shuffler": "127.0.0.1:1", "state": "state.db", "authority": "tls/authority.pem"}
+    lines |= {"operator_key": "operator.pem", "shuffler_key": "shuffler.pem"}
+    settings = tmp_path / "client.toml"
+    settings.write_text("".join(f'{key} = "{value}"\n' for key, value in lines.items()))
+    for words in (("submit",), ("device", "preview"), ("device", "status")):
+        done = CliRunner().invoke(build([words[0]]), [*words, str(settings)], b"carrier=AA\n")
+        assert (done.exit_code, done.stdout) == (1, ""), words
+        assert "error: task flights demands that it is in log stats.example/log" in done.stderr
+    assert not (tmp_path / "state.db").exists()
+    settings.write_text(settings.read_text() + 'log_proof = "task.tlog-proof"\n')
+    done = CliRunner().invoke(build(["device"]), ["device", "preview", str(settings)], b"carrier=AA\n")
+    assert (done.exit_code, "carrier" in done.stdout) == (0, True), done.stderr
 
 
 def test_whoever_signs_a_task_is_shown_its_log_and_a_proof_that_is_not_there_is_named(tmp_path: Path) -> None:

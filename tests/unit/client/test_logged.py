@@ -11,6 +11,7 @@ import pytest
 from hubbub.client import Device, Fleet, NotLogged, SignatureError, UsageError
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.log.proofs import LoggedProof
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
 from support.logged import demanding, proof_of
@@ -19,15 +20,20 @@ from support.samples import Parties, sample_task, signed
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def task(parties: Parties) -> Task:
     """The fake shuffler's task, too."""
     return demanding(sample_task(parties))
 
 
-@pytest.fixture(scope="session")
-def proof(task: Task, parties: Parties) -> bytes:
-    return proof_of(signed(task, parties).encode()).encode()
+@pytest.fixture(scope="module")
+def document(task: Task, parties: Parties) -> SignedTask:
+    return signed(task, parties)
+
+
+@pytest.fixture(scope="module")
+def proof(document: SignedTask) -> bytes:
+    return proof_of(document.encode()).encode()
 
 
 async def test_without_its_proof_nothing_is_drawn_stored_or_asked(
@@ -56,7 +62,7 @@ async def test_a_fleet_counts_with_the_proof(fleet: Callable[..., Fleet], shuffl
 
 
 async def test_a_proof_is_bytes_and_of_these_very_bytes(
-    device: Callable[..., Device], proof: bytes, task: Task, parties: Parties, tmp_path: Path
+    device: Callable[..., Device], proof: bytes, parties: Parties, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="log_proof is of type PosixPath"):
         device(log_proof=tmp_path)

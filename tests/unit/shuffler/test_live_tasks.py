@@ -15,7 +15,7 @@ import pytest
 from unit.shuffler.test_server import Deployment, analyzer_at, channel, running, seal
 from unit.shuffler.world import START, World
 
-from hubbub.client import Device, TaskFeed
+from hubbub.client import Device, NotLogged, TaskFeed
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
@@ -34,6 +34,7 @@ from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.server import own_tasks
 from hubbub.shuffler.settings import ShufflerSettings, load
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.logged import demanding, proof_of
 from support.patience import CALL_SECONDS, pause, when_ready
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
@@ -51,7 +52,9 @@ class Publisher:
         self.folder, self.parties, self.feed = folder, parties, Feed()
 
     def publish(self, task: Task) -> FeedEntry:
-        return self._add(self.feed.publishing(signed(task, self.parties)))
+        document = signed(task, self.parties)
+        proof = None if task.log is None else proof_of(document.encode()).encode()
+        return self._add(self.feed.publishing(document, log_proof=proof))
 
     def end(self, task: Task, after: int) -> FeedEntry:
         return self._add(self.feed.ending(task.id, after))
@@ -278,8 +281,9 @@ async def test_a_shuffler_with_a_feed_starts_without_a_task_and_counts_its_first
             assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
 
 
-async def test_a_device_fetches_its_task_by_grpc_and_by_https_and_answers(tmp_path: Path) -> None:
+async def test_a_device_fetches_its_logged_task_by_grpc_and_by_https_and_answers(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
+    deployment.task = demanding(deployment.task)
     parties = deployment.parties
     (deployment.folder / "tasks" / "task.json").unlink()
     publisher = Publisher(tmp_path / "feed", parties)
@@ -296,7 +300,10 @@ async def test_a_device_fetches_its_task_by_grpc_and_by_https_and_answers(tmp_pa
                 feed = TaskFeed(allow={"flights"}, folder=tmp_path / f"taken-{number}", shuffler=address, **trusted)
                 assert await feed.fetch() == 1
                 state = tmp_path / f"device-{number}.db"
-                device = Device(feed.tasks()["flights"], state=state, shuffler=address, **trusted)
+                (task,), (proof,) = feed.tasks().values(), feed.log_proofs().values()
+                with pytest.raises(NotLogged):
+                    Device(task, state=state, shuffler=address, **trusted)
+                device = Device(task, log_proof=proof, state=state, shuffler=address, **trusted)
                 async with device:
                     await when_ready(lambda device=device: device.submit({"carrier": "AA"}))  # type: ignore[misc]
 

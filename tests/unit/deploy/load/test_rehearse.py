@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,17 @@ from unit.shuffler.test_server import analyzer_at, running
 
 from hubbub.cli.commands.rehearse import _answers, _certificates
 from hubbub.client import DeviceSettings
+from hubbub.deploy.load.coordinator import Deployment, _assignment
 from hubbub.deploy.load.rehearse import answers_in_turn, certificates_in, send
+from hubbub.deploy.load.schedule import LoadSchedule, LoadStep
+from hubbub.deploy.load.worker import _run
 from hubbub.planning.simulate.notation import PLAIN
 from hubbub.protos.errors import UsageError
+from hubbub.protos.identity.keys import save_public
+from hubbub.protos.log.policy import NotLogged
 from hubbub.protos.task.task import Task
-from support.samples import Parties, sample_task
+from support.logged import demanding, proof_of
+from support.samples import Parties, make_tls, sample_task, signed
 
 
 @pytest.fixture
@@ -94,3 +101,30 @@ def test_too_few_certificates_are_told_before_anything_is_sent(tmp_path: Path) -
     deployment = Certified(tmp_path)
     with pytest.raises(UsageError, match="there are 0 for 2 devices; have one issued for each"):
         _certificates(deployment.task, None, 2)
+
+
+async def test_made_up_devices_take_part_in_a_logged_task_with_its_proof_alone(tmp_path: Path) -> None:
+    """By `rehearse` and by `load`: the settings' proof reaches what trusts the task."""
+    parties = Parties.generate()
+    (tmp_path / "task.json").write_bytes(signed(demanding(sample_task(parties)), parties).encode())
+    (tmp_path / "another.tlog-proof").write_bytes(proof_of(b"another").encode())
+    for role, identity in (("operator", parties.operator), ("shuffler", parties.shuffler)):
+        save_public(tmp_path / f"{role}.pem", identity.public)
+    tls = make_tls(tmp_path / "tls", "shuffler")["shuffler"]
+    assert isinstance(tls.authority, Path)
+    keys = {f"{role}_key": tmp_path / f"{role}.pem" for role in ("operator", "shuffler")}
+    bare = DeviceSettings(
+        tmp_path / "task.json", "127.0.0.1:1", **keys, state=tmp_path / "state.db", authority=tls.authority
+    )
+    other = replace(bare, log_proof=tmp_path / "another.tlog-proof")
+    for files, says in ((bare, "there is no proof of it"), (other, "the document is not entry 1 of the log")):
+        with pytest.raises(NotLogged, match=says):
+            await send(files, [], 0, lambda _: None)
+        loaded = Deployment(
+            *(files.task, parties.operator.public.hex(), parties.shuffler.public.hex(), files.shuffler),
+            *(tls.authority, 0),
+            log_proof=files.log_proof,
+        )
+        schedule = LoadSchedule((LoadStep(1.0, 1.0),))
+        with pytest.raises(NotLogged, match=says):
+            _run(_assignment(loaded, schedule, tmp_path, 0, schedule, 1), iter([]))

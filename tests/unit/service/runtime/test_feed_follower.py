@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.runtime import feed_follower, kept_feed
 from hubbub.service.runtime.feed_follower import INCIDENT, FeedFollower
 from hubbub.service.runtime.kept_feed import FolderFeed
+from support.logged import demanding, proof_of
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task, signed
 
@@ -137,12 +138,19 @@ def _another_deployment(service: Service) -> None:
     add_entry(service.feed, entry.signed_by(others.operator).signed_by(others.shuffler))
 
 
+def _without_its_log(service: Service) -> None:
+    task = signed(demanding(sample_task(PARTIES, name="second")), PARTIES)
+    entry = feed_of(0).publishing(task, log_proof=proof_of(task.encode()).encode())
+    add_entry(service.feed, replace(both(entry), log_proof=None))
+
+
 WRONG = [
     (_older, "an older copy of the feed"),
     (_gap, "the feed has a gap"),
     (_changed, "has another entry 1 than the one that was taken"),
     (_one_signature, "the shuffler has not signed the feed entry"),
     (_truncated, "000002.json: not a feed entry"),
+    (_without_its_log, "task second demands that it is in log stats.example/log, signed by 2 of its 3 witnesses"),
     (_another_deployment, "names another operator than the one that is trusted here"),
 ]
 
