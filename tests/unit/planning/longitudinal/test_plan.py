@@ -290,7 +290,7 @@ def test_errors_of_64_periods_and_4_changes_are_the_references_and_the_goal() ->
     """kRR of −1, 0 and 1 at every node of the tree has 91.7; the goal for a blanket heavier on 0 was 74."""
     found = errors(over_all(64, 4))
     assert found["direct"] == pytest.approx(34.2, rel=0.01)
-    assert found["tree"] == pytest.approx(62.1, rel=0.005)
+    assert found["tree"] == pytest.approx(61.9, rel=0.002)
     assert found["vector"] == pytest.approx(4516, rel=0.01)
     # The paper's floor, at any ε: k·√(levels·m·n) in the mean over the periods.
     floor = sum(4 * math.sqrt(7 * period.bit_count() * 1e6) for period in range(1, 65)) / 64
