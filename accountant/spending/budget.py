@@ -6,8 +6,9 @@ shows fewer valid honest reports, the round is charged at that number from then 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hubbub.accountant.certificate.alone import epsilon_of, hides_alone, horizon_alone
@@ -90,12 +91,30 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     if every <= budget:
         return BudgetForecast(rounds, rounds, one, every, local, *alone)
-    # Spending grows with the rounds, so bisection finds the largest number that fits.
-    within, beyond = (1, rounds) if one <= budget else (0, 1)
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if spent(middle) <= budget else (within, middle)
+    within = largest_within(spent, (1, one), (rounds, every), budget) if one <= budget else 0
     return BudgetForecast(rounds, within, one, every, local, *alone)
+
+
+def largest_within(
+    spent: Callable[[int], float], within: tuple[int, float], beyond: tuple[int, float], budget: float
+) -> int:
+    """Return the largest number of rounds whose ε is at most `budget`, between two whose ε are given.
+
+    ε² grows about as the rounds do, so a line through both ends finds the number in some four looks, each of which may
+    take a second. Every third look halves what is left, so that there are never many.
+    """
+    (low, least), (high, most) = within, beyond
+    for look in itertools.count(1):
+        if high - low <= 1:
+            break
+        share = (budget**2 - least**2) / (most**2 - least**2) if look % 3 and most < math.inf else 0.5
+        middle = min(max(low + round(share * (high - low)), low + 1), high - 1)
+        found = spent(middle)
+        if found <= budget:
+            low, least = middle, found
+        else:
+            high, most = middle, found
+    return low
 
 
 def _alone(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int, least: float) -> float | None:

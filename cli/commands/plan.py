@@ -122,7 +122,6 @@ def command(
         from hubbub.cli.tables.plan import print_plan
         from hubbub.deploy.files import draft_in, naming
         from hubbub.planning.plan import check_not_over
-        from hubbub.planning.planned import forecast_of
         from hubbub.protos.task.trusted_keys import shufflers_in
 
         asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
@@ -136,11 +135,10 @@ def command(
             _check_out(out)
             _check_trust(keys)
         with naming(task):
-            planned = _planned(draft, as_json)
+            planned, budget = _planned(draft, as_json)
         more = _compared(planned, compare, picture, as_json)
         _draw(planned, more, picture)
         task_id = _write(planned, out, keys) if out is not None else None
-        budget = forecast_of(planned)
         if as_json:
             members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
             members |= _more_document(planned, more)
@@ -224,12 +222,16 @@ def _check_picture(picture: Path | None) -> None:
         check_drawable(picture, "--picture")
 
 
-def _planned(draft: Draft, as_json: bool) -> Plan:
+def _planned(draft: Draft, as_json: bool) -> tuple[Plan, BudgetForecast]:
     from hubbub.planning.plan import plan
+    from hubbub.planning.planned import forecast_of
 
     # Most plans take a second; one over many rounds or by digits takes up to half a minute.
-    with working("solving for ε" if draft.errors else "planning", as_json):
-        return plan(draft)
+    with working("solving for ε" if draft.errors else "planning", as_json) as now:
+        planned = plan(draft)
+        # How many rounds fit is bisected, and each look composes as many rounds.
+        now("counting the rounds that fit")
+        return planned, forecast_of(planned)
 
 
 def _compared(planned: Plan, compare: bool | None, picture: Path | None, as_json: bool) -> Compared:

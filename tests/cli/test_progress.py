@@ -41,7 +41,9 @@ CASES = [
     ),
     pytest.param(("account", "longitudinal", *LONGITUDINAL), ["calibrating tree"], id="longitudinal"),
     pytest.param(("account", "plot", *KRR[:-2], "--delta", "1e-6", *OVER, "--out", "plot.svg"), ["bounds"], id="plot"),
-    pytest.param(("plan", "task.toml", "--compare"), ["planning", "comparing"], id="plan"),
+    pytest.param(
+        ("plan", "task.toml", "--compare"), ["planning", "counting the rounds that fit", "comparing"], id="plan"
+    ),
     pytest.param(("plan", "task.toml", "--error", "30"), ["solving for ε"], id="plan by error"),
     pytest.param(("simulate", "--data", "data.csv", "--column", "a"), ["devices encode and randomize"], id="simulate"),
     pytest.param(

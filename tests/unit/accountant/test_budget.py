@@ -13,7 +13,7 @@ from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.budget import epsilon_spent, forecast, ledger, round_entries
+from hubbub.accountant.spending.budget import epsilon_spent, forecast, largest_within, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.queries import histogram_design, histogram_mse
 
@@ -123,3 +123,26 @@ def test_a_batch_that_holds_the_minimum_counts_at_the_minimum() -> None:
     name, mechanism = QUERIES[0]
     counted = [(0, QueryCount(name, mechanism, 10**6, 10**6, {}))]
     assert epsilon_spent(TERMS, "flights", kept.records(), counted) == epsilon_spent(TERMS, "flights", kept.records())
+
+
+@pytest.mark.parametrize(
+    "spent_by",
+    [math.sqrt, float, lambda rounds: 0.3 * math.sqrt(rounds) + 0.01 * rounds, lambda rounds: 1.0 + (rounds > 613)],
+    ids=["root", "line", "both", "step"],
+)
+@pytest.mark.parametrize("most", [2, 3, 1000])
+def test_the_largest_number_of_rounds_is_found_in_few_looks(spent_by, most: int) -> None:  # type: ignore[no-untyped-def]
+    for share in (0.0, 0.001, 0.2, 0.5, 0.97, 0.999):
+        asked: list[int] = []
+
+        def looked(rounds: int, asked: list[int] = asked) -> float:
+            asked.append(rounds)
+            return float(spent_by(rounds))
+
+        one, every = spent_by(1), spent_by(most)
+        budget = one + share * (every - one)
+        if every > budget:
+            found = largest_within(looked, (1, one), (most, every), budget)
+            assert found == max(rounds for rounds in range(1, most) if spent_by(rounds) <= budget)
+            assert len(asked) <= 30
+            assert all(1 < rounds < most for rounds in asked)
