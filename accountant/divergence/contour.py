@@ -65,6 +65,12 @@ _LARGEST_CHARGE = 300.0
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; if more are requested, fewer are used and the bracket is wider."""
 
+_ROUGH, _ROUGH_NODES = 0.01, 12_000
+"""Most nodes of an evaluation of this smoothing: some 4,600 are usual. Finer ones may have more, rougher have less.
+
+Sums with few values need more, and at hundreds of points of a curve that takes several seconds of the processor.
+"""
+
 _TERMS_LIMIT = 3_000_000
 """Most nodes times steps, for laws of many steps: a fraction of a second."""
 
@@ -240,12 +246,17 @@ def _choose_contour(placed: _Placed, precision: float) -> Contour:
         # Aliases with m < 0: every s > θ bounds them; the s with the shortest period is used.
         needed = (placed.peaks(smoothing) - here + _ALIAS + 4) / (placed.larger - tilt)
         period = max(period, float(np.min(needed)))
-    nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), min(_NODES_LIMIT, _TERMS_LIMIT // len(sums.steps))
+    nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), _most_nodes(precision, len(sums.steps))
     if nodes > limit:
         # With more smoothing fewer nodes are needed. Both ends stay valid; they are only further apart.
         smoothing *= nodes / limit
         nodes = limit
     return Contour(tilt, smoothing, period, nodes)
+
+
+def _most_nodes(precision: float, steps: int) -> int:
+    rough = ceil(_ROUGH_NODES * _ROUGH / precision) if precision >= _ROUGH else _NODES_LIMIT
+    return min(rough, _NODES_LIMIT, _TERMS_LIMIT // steps)
 
 
 def _integrate(sums: IidSum, contour: Contour) -> tuple[float, float, float]:

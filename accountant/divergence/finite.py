@@ -103,7 +103,11 @@ class FinitePoints:
             # From here on every ceiling, and so every pair, is at most the value found.
             if ceilings[place] <= found.upper:
                 break
-            seen = positive_part(self.sum_at(place, people, epsilon), precision)
+            sums = self.sum_at(place, people, epsilon)
+            # Most pairs are excluded by much smoothing, which is a valid upper end at a tenth of the cost.
+            if found.upper > -inf and positive_part(sums, COARSE).upper <= found.upper:
+                continue
+            seen = positive_part(sums, precision)
             found = LogBracket(max(found.lower, seen.lower), max(found.upper, seen.upper))
         return found
 

@@ -135,6 +135,11 @@ class _CellPotentials:
         heights[:, 0], heights[:, -1] = -grid[0], 0.0
         return cls(grid, np.maximum(heights, _plus(-grid)))
 
+    @property
+    def farthest(self) -> float:
+        """The distance of the grid's ends from 0: no cell's law has a step beyond it."""
+        return float(np.abs(self.grid[[0, -1]]).max())
+
     @cached_property
     def atoms(self) -> Array:
         """Changes of slope at the grid's inner points: masses, some of which may be below 0 before hulls are taken."""
@@ -280,8 +285,9 @@ class _Values:
         """Return the sum of the least law that is above all of these cells'."""
         steps, masses = self.cells.law(places)
         kept = 1 - self.share
-        # Every value is raised by more than rounding took from the law's mean: the potential grows with each.
-        masses, steps = masses * kept, (steps + _ROUNDING * float(np.abs(steps).max())) / kept
+        # Every value is raised by more than rounding took from the law's mean: the potential grows with each. All cells
+        # are raised alike, by what the grid's ends need, so that their laws have the same steps.
+        masses, steps = masses * kept, (steps + _ROUNDING * self.cells.farthest) / kept
         drawn = tuple(steps.tolist()), tuple(masses.tolist())
         left = 1 - float(masses.sum())
         return IidSum(self.people, *drawn, -expm1(self.epsilon), left, float(steps.max()), 1.0 / self.people)

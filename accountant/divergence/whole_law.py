@@ -101,6 +101,9 @@ _ENOUGH = 0.05
 _NEWTON = 3
 """Steps of Newton's method after the coarse search of a tilt."""
 
+_SHARED = 2
+"""Values are put on the steps of all of them if these are less than so many times those of one."""
+
 _STEPS_LIMIT = 1e60
 """Above this ratio of two laws nothing is computed."""
 
@@ -392,6 +395,7 @@ class _TiltedValues:
     """Values of the others: for each the transform G of its V under a tilt θ, and h = G − β, at θ + iv.
 
     `steps` u are those of V, `masses` theirs before the tilt, a row for each value; the rest of the mass is at u = 0.
+    If all values have the same steps, `steps` has one row: their sines and cosines are computed once.
     """
 
     tilt: float
@@ -402,7 +406,14 @@ class _TiltedValues:
     @classmethod
     def of(cls, tilt: float, hidden: float, sums: Sequence[IidSum]) -> _TiltedValues:
         """Return them; a value with fewer steps has further ones without mass."""
-        steps, masses = np.zeros((2, len(sums), max(len(each.steps) for each in sums)))
+        widest = max(len(each.steps) for each in sums)
+        every = {step: place for place, step in enumerate(sorted({step for each in sums for step in each.steps}))}
+        if len(sums) > 1 and len(every) < _SHARED * widest:
+            found = np.zeros((len(sums), len(every)))
+            for place, each in enumerate(sums):
+                found[place, [every[step] for step in each.steps]] = each.masses
+            return cls(tilt, hidden, np.array([list(every)]), found)
+        steps, masses = np.zeros((2, len(sums), widest))
         for place, each in enumerate(sums):
             steps[place, : len(each.steps)], masses[place, : len(each.masses)] = each.steps, each.masses
         return cls(tilt, hidden, steps, masses)

@@ -208,6 +208,11 @@ class LocalPairs(MechanismPairs[L_co]):
         """Whether points of its curves take long: then fewer are asked for what is stated from below."""
         return False
 
+    @property
+    def attacked_finely(self) -> bool:
+        """Whether many points of an attack's curve are asked."""
+        return not self.dear
+
     # Attacks on one round without dummies
 
     @abstractmethod
@@ -225,7 +230,7 @@ class LocalPairs(MechanismPairs[L_co]):
         """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
         points = self.attacking_points(part)
         if points is not None:
-            return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail, finely=not self.dear)
+            return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail, finely=self.attacked_finely)
         walk = self.attacking_walk(part)
         return None if walk is None else tangent_grid(contracted_atoms(walk, log_tail))
 

@@ -23,6 +23,9 @@ from hubbub.accountant.pairs.base import Search
 from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.curve import CurvedPairs
 
+MANY_PAIRS = 12
+"""From more pairs of neighbours on, the lower grid is laid from the points of the upper one: half as many are asked."""
+
 
 @dataclass(frozen=True)
 class FinitePairs(CurvedPairs[Finite]):
@@ -73,6 +76,16 @@ class FinitePairs(CurvedPairs[Finite]):
     def whole_law(self) -> WholeLaws | None:
         """Everything that the inputs of a small law send."""
         return None if self.by_blanket else finite_whole_laws(self.mechanism)
+
+    @property
+    def dear(self) -> bool:
+        """Of many pairs of neighbours several are asked at each point of the curve."""
+        return len(self.curve_points().coded) > MANY_PAIRS
+
+    @property
+    def attacked_finely(self) -> bool:
+        """Always: an attack is on one pair."""
+        return True
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
         """Return the sum of the neighbours that vary most."""

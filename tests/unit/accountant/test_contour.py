@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.divergence import contour, negligible_nodes
 from hubbub.accountant.divergence.contour import integrated_positive_part, positive_part
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
 from hubbub.accountant.divergence.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
+from hubbub.accountant.divergence.tilted import TiltedDraw
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 
 
@@ -54,6 +56,28 @@ def test_finer_brackets_lie_within_coarser_ones(reports: int) -> None:
     coarse, fine = integrated_positive_part(sums, 0.1), integrated_positive_part(sums, 0.01)
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper
+
+
+@pytest.mark.parametrize("draws", [250, 10**4])
+def test_a_rough_evaluation_of_few_values_has_so_many_nodes_and_no_more(
+    draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of far smaller chance than their size hides need a long period: without a limit three times the nodes."""
+    rare = IidSum(draws, (1e6, -1.0), (1e-12, 0.3), 0.0, 0.7 - 1e-12, 1e6, 1 / draws)
+    asked: list[int] = []
+
+    def noted(draw: TiltedDraw, number: int, nodes: contour.Nodes, tilt: float) -> tuple[contour.Whole, float]:
+        asked.append(nodes.last)
+        return negligible_nodes.loud(draw, number, nodes, tilt)
+
+    monkeypatch.setattr(contour, "loud", noted)
+    rough, fine = (integrated_positive_part(rare, precision) for precision in (0.01, 0.001))
+    coarse = integrated_positive_part(rare, 0.1)
+    assert asked[0] == 12_000 < asked[1]
+    assert asked[2] <= 1200
+    for each in (rough, coarse):
+        assert each.lower <= fine.upper
+        assert fine.lower <= each.upper
 
 
 def test_a_large_sum_agrees_with_its_gaussian_limit() -> None:

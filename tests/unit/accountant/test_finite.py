@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import exp, log
+from math import exp, inf, log
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.over_rounds import behind
 from hubbub.accountant.composition import compose_upper
+from hubbub.accountant.divergence import finite
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.search import FINE
+from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite
 from hubbub.accountant.pairs import Part
@@ -191,3 +197,29 @@ def test_no_pair_that_could_be_the_worst_is_passed_over() -> None:
             ceiling = float(points.ceilings(reports, epsilon).max())
             assert EXACT["blanket"].delta(WHOLE, reports, epsilon)[1] == pytest.approx(max(every), rel=1e-3, abs=1e-250)
             assert max(every) <= max(exp(min(0.0, ceiling)), 1e-300) * (1 + 1e-9)
+
+
+def test_of_many_pairs_few_are_asked_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rough upper end at most the value found excludes a pair: no finely asked one is above what is stated."""
+    rows = [[1 + (place * place * 7919 + 31 * x * place) % 61 for place in range(16)] for x in range(8)]
+    points = finite_points(Finite(tuple(tuple(Fraction(each, sum(row)) for each in row) for row in rows)))
+    assert len(points.coded) == 56
+    asked: list[float] = []
+
+    def noted(sums: IidSum, precision: float) -> LogBracket:
+        asked.append(precision)
+        return positive_part(sums, precision)
+
+    monkeypatch.setattr(finite, "positive_part", noted)
+    for reports, epsilon in ((100, 0.3), (1000, 0.05), (1000, 0.4)):
+        asked.clear()
+        found = points.found(reports, epsilon, FINE)
+        alone = [positive_part(points.sum_at(place, reports, epsilon), FINE) for place in range(56)]
+        assert max(each.lower for each in alone) <= found.upper
+        assert found.upper == pytest.approx(max(each.upper for each in alone), abs=1e-2)
+        assert found.lower <= max(each.upper for each in alone)
+        assert asked.count(FINE) <= 6
+        with monkeypatch.context() as patched:
+            # In any order: the worst pair comes last or in between.
+            patched.setattr(finite.FinitePoints, "ceilings", lambda *_: np.full(56, inf))
+            assert points.found(reports, epsilon, FINE).upper == pytest.approx(found.upper, abs=1e-2)

@@ -111,6 +111,21 @@ def test_values_that_are_evaluated_together_are_each_as_alone() -> None:
         assert found.lower < found.upper
 
 
+def test_values_whose_steps_are_of_one_grid_share_its_sines() -> None:
+    every = (-1.5, -0.7, -0.2, 0.3, 0.9, 1.6)
+    some = [every[1:], every[:-1], every[:3] + every[4:]]
+    sums = [value((list(steps), [1.0, *(0.1 + 0.05 * place for place in range(len(steps)))]), 999) for steps in some]
+    nodes = nodes_of(sums[0], 4.0)
+    shared = whole_law._TiltedValues.of(nodes.tilt, HIDDEN, sums)
+    assert shared.steps.tolist() == [list(every)]
+    assert shared.masses.shape == (3, 6)
+    for found, each in zip(nodes.parts(sums, HIDDEN), sums, strict=True):
+        (alone,) = nodes.parts([each], HIDDEN)
+        assert found.upper == pytest.approx(alone.upper, rel=1e-12)
+        assert found.lower == pytest.approx(alone.lower, rel=1e-12)
+        assert found.lower < found.upper
+
+
 HEIGHTS = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=30)
 
 
