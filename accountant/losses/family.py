@@ -38,8 +38,8 @@ from hubbub.accountant.numbers import UNIT_ROUNDOFF
 WORK = 2e9
 """Multiplications that one family may take: about half a second."""
 
-POINTS_TRANSFORMED = 8e7
-"""Points that may be transformed for one family instead, over all its rounds: most of a second of a processor."""
+POINTS_TRANSFORMED = 2.2e8
+"""Points that may be transformed for one family instead, over all its rounds: some two seconds of a processor."""
 
 MOST_ROUNDS = 1024
 """Most rounds played as a whole: for more, the hull of their curves adds less than the grid."""
