@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -207,10 +206,10 @@ def check_files() -> None:
     Raises:
         CannotCall: naming the limit, how many files are open, and what to do.
     """
-    if sys.platform == "win32":  # which has no such limit
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
         return
-    import resource
-
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Far from the limit nothing is counted, as a process may have many files and make many channels.
     if limit == resource.RLIM_INFINITY or limit > PLENTY_OF_FILES:
