@@ -146,7 +146,7 @@ def with_task(task: Any) -> bytes:
 
 def test_every_refused_task_is_refused_in_a_certificate_for_the_same_reason(verifying: Verifying) -> None:
     good, *_ = (base64.b64decode(each["document"]) for each in REFUSED["tasks"])
-    whole = with_task(json.loads(good, parse_int=_double))
+    whole = with_task(json.loads(good, parse_int=as_double))
     wanted, cases = [], []
     for each in REFUSED["tasks"]:
         document = base64.b64decode(each["document"])
@@ -156,7 +156,7 @@ def test_every_refused_task_is_refused_in_a_certificate_for_the_same_reason(veri
             assert good in whole
             cases.append(of(whole.replace(good, document)))
             continue
-        cases.append(of(with_task(json.loads(document, parse_int=_double))))
+        cases.append(of(with_task(json.loads(document, parse_int=as_double))))
     for each, expected, outcome in zip(REFUSED["tasks"], wanted, verifying(cases), strict=True):
         if each["because"] is None:
             assert outcome["problems"] == []
@@ -165,13 +165,13 @@ def test_every_refused_task_is_refused_in_a_certificate_for_the_same_reason(veri
             assert codes(outcome) <= expected, (each["what"], outcome["problems"])
 
 
-def _double(text: str) -> int | float:
+def as_double(text: str) -> int | float:
     """Whole numbers beyond 2⁵³ are doubles in canonical form."""
     return int(text) if len(text) < 16 else float(text)
 
 
 def body_of(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_bytes(), parse_int=_double)["body"]
+    content: dict[str, Any] = json.loads(file.read_bytes(), parse_int=as_double)["body"]
     return content
 
 

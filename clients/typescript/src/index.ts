@@ -11,4 +11,4 @@ export type { Answer, Answers } from "./queries/encode.js";
 export type { Budget, PrivacyLimits } from "./state/budget.js";
 export type { DeviceState } from "./state/state.js";
 export type { Store } from "./state/store.js";
-export { readTask, type Pins, type Query, type Task } from "./task/task.js";
+export { type Beside, readTask, type Pins, type Query, type Task } from "./task/task.js";

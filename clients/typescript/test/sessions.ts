@@ -1,4 +1,4 @@
-/** Vectors of chains of hops, of calls, and of a whole session: from the task of a device to its receipt. */
+/** Vectors of hops, of calls, of a session from a task to its receipt, and of tasks that must be in a log. */
 
 import { type DescMessage, fromBinary, toBinary, toJson } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import {
   SubmitRequestSchema,
   SubmitResponseSchema,
 } from "../src/gen/hubbub/protos/v1/submission_pb.js";
-import { Device, type DeviceState, type Post, type Store } from "../src/index.js";
+import { Device, type DeviceState, type Post, readTask, type Store } from "../src/index.js";
 import { cipherSuite, LAYER_BYTES } from "../src/seal/envelope.js";
 import { emptyState } from "../src/state/state.js";
 import { checkKeys } from "../src/task/keys.js";
@@ -234,4 +234,36 @@ async function opened(task: Task, vectors: Any, id: Uint8Array, envelope: Uint8A
     inners = inners.slice(length);
   }
   return reports;
+}
+
+/** Tasks that demand a transparency log: those to take, and those to refuse before anything is done. */
+export async function logged(test: Test, vectors: Any): Promise<void> {
+  const never = (): never => {
+    throw new Error("the device did something before the proof was checked");
+  };
+  // What is stored is read before: successions are in it.
+  const store: Store = { read: async () => emptyState(), change: never, close: () => undefined };
+  const [operatorKey, shufflerKey] = [vectors.operator_key as string, vectors.shuffler_key as string];
+  const pins = { operator: operatorKey, shuffler: shufflerKey };
+  for (const each of vectors.cases) {
+    const task = fromBase64(each.task);
+    const logProof = each.proof === null ? null : fromBase64(each.proof);
+    await test(`logged: ${each.what}`, async () => {
+      const because = await reason(() => readTask(task, pins, { logProof }));
+      equal(because, each.because, "the reason");
+      const options = { task, operatorKey, shufflerKey, logProof, shuffler: "https://127.0.0.1:1" };
+      const opened = await reason(() => Device.open(options, { store, post: never, random: never }));
+      equal(opened, each.because, "the reason of the device");
+    });
+  }
+}
+
+async function reason(read: () => unknown): Promise<string | null> {
+  try {
+    await read();
+    return null;
+  } catch (error) {
+    if (error instanceof DocumentError) return error.because;
+    throw error;
+  }
 }

@@ -12,7 +12,7 @@ import { readQuestion, symbolsOf } from "../src/task/questions.js";
 import { readRandomizer, reportBytes } from "../src/task/randomizers.js";
 import { readSuccession } from "../src/task/successions.js";
 import { type Query, readTask, type SuiteName, type Task } from "../src/task/task.js";
-import { calls, hops, session } from "./sessions.js";
+import { calls, hops, logged, session } from "./sessions.js";
 
 /** Reads a file of tests/vectors. */
 export type Load = (name: string) => Promise<Uint8Array<ArrayBuffer>>;
@@ -52,6 +52,7 @@ export async function run(load: Load): Promise<Result[]> {
   await envelopes(test, await json(load, "sealed.json"));
   await proofs(test, await json(load, "enrollment.json"));
   await refusals(test, await json(load, "refused.json"));
+  await logged(test, await json(load, "logged.json"));
   await answers(test, await json(load, "answers.json"));
   await documents(test, load);
   await hops(test, await json(load, "hops.json"));
@@ -302,14 +303,11 @@ async function documents(test: Test, load: Load): Promise<void> {
     const document = await load("signed/hubbub-task-1.json");
     const succession = readSuccession(await load("signed/hubbub-succession-1.json"));
     const { identities } = (parseCanonical(document) as Any).task;
-    const task = readTask(document, { operator: identities.operator, shuffler: succession.new }, [
-      succession,
-    ]);
+    const pins = { operator: identities.operator, shuffler: succession.new };
+    const task = readTask(document, pins, { successions: [succession] });
     const key = parseCanonical(await load("signed/hubbub-key-1.json")) as Any;
     equal(key.body.task, hex(task.id), "the key record's task");
-    const other = (): unknown =>
-      readTask(document, { operator: identities.operator, shuffler: succession.new });
-    equal(because(other), "signature", "the reason, without the succession");
+    equal(because(() => readTask(document, pins)), "signature", "the reason, without the succession");
   });
   for (const kind of KINDS) {
     await test(`kinds: the task of ${kind}`, async () => {

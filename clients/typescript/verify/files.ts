@@ -3,6 +3,7 @@
 import { type Bytes, own } from "../src/base/bytes.js";
 import { canonical } from "../src/base/canonical.js";
 import { DocumentError } from "../src/base/errors.js";
+import { INCLUSION } from "../src/log/proofs.js";
 import { NotJson, Refused, shown } from "./base/refused.js";
 import {
   beginsWith,
@@ -14,6 +15,7 @@ import {
   type Value,
 } from "./base/strict.js";
 import { digestOf, otherThanCertificate } from "./certificate/certificate.js";
+import { type LogProofs, readProofs } from "./log.js";
 import { difference, oddMembers } from "./results/compare.js";
 
 const RESULTS = "hubbub-results/1";
@@ -57,6 +59,7 @@ export interface Problem {
 export interface Given {
   readonly certificates: readonly Held[];
   readonly results: readonly GivenResults[];
+  readonly proofs: LogProofs;
   readonly skipped: readonly string[];
   readonly problems: readonly Problem[];
 }
@@ -74,6 +77,7 @@ export function readFiles(files: readonly GivenFile[]): Given {
   };
   const inside: [string, number, Members, Bytes][] = [];
   for (const [file, { name, bytes }] of files.entries()) {
+    if (isProof({ name, bytes })) continue;
     try {
       const value = valueOf(bytes);
       const found = value === undefined ? [] : resultsIn(name, value);
@@ -88,7 +92,12 @@ export function readFiles(files: readonly GivenFile[]): Given {
   for (const [where, file, document, certificate] of inside)
     results.push({ where, file, document, digest: hold(where, file, certificate) });
   const held = [...certificates].map(([digest, each]) => ({ digest, ...each }));
-  return { certificates: held, results, skipped, problems };
+  return { certificates: held, results, proofs: readProofs(files.filter(isProof)), skipped, problems };
+}
+
+/** Whether a file is a proof of a transparency log, by its name or by its first line. */
+function isProof({ name, bytes }: GivenFile): boolean {
+  return name.endsWith(".tlog-proof") || beginsWith(bytes, INCLUSION, INCLUSION.length);
 }
 
 export function problemOf(error: unknown, where: string | null, round: number | null = null): Problem {

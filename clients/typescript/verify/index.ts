@@ -11,6 +11,7 @@ import { plain, readStrict } from "./base/strict.js";
 import { checkCertificate, type Certificate, type Pins } from "./certificate/certificate.js";
 import { type Given, type GivenFile, type Held, type Problem, problemOf, readFiles } from "./files.js";
 import { byTask, type Found, problemsAmong } from "./history.js";
+import type { LogProofs } from "./log.js";
 import { checkResults, type CheckedResults } from "./results/results.js";
 
 export { publicKey } from "../src/base/signatures.js";
@@ -35,15 +36,19 @@ export interface Report {
   /** The certificates that were not refused, by task, in the order of their rounds' releases. */
   readonly histories: readonly (readonly Found[])[];
   readonly results: readonly FoundResults[];
+  /** Of each file of a proof of a transparency log that was not used: why. */
+  readonly unused: readonly string[];
   /** Files of another kind, which were not looked at. */
   readonly skipped: readonly string[];
 }
 
-/** Check certificates, results of one round or of all, or a whole history of them; everything stays here. */
+/** Check certificates, results of one round or of all, or a whole history of them; everything stays here.
+ *
+ * If the task demands a transparency log, `files` must have the proofs of each certificate and of the task. */
 export async function verifyFiles(files: readonly GivenFile[], pins: Pins = {}): Promise<Report> {
   const given = readFiles(files);
   const problems = [...given.problems];
-  const held = checkAll(given.certificates, pins, problems);
+  const held = checkAll(given, pins, problems);
   const results: FoundResults[] = [];
   for (const each of given.results) {
     const certificate = held.get(each.digest)?.certificate;
@@ -72,27 +77,37 @@ export async function verifyFiles(files: readonly GivenFile[], pins: Pins = {}):
       because: "kind",
       message: "there is no certificate in these files",
     });
-  return { problems, histories, results, skipped: given.skipped };
+  const used = new Set(histories.flat().flatMap((each) => each.certificate.logged?.files ?? []));
+  const others = given.proofs.given.map((each) => each.where).filter((name) => !used.has(name));
+  const nothing = others.map((name) => `${name}: a proof of nothing here that has to be in a log`);
+  const unused = [...nothing, ...given.proofs.unread];
+  return { problems, histories, results, unused, skipped: given.skipped };
 }
 
 /** Check every certificate; a succession that one of them has counts for all. */
-function checkAll(certificates: readonly Held[], pins: Pins, problems: Problem[]): Map<string, Found> {
-  const first = certificates.map((each) => tried(each, pins, []));
+function checkAll({ certificates, proofs }: Given, pins: Pins, problems: Problem[]): Map<string, Found> {
+  const first = certificates.map((each) => tried(each, pins, [], proofs));
   const successions = first.flatMap((each) => ("certificate" in each ? each.certificate.successions : []));
   const found = new Map<string, Found>();
   certificates.forEach((each, place) => {
     let outcome = first[place]!;
     if (successions.length > 0 && ("certificate" in outcome || outcome.because === "pin"))
-      outcome = tried(each, pins, successions);
+      outcome = tried(each, pins, successions, proofs);
     if ("certificate" in outcome) found.set(each.digest, outcome);
     else problems.push(outcome);
   });
   return found;
 }
 
-function tried(held: Held, pins: Pins, known: readonly Succession[]): Found | Problem {
+function tried(
+  held: Held,
+  pins: Pins,
+  known: readonly Succession[],
+  proofs: LogProofs,
+): Found | Problem {
   try {
-    return { where: held.where, certificate: checkCertificate(held.document, pins, related(held, known)) };
+    const certificate = checkCertificate(held.document, pins, related(held, known), proofs);
+    return { where: held.where, certificate };
   } catch (error) {
     return problemOf(error, held.where);
   }

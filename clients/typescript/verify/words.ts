@@ -4,6 +4,7 @@ import { hex } from "../src/base/bytes.js";
 import type { CheckedEpsilon } from "./certificate/statement.js";
 import type { Found } from "./history.js";
 import type { FoundResults, Report } from "./index.js";
+import { loggedWords } from "./log.js";
 
 /** A line, and what it says: that something is wrong, was checked, was not, or has to be compared by a person. */
 export interface Line {
@@ -25,6 +26,9 @@ const COVERS: Readonly<Record<string, string>> = {
 /** What would turn a line around, or break it, is written as its number. */
 const ODD = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
+/** Why a certificate that is right in itself is not shown to be in the log that its task demands. */
+const NOT_LOGGED: ReadonlySet<string> = new Set(["proof", "inclusion", "log", "witnesses"]);
+
 export function linesOf(report: Report): Line[] {
   const safe = (text: string): string =>
     text.replace(ODD, (mark) => `\\u{${mark.codePointAt(0)!.toString(16)}}`);
@@ -35,7 +39,11 @@ export function linesOf(report: Report): Line[] {
 export function verdictOf(report: Report): string {
   const lines = linesIn(report);
   const many = (kind: Line["kind"]): number => lines.filter((each) => each.kind === kind).length;
-  if (report.problems.length > 0) return "Something is wrong: do not use these numbers.";
+  if (report.problems.length > 0) {
+    const isLog = report.problems.every((each) => NOT_LOGGED.has(each.because));
+    const what = isLog ? "Something is not shown to be in its log" : "Something is wrong";
+    return `${what}: do not use these numbers.`;
+  }
   const left =
     many("left") === 0 ? "" : ` ${many("left")} things were not checked here: each line says which.`;
   const compare = many("compare") === 0 ? "" : " Anybody could have made it, until you compare the keys.";
@@ -63,8 +71,11 @@ function linesIn(report: Report): Line[] {
       });
   }
   for (const each of report.results) lines.push(...ofResults(each));
+  // Proofs may be of a certificate that was refused, and not be of nothing.
+  if (report.problems.length === 0)
+    for (const each of report.unused) lines.push({ kind: "left", text: `${each}; skipped` });
   for (const each of report.skipped)
-    lines.push({ kind: "left", text: `${each}: no certificate and no results; skipped` });
+    lines.push({ kind: "left", text: `${each}: no certificate, no results and no proof; skipped` });
   return lines;
 }
 
@@ -99,6 +110,7 @@ function ofCertificate({ where, certificate }: Found, files: string, without: bo
       `the records of ${task.queries.length} batches, and the chain of ${releases.length} releases before`,
     ),
     checked("every count, and every number and word that follows from the task and the counts alone"),
+    ...(certificate.logged === null ? [] : [checked(loggedWords(certificate.logged))]),
     ...statement.epsilons.map((each) => ofEpsilon(each, left)),
     ...statement.left.map(left),
     ...(without

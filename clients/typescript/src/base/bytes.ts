@@ -52,6 +52,23 @@ export function fromBase64(text: string): Bytes {
   return Uint8Array.from(atob(text), (mark) => mark.charCodeAt(0));
 }
 
+/** Return the bytes of base64 in its one form; null if it is none, or has another length than `length`. */
+export function fromStrictBase64(text: string, length?: number): Bytes | null {
+  let bytes: Bytes;
+  try {
+    bytes = fromBase64(text);
+  } catch {
+    return null;
+  }
+  // `atob` passes over spaces, missing padding and bits that are left: written again, they are not there.
+  if (toBase64(bytes) !== text) return null;
+  return length === undefined || bytes.length === length ? bytes : null;
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
 /** Return a whole number in four bytes, big-endian. */
 export function fourBytes(number: number): Bytes {
   const bytes = new Uint8Array(4);

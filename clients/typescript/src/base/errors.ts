@@ -2,7 +2,19 @@
 
 /** The one thing that is wrong with a document that another party made. */
 export type Because =
-  "canonical" | "signature" | "format" | "value" | "task" | "round" | "role" | "suite" | "time";
+  | "canonical"
+  | "signature"
+  | "format"
+  | "value"
+  | "task"
+  | "round"
+  | "role"
+  | "suite"
+  | "time"
+  | LogFault;
+
+/** What is wrong with a proof that a document is in a transparency log; a wrong signature is a `signature`. */
+export type LogFault = "proof" | "inclusion" | "log" | "witnesses";
 
 /** All errors of this package. Their names are written out, as tools that shorten programs change those of classes. */
 export class HubbubError extends Error {

@@ -16,9 +16,14 @@ export function isSignedBy(
   signature: Uint8Array,
   key: Uint8Array,
 ): boolean {
+  return isSignature(signature, joined(utf8(format), ZERO, body), key);
+}
+
+/** Return whether `key` signed these very bytes, as a log and its witnesses sign checkpoints. */
+export function isSignature(signature: Uint8Array, message: Uint8Array, key: Uint8Array): boolean {
   if (signature.length !== 64) return false;
   try {
-    return ed25519.verify(signature, joined(utf8(format), ZERO, body), key, { zip215: false });
+    return ed25519.verify(signature, message, key, { zip215: false });
   } catch {
     // Bytes that are no point of the curve are no key.
     return false;

@@ -18,6 +18,8 @@ export interface DeviceOptions {
   /** The public keys that came with the program: never take them from where the task comes from. */
   readonly operatorKey: string | Uint8Array;
   readonly shufflerKey: string | Uint8Array;
+  /** The proof that the task is in the transparency log that it demands, as its file has it. */
+  readonly logProof?: string | Uint8Array | null;
   /** The shuffler's address, https://HOST:PORT. */
   readonly shuffler: string;
   /** This device's ticket, or where to get it when there is none yet; not for a task that is open. */
@@ -62,13 +64,14 @@ export class Session {
     this.policy = { ...RETRY_POLICY, ...options.retry };
   }
 
-  /** Check the task, with the successions that were followed before. */
+  /** Check the task, with the successions that were followed before, and the log's proof. */
   static async open(options: DeviceOptions, around: Surroundings): Promise<Session> {
     const document = typeof options.task === "string" ? utf8(options.task) : options.task;
     const pins: Pins = { operator: options.operatorKey, shuffler: options.shufflerKey };
     const { successions } = await around.store.read();
     const known = successions.map((each) => readSuccession(ownHex(each)));
-    return new Session(readTask(document, pins, known), options, around);
+    const beside = { successions: known, logProof: options.logProof ?? null };
+    return new Session(readTask(document, pins, beside), options, around);
   }
 
   /** Return the retrying of one call of the application. */

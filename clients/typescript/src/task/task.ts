@@ -2,11 +2,12 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 
-import { type Bytes, fromHex, hex, isSame, own } from "../base/bytes.js";
+import { type Bytes, fromHex, hex, isSame, own, utf8 } from "../base/bytes.js";
 import { canonical, type Json, parseCanonical } from "../base/canonical.js";
 import { DocumentError } from "../base/errors.js";
 import { SPAN } from "../base/random.js";
 import { isSignedBy, publicKey } from "../base/signatures.js";
+import { checkTaskLogged, type LogPolicy, readPolicy } from "../log/policy.js";
 import * as read from "./fields.js";
 import {
   type Digit,
@@ -89,6 +90,8 @@ export interface Task {
   readonly privacy: Privacy;
   readonly queries: readonly Query[];
   readonly asked: readonly Asked[];
+  /** The transparency log in which it must be; null if it demands none. */
+  readonly log: LogPolicy | null;
   readonly identities: Identities;
   /** The identities that follow those that the task names, or were before them. */
   readonly lineage: Lineage;
@@ -100,26 +103,36 @@ export interface Pins {
   readonly shuffler: string | Uint8Array;
 }
 
+/** What a task is checked with, beside the pinned keys. */
+export interface Beside {
+  /** The successions that are known, in any order. Without them, the task has to name the pinned keys. */
+  readonly successions?: readonly Succession[];
+  /** The proof that the task is in the transparency log that it demands; not looked at if it demands none. */
+  readonly logProof?: string | Uint8Array | null;
+}
+
 /** Return the task in a signed task file, if the operator and the shuffler whose keys are pinned signed it.
  *
- * `successions` are those that are known, in any order. Without them, the task has to name the pinned keys. */
-export function readTask(
-  document: string | Uint8Array,
-  pins: Pins,
-  successions: readonly Succession[] = [],
-): Task {
-  const bytes = typeof document === "string" ? new TextEncoder().encode(document) : document;
+ * A task that demands a transparency log is refused unless the proof shows that these very bytes are in it. */
+export function readTask(document: string | Uint8Array, pins: Pins, beside: Beside = {}): Task {
+  const bytes = bytesOf(document);
   const file = read.object(parseCanonical(bytes), "the file");
   const content = read.object(file["task"], "task");
   if (content["format"] !== FORMAT) throw formatError(content["format"]);
   read.members(file, "the file", ["signatures", "task"]);
   const identities = readIdentities(content["identities"]);
-  const lineage = trusted(identities, pins, successions);
+  const lineage = trusted(identities, pins, beside.successions ?? []);
   checkSignatures(content, file["signatures"], identities);
   const task = readContent(content, identities, lineage);
   if (task.mode === "mtls")
     throw read.refused("admission.mode", "is mtls, which no HTTPS port admits: use a Python device");
+  const proof = beside.logProof ?? null;
+  if (task.log !== null) checkTaskLogged(task.log, task.name, bytes, proof === null ? null : bytesOf(proof));
   return task;
+}
+
+function bytesOf(given: string | Uint8Array): Uint8Array {
+  return typeof given === "string" ? utf8(given) : given;
 }
 
 export function formatError(format: Json | undefined): DocumentError {
@@ -188,7 +201,8 @@ const MEMBERS = [
 
 /** Return the task with this content, which whoever calls this checks to be signed. */
 export function readContent(content: read.Members, identities: Identities, lineage: Lineage): Task {
-  read.members(content, "the task", MEMBERS);
+  const demands = Object.hasOwn(content, "log");
+  read.members(content, "the task", demands ? [...MEMBERS, "log"] : MEMBERS);
   const name = content["name"];
   if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]{0,62}$/.test(name))
     throw read.refused("name", "is no name");
@@ -212,6 +226,7 @@ export function readContent(content: read.Members, identities: Identities, linea
     privacy,
     queries,
     asked,
+    log: demands ? readPolicy(content["log"]) : null,
     identities,
     lineage,
   };

@@ -1,6 +1,6 @@
 /** Why something was refused: one code for programs, and words for people. */
 
-import { HubbubError } from "../../src/base/errors.js";
+import { HubbubError, type LogFault } from "../../src/base/errors.js";
 
 /** The one thing that is wrong. The codes of `Because` are those of tests/vectors/wire/refused.json. */
 export type Why =
@@ -23,7 +23,8 @@ export type Why =
   | "round"
   | "role"
   | "suite"
-  | "time";
+  | "time"
+  | LogFault;
 
 export class Refused extends HubbubError {
   override readonly name: string = "Refused";

@@ -18,6 +18,7 @@ import {
 } from "../../src/task/task.js";
 import { Refused, shown } from "../base/refused.js";
 import { isMembers, plain, readStrict, type Value } from "../base/strict.js";
+import { checkRoundLogged, type LoggedRound, type LogProofs } from "../log.js";
 import { addedWithin, checkNoise } from "./added.js";
 import {
   addedTo,
@@ -79,6 +80,8 @@ export interface Certificate {
   /** The release of its own round. */
   readonly release: Release;
   readonly uncounted: readonly number[];
+  /** Where it and its task are in the transparency log that the task demands; null if it demands none. */
+  readonly logged: LoggedRound | null;
 }
 
 /** Whether JSON is no certificate at all, but something else. */
@@ -86,11 +89,14 @@ export function otherThanCertificate(value: Value): boolean {
   return !isMembers(value) || !("body" in value) || !("signature" in value);
 }
 
-/** Return what was found of a certificate; throw a Refused or a DocumentError for the first thing that is wrong. */
+/** Return what was found of a certificate; throw a Refused or a DocumentError for the first thing that is wrong.
+ *
+ * If its task demands a transparency log, `proofs` must show that both are in it. */
 export function checkCertificate(
   document: Bytes,
   pins: Pins,
-  known: readonly Succession[] = [],
+  known: readonly Succession[],
+  proofs: LogProofs,
 ): Certificate {
   const value = plain(readStrict(document));
   if (!isObject(value) || !Object.hasOwn(value, "body") || !Object.hasOwn(value, "signature"))
@@ -110,7 +116,11 @@ export function checkCertificate(
     );
   const names = namesOf(body).replace(",horizon", "");
   if (names !== MEMBERS) throw new Refused("form", `it does not have exactly the members of ${FORMAT}`);
-  return checkBody(document, body, signedIn(value), pins, known);
+  const found = checkBody(document, body, signedIn(value), pins, known);
+  const { log } = found.task;
+  // Last: what is wrong in itself is told first.
+  if (log === null) return found;
+  return { ...found, logged: checkRoundLogged(log, document, canonical(body["task"]!), proofs) };
 }
 
 function checkBody(
@@ -145,7 +155,10 @@ function checkBody(
   const release = { round, reports: records[0]!.reports, dummies: task.privacy.dummies, records: hashes };
   const signers = shownSigners(task, of, pins);
   const { successions } = task.lineage;
-  return { document, task, raw, body, round, statement, signers, successions, releases, release, uncounted };
+  return {
+    ...{ document, task, raw, body, round, statement, signers, successions, releases, release, uncounted },
+    logged: null,
+  };
 }
 
 function deepEqual(one: Json, other: Json): boolean {
