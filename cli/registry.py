@@ -148,6 +148,8 @@ ENVIRONMENT: dict[str, str] = {
     "GRPC_VERBOSITY": "How much gRPC logs. hubbub sets it to `ERROR`, unless it or `GRPC_TRACE` is set.",
     "GRPC_TRACE": "What gRPC traces. If it is set, hubbub leaves `GRPC_VERBOSITY` as it is.",
     "_HUBBUB_COMPLETE": "What a shell asks for: `bash_source`, `zsh_source` or `fish_source` print its script.",
+    "COMP_CWORD": "The place of the word that bash completes, as bash sets it.",
+    "SOURCE_DATE_EPOCH": "The date that pictures state, in seconds since 1970. A value that is no number is ignored.",
     "OPENBLAS_NUM_THREADS": "Threads of numpy in each process; 1 if it is not set, which is usually best.",
     "PGPASSFILE": "The file with the password of PostgreSQL. The address in `store` has no password.",
     "JAVA_HOME": "The Java that Spark runs with. Without it, the `java` on the `PATH`.",
