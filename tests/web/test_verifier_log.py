@@ -16,6 +16,7 @@ from web.test_verifier import verifying as verifying
 from web.test_verifier_page import PAGE, check
 
 from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint
+from hubbub.protos.log.notes import sign_note
 from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.merkle import InclusionProof, leaf_hash
 from hubbub.verification.certificate import NotInLog, VerificationError, verify
@@ -23,7 +24,7 @@ from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins
 from support.chromium import tab_of
 from support.logged import proof_of
-from support.logs import LOG, NAME, NOW, WITNESS_KEYS, WITNESSES
+from support.logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES
 from support.web_client import vector
 
 CERTIFICATE = CERTIFICATES[0]
@@ -56,12 +57,18 @@ MISSING = {
     "the certificate's": (BOTH[:1], "proof", ("the certificate (none of 1 proofs is",)),
     "the task's": (BOTH[1:], "proof", ("its task (none of 1 proofs is",)),
     "a witness": ((BOTH[0], WEAK), "witnesses", ("the certificate (file-2.json: 1 of the task's witnesses have",)),
+    "a witness's name": (
+        (BOTH[0], BOTH[1].replace(b"w1.example", b"w9.example")),
+        "witnesses",
+        ("the certificate (file-2.json: 1 of the task's witnesses have",),
+    ),
     "the log": (
         (BOTH[0], proof_of(CERTIFICATE, name="other/log").encode()),
         "log",
         ("the certificate (file-2.json: the checkpoint is of log other/log",),
     ),
     "a time that there is": ((BOTH[0], LATE), "signature", ("the certificate (file-2.json: the signature of witness",)),
+    "the last line's end": ((BOTH[0], BOTH[1][:-1]), "proof", ("the certificate (none of 1 proofs is of it; file-2",)),
     "a whole file": ((BOTH[0], BROKEN), "proof", ("the certificate (none of 1 proofs is of it; file-2.json: not a",)),
 }
 """What is not there: the proofs that are, the reason, and what is said."""
@@ -87,12 +94,17 @@ PLACES = [
 """Entries and sizes of trees; a whole number beyond 2³¹ is none for JavaScript's operators on bits."""
 
 
-def proof_at(index: int, size: int) -> LoggedProof:
-    """A proof of the certificate at a place in a tree, of which only the hashes beside its way are known."""
+def proof_at(index: int, size: int, said: tuple[int, int] | None = None, origin: str = NAME) -> LoggedProof:
+    """A proof of the certificate at a place in a tree, of which only the hashes beside its way are known.
+
+    The log signs that it is at another place and of another size, if these are `said`, or under another origin.
+    """
     inner = (index ^ (size - 1)).bit_length()
     path = b"".join(sha256(b"%d" % step).digest() for step in range(inner + (index >> inner).bit_count()))
     root = InclusionProof(index, size, path).root(leaf_hash(CERTIFICATE))
-    signed = SignedCheckpoint.made(Checkpoint(NAME, size, root), LOG)
+    index, size = said or (index, size)
+    checkpoint = Checkpoint(origin, size, root)
+    signed = SignedCheckpoint(checkpoint, (sign_note(checkpoint.text, LOG_KEY, LOG),))
     for key, witness in zip(WITNESS_KEYS, WITNESSES, strict=True):
         signed = signed.witnessed(key, witness, NOW)
     return LoggedProof(index, path, signed)
@@ -103,10 +115,19 @@ def test_a_proof_counts_at_each_place_of_a_tree_and_at_no_other(verifying: Verif
     elsewhere = [replace(each, index=(each.index + 1) % (each.signed.size + 1)) for each in proofs]
     shorter = [replace(each, hashes=each.hashes[:-32]) for each in proofs if each.hashes]
     longer = [replace(each, hashes=each.hashes + bytes(32)) for each in proofs]
-    good = len(proofs)
-    outcomes = verifying([of(CERTIFICATE, BOTH[0], each.encode()) for each in (*proofs, *elsewhere, *shorter, *longer)])
+    # A log may sign any root: these have the root that their hashes give, and too few or too many of them.
+    forged = [proof_at(0, 2, (0, 4)), proof_at(7, 8, (0, 1))]
+    good, wrong = len(proofs), (*elsewhere, *shorter, *longer, *forged)
+    outcomes = verifying([of(CERTIFICATE, BOTH[0], each.encode()) for each in (*proofs, *wrong)])
     assert [each["problems"] for each in outcomes[:good]] == [[]] * good
     assert [codes(each) for each in outcomes[good:]] == [{"proof"}] * (len(outcomes) - good)
+
+
+def test_a_checkpoint_that_begins_with_another_log_is_not_the_logs_although_its_key_signed_it(
+    verifying: Verifying,
+) -> None:
+    (outcome,) = verifying([of(CERTIFICATE, BOTH[0], proof_at(1, 3, origin="stats.example/two").encode())])
+    assert codes(outcome) == {"log"}
 
 
 def test_what_is_wrong_in_itself_is_told_first(verifying: Verifying) -> None:
