@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import groupby
 
+import numpy as np
+
 from hubbub.accountant.composition import PAIR_ERROR, TOLERANCE, ComposedCurve, log_tail
 from hubbub.accountant.losses.convolution import ROUNDING, TiltedLaw, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
@@ -172,12 +174,7 @@ def shows_upper(parts: Sequence[Part], delta: float, epsilon: float) -> bool:
 
     True only if it was shown. False says nothing: `composition` may still show it.
     """
-    if not _simple(parts, delta) or not 0 < epsilon < math.inf:
-        return False
-    grouped = _grouped(parts)
-    wanted = kept_delta(grouped, delta)
-    curve = _FROM_ABOVE.curve(grouped, wanted, epsilon)
-    return curve is not None and curve.delta(epsilon) <= wanted
+    return _is_certain(lambda: _shows_upper(parts, delta, epsilon))
 
 
 def shows_lower(parts: Sequence[Part], delta: float, epsilon: float) -> bool:
@@ -185,7 +182,31 @@ def shows_lower(parts: Sequence[Part], delta: float, epsilon: float) -> bool:
 
     True only if it was shown. False says nothing.
     """
-    if not _simple(parts, delta) or not 0 < epsilon < math.inf:
+    return _is_certain(lambda: _shows_lower(parts, delta, epsilon))
+
+
+def _is_certain(shown: Callable[[], bool]) -> bool:
+    """Return whether it is shown, in the range of doubles: as in `answering`, numbers beyond it show nothing."""
+    try:
+        # By default NumPy only warns of an overflow, and returns a number that may be wrong.
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            return shown()
+    # Then `composition` decides, and its error says what happened. An AccountingError is a ValueError.
+    except (ArithmeticError, IndexError, ValueError):
+        return False
+
+
+def _shows_upper(parts: Sequence[Part], delta: float, epsilon: float) -> bool:
+    if not 0 < epsilon < math.inf or not _simple(parts, delta):
+        return False
+    grouped = _grouped(parts)
+    wanted = kept_delta(grouped, delta)
+    curve = _FROM_ABOVE.curve(grouped, wanted, epsilon)
+    return curve is not None and curve.delta(epsilon) <= wanted
+
+
+def _shows_lower(parts: Sequence[Part], delta: float, epsilon: float) -> bool:
+    if not 0 < epsilon < math.inf or not _simple(parts, delta):
         return False
     curve = _FROM_BELOW.curve(_grouped(parts), delta, epsilon)
     return curve is not None and curve.delta(epsilon) > delta

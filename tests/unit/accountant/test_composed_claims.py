@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from hubbub.accountant import composed_claims
 from hubbub.accountant.composed_claims import shows_lower, shows_upper
 from hubbub.accountant.composition import compose
 from hubbub.accountant.mechanisms import KRR, NoiseLaw, WithNoise
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import ROUNDS_LIMIT, Part
 
 DELTA = 1e-6
 KINDS = (KRR(4, Fraction(1, 4)), KRR(9, Fraction(1, 8)))
@@ -79,3 +80,34 @@ def test_what_has_several_bounds_is_left_to_composing() -> None:
 def test_what_is_no_epsilon_is_not_shown(epsilon: float) -> None:
     assert not shows_upper(rounds(2), DELTA, epsilon)
     assert not shows_lower(rounds(2), DELTA, epsilon)
+
+
+@pytest.mark.parametrize(
+    ("parts", "epsilon"),
+    [
+        # All losses are 0, so the steps are tiny: ε in steps is no double.
+        ([Part(KRR(4, Fraction(1)), 10)] * 2, 1e300),
+        # Together they are more rounds than one part may have.
+        ([Part(KINDS[0], 2000, ROUNDS_LIMIT)] * 2, 1.0),
+        ([], 1.0),
+    ],
+)
+def test_what_is_beyond_arithmetic_is_left_to_composing(parts: list[Part], epsilon: float) -> None:
+    assert not shows_upper(parts, DELTA, epsilon)
+    assert not shows_lower(parts, DELTA, epsilon)
+
+
+class Overflowing:
+    """A curve whose δ overflows: NumPy makes it infinite, which exceeds any δ."""
+
+    def curve(self, *_: object) -> Overflowing:
+        return self
+
+    def delta(self, epsilon: float) -> float:
+        return float(np.exp(np.float64(1000 + epsilon)))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_an_overflow_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(composed_claims, "_FROM_BELOW", Overflowing())
+    assert not shows_lower(rounds(2), DELTA, 1.0)
