@@ -311,6 +311,6 @@ def _gaps(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -> Ite
     rounds = {each.round for each in held}
     for number in last.history:
         if number not in rounds and number not in last.uncounted:
-            yield Problem(None, number, f"its certificate is missing: {last.path} counts this round in")
+            yield Problem(None, number, f"its certificate is missing: {last.path} includes this round")
         if number in rounds and number in last.uncounted:
             yield Problem(last.path, number, "it states that the round was never counted, but a certificate exists")

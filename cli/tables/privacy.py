@@ -36,7 +36,8 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     console.print(
         f"at δ = {certificate['delta']:g}: if everybody is honest, ε ≤ is proven by the named bound, and ε ≥ is "
-        "what an attack reaches, so the true ε is not below it; ε_local is that of the device's reports alone",
+        "what an attack then reaches, so the true ε is not below it (unknown: no such attack is known); ε_local is "
+        "that of the device's reports alone",
         markup=False,
         soft_wrap=True,
     )

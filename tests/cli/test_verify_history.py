@@ -53,7 +53,7 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
 def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_is_1(folder: Path) -> None:
     (folder / "1.json").unlink()
     ran = hubbub_here("verify", folder)
-    gap = f"round 1: its certificate is missing: {folder / '2.json'} counts this round in"
+    gap = f"round 1: its certificate is missing: {folder / '2.json'} includes this round"
     assert (ran.status, ran.err) == (1, f"error: not verified: {gap}\n")
     assert ran.out.startswith("what follows is valid by itself only:\n")
     assert "these certificates are not one history" in ran.out

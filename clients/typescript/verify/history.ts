@@ -113,7 +113,7 @@ function gaps(held: readonly Found[], last: Found): Problem[] {
   return historyOf(last).flatMap(({ round }) => {
     const never = uncounted.has(round);
     if (!rounds.has(round) && !never)
-      return [problem(null, round, `its certificate is missing: ${last.where} counts this round in`)];
+      return [problem(null, round, `its certificate is missing: ${last.where} includes this round`)];
     if (rounds.has(round) && never)
       return [
         problem(last.where, round, "it states that the round was never counted, but a certificate exists"),

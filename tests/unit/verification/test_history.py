@@ -208,7 +208,7 @@ def test_a_copy_of_a_certificate_is_no_second_one(folder: Path) -> None:
 def test_a_round_without_a_certificate_is_a_gap_unless_it_was_never_counted(folder: Path) -> None:
     (folder / NAMES[1]).unlink()
     last = folder / NAMES[2]
-    assert problems(folder) == [f"round 2: its certificate is missing: {last} counts this round in"]
+    assert problems(folder) == [f"round 2: its certificate is missing: {last} includes this round"]
     last.write_bytes(encode(uncounted(), PARTIES))
     found = read(folder)
     assert found.problems == ()

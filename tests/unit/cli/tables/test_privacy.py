@@ -36,6 +36,7 @@ def test_the_ladder_and_who_was_let_in_are_below_the_table(admission: AdmissionP
     assert lines[heading - 1].startswith(
         "at δ = 0.01: if everybody is honest, ε ≤ is proven by the named bound, and ε ≥ "
     )
+    assert "(unknown: no such attack is known)" in lines[heading - 1]
     assert lines[-1] == f"admission {admission.mode.value}: {said['words']}"
 
 
