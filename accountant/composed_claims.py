@@ -37,6 +37,9 @@ NEARLY = 0.5
 MOST_SPANS = 20_000
 """Spans of rounds that are kept: a year of daily rounds with 20 questions, from above and from below, has 29,000."""
 
+MOST_LAWS = 1000
+"""Laws of spans that are kept, some 40 kB each: a year of daily rounds has nine for each question and side."""
+
 Grid = Callable[[Part, float], LossGrid | None]
 
 
@@ -73,6 +76,10 @@ class _Span:
             for half in self.halves:
                 half._law = None
         return self._law
+
+    def drop_law(self) -> None:
+        """Let go of the law; it is made again if it is asked for."""
+        self._law = None
 
     def _made(self, place: int, grid_of: Grid) -> TiltedLaw:
         if self.halves:
@@ -112,6 +119,7 @@ class _Spans:
         self._lock = threading.Lock()
         self._numbers: dict[tuple[Part, float], int] = {}
         self._spans: OrderedDict[tuple[int, ...], _Span | None] = OrderedDict()
+        self._with_laws: OrderedDict[_Span, None] = OrderedDict()
 
     def curve(self, parts: Sequence[Part], delta: float, epsilon: float) -> ComposedCurve | None:
         """Return a curve of all parts that is precise around an ε and δ; None if no part has a grid."""
@@ -130,15 +138,26 @@ class _Spans:
             place = _place(exponents, roots[0].place)
             # The smaller ones first: what they have is convolved once more with each of the larger ones.
             law = reduce(_convolved, (root.law(place, self._grid_of) for root in reversed(roots)))
+            self._keep_laws(roots)
         rounds = sum(root.rounds for root in roots)
         infinite = -math.expm1(math.fsum(root.log_finite for root in roots)) * (1 + 1e-12)
         return ComposedCurve((law,), infinite, rounds * PAIR_ERROR, rounds * 8 * ROUNDING * largest)
+
+    def _keep_laws(self, roots: Sequence[_Span]) -> None:
+        """Let go of the laws that were asked for longest ago, if there are too many."""
+        for root in roots:
+            self._with_laws[root] = None
+            self._with_laws.move_to_end(root)
+        while len(self._with_laws) > MOST_LAWS:
+            oldest, _ = self._with_laws.popitem(last=False)
+            oldest.drop_law()
 
     def _roots(self, parts: Sequence[Part], tail: float) -> list[_Span]:
         """Return the largest spans of all parts in their order, each of as many as a power of two."""
         if len(self._numbers) > MOST_SPANS:
             self._numbers.clear()
             self._spans.clear()
+            self._with_laws.clear()
         numbers = [self._numbers.setdefault((part, tail), len(self._numbers)) for part in parts]
         found, start = list[_Span](), 0
         for bit in reversed(range(len(numbers).bit_length())):

@@ -54,6 +54,20 @@ def test_another_round_makes_few_spans_anew(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(made) == 2 + 5
 
 
+def test_laws_that_were_asked_for_longest_ago_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(composed_claims, "MOST_LAWS", 2)
+    above = composed_claims._Spans(composed_claims.dominating_grid)
+    first = above.curve(rounds(3), DELTA, 2.0)
+    for count in (4, 5, 6):
+        above.curve(rounds(count), DELTA, 2.0)
+    spans = [span for span in above._spans.values() if span is not None]
+    assert sum(span._law is not None for span in spans) <= 2
+    again = above.curve(rounds(3), DELTA, 2.0)
+    assert first is not None
+    assert again is not None
+    assert again.delta(2.0) == pytest.approx(first.delta(2.0), rel=1e-6)
+
+
 def _noting(real: object, made: list[object]) -> object:
     def noted(span: object, *args: object) -> object:
         made.append(span)
