@@ -253,8 +253,8 @@ def check(
 
     Of a log at an address every file is fetched. A whole log is checked for two certificates of one round, too.
 
-    The exit status is 0 if everything is correct, and 1 if not. A file of two views is correct if it proves that the
-    log showed two: then the exit status is 1.
+    The exit status is 0 if everything is correct, and 1 if not. Of a file of two views it is always
+    1: the words say what the file proves.
 
     Example: hubbub log check colors.tlog-proof colors.json --log-key stats.example/log+5b2c7f10+AQ3h… --witness
     w.example+1f5bd0e3+BNlF…

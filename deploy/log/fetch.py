@@ -102,6 +102,12 @@ def _files_at(connection: http.client.HTTPSConnection, address: SplitResult) -> 
                     connection.close()
             if late.is_set():
                 raise TimeoutError
+        except ssl.SSLCertVerificationError as error:
+            connection.close()
+            raise HubbubError(
+                f"cannot get {where}: its certificate is not trusted: {error.verify_message}; check the address, or "
+                "name the authority that made the certificate with --authority"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             why = (

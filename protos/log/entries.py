@@ -60,7 +60,10 @@ class LogEntry:
             raise LogError(f"it has {len(document)} bytes, but an entry has at most {LONGEST_LOGGED}; {_WHICH}")
         if found := instead_of_json(document):
             raise LogError(f"it is {found}; {_WHICH}")
-        value = parse_canonical(document)
+        try:
+            value = parse_canonical(document)
+        except HubbubError as error:
+            raise LogError(f"it cannot be logged: {error}; {_WHICH}") from error
         if isinstance(value, dict) and set(value) == {"signatures", "task"}:
             return cls._of_task(document)
         body = value.get("body") if isinstance(value, dict) else None

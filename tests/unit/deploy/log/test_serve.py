@@ -287,7 +287,9 @@ def test_a_server_that_never_ends_its_answer_is_given_up(served: Served, monkeyp
 
 def test_another_authority_or_address_is_refused(served: Served, tmp_path: Path) -> None:
     make_tls(tmp_path, "shuffler")
-    refused = pytest.raises(HubbubError, match=r"cannot get https://127.0.0.1:\d+/checkpoint: .*check the address")
+    refused = pytest.raises(
+        HubbubError, match=r"cannot get https://127.0.0.1:\d+/checkpoint: .*not trusted.*--authority"
+    )
     with opened_log(served.address, tmp_path / "authority.pem") as files, refused:
         files("checkpoint", 100)
 
