@@ -6,6 +6,7 @@ So proofs are found by what they prove, whatever their files are called.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -59,6 +60,17 @@ class LogProofs:
     paths: tuple[Path, ...] = ()
     given: tuple[LoggedProof, ...] = ()
 
+    @classmethod
+    def named(cls, paths: Iterable[Path]) -> LogProofs:
+        """Return the proofs in these files and folders. A pipe is read at once, as it has its content once.
+
+        Raises:
+            LogError: if a pipe has no proof.
+        """
+        paths = tuple(paths)
+        pipes = tuple(path for path in paths if path.is_fifo())
+        return cls(tuple(path for path in paths if path not in pipes), tuple(map(_read_new, pipes)))
+
     def beside(self, paths: Iterable[str | Path]) -> LogProofs:
         """Return these proofs, and those in the folders of files, or in the folders that are named."""
         folders = [path if path.is_dir() else path.parent for path in map(Path, paths)]
@@ -96,6 +108,9 @@ class LogProofs:
             for file in sorted(path.glob(PROOFS)) if path.is_dir() else [path]:
                 try:
                     state = file.stat()
+                    if not stat.S_ISREG(state.st_mode):
+                        # A named pipe, which anybody can put into a folder, might never end.
+                        raise LogError("it is no regular file")
                     yield _read(file, state.st_mtime_ns, state.st_size)
                 except (OSError, LogError) as error:
                     unread.append(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}")
@@ -103,6 +118,10 @@ class LogProofs:
 
 @lru_cache(maxsize=_READ)
 def _read(file: Path, _changed: int, _size: int) -> LoggedProof:
+    return _read_new(file)
+
+
+def _read_new(file: Path) -> LoggedProof:
     with file.open("rb") as opened:
         return LoggedProof.decode(opened.read(LONGEST_PROOF + 1))
 

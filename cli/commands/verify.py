@@ -156,7 +156,7 @@ def _proofs(certificates: list[Path], given: list[Path]) -> LogProofs:
     for path in given:
         if not path.exists():
             raise UsageError(f"there is no {path}; give --log-proof a file of `hubbub log prove`, or a folder of them")
-    return LogProofs(tuple(given)).beside(certificates)
+    return LogProofs.named(given).beside(certificates)
 
 
 def _verify_histories(paths: list[Path], pins: Pins, as_json: bool) -> list[Problem]:

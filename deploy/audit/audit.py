@@ -146,7 +146,7 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
     """Return the task to play: the same queries, with that many people, at that δ, with the resulting ε.
 
     Everybody is honest, so the certificate is for a round of exactly that many reports. Budgets are left out, since
-    they are for many rounds.
+    they are for many rounds. So is a transparency log: the task that is played here is not in it.
 
     Raises:
         UsageError: if an option is out of its limits, rounds of the task are connected, or a round of that many people
@@ -165,7 +165,9 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
     most = max(task.maximum_reports, participants)
     reason = AUDITED if most is not None and is_large(delta, participants) else None
     privacy = replace(privacy, large_delta=reason)
-    played = replace(task, minimum_reports=participants, privacy=privacy, admission=admission, maximum_reports=most)
+    played = replace(
+        task, minimum_reports=participants, privacy=privacy, admission=admission, maximum_reports=most, log=None
+    )
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
         raise UsageError(

@@ -175,6 +175,10 @@ class _LogHandler(BaseHTTPRequestHandler):
 
     def _answer(self, with_content: bool) -> None:
         self.close_connection |= self.server.allow(self.connection, ANSWER_SECONDS)
+        if self.headers.defects:
+            # The lines below one that is no header are not read: one of them may say that there is more to the request.
+            self.send_error(HTTPStatus.BAD_REQUEST, "a line of the request is no header")
+            return
         path = self.path.removeprefix("/")
         content = self._file(path)
         # What a request has besides would be read as the next one. A proxy would give that answer to somebody else.

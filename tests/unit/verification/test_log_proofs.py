@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hubbub.protos.log.notes import LogError
 from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.task.task import Task
+from hubbub.verification import log_proofs
 from hubbub.verification.certificate import NotInLog, VerificationError, Verified, verify
 from hubbub.verification.history import read_histories
 from hubbub.verification.log_proofs import LogProofs
@@ -84,6 +86,37 @@ def test_proofs_are_found_in_files_and_folders_whatever_they_are_called(tmp_path
     assert verify(CERTIFICATES[0], Pins(log_proofs=both)).logged is not None
     with pytest.raises(NotInLog, match=r"gone cannot be read: No such file"):
         verify(CERTIFICATES[0], Pins(log_proofs=LogProofs((tmp_path / "gone",))))
+
+
+def test_a_named_pipe_in_a_folder_is_named_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "a.tlog-proof")
+    (tmp_path / "b.tlog-proof").write_bytes(OF_TASK.encode())
+    read, seen = log_proofs._read, list[str]()
+
+    def noted(file: Path, changed: int, size: int) -> LoggedProof:
+        seen.append(file.name)
+        # Whoever opened the pipe would wait for good.
+        return OF_TASK if file.is_fifo() else read(file, changed, size)
+
+    monkeypatch.setattr(log_proofs, "_read", noted)
+    with pytest.raises(
+        NotInLog, match=r"none of 1 proofs found is of that file; .*a.tlog-proof cannot be read: it is no"
+    ):
+        verify(CERTIFICATES[0], Pins(log_proofs=LogProofs((tmp_path,))))
+    assert seen == ["b.tlog-proof"]
+
+
+def test_a_pipe_that_is_named_is_read_once_and_serves_every_check(tmp_path: Path) -> None:
+    ends = os.pipe()
+    try:
+        os.write(ends[1], OF_TASK.encode())
+        os.close(ends[1])
+        pins = Pins(log_proofs=LogProofs.named([Path(f"/dev/fd/{ends[0]}"), tmp_path]))
+    finally:
+        os.close(ends[0])
+    (tmp_path / "0.tlog-proof").write_bytes(OF_CERTIFICATE.encode())
+    (tmp_path / "1.tlog-proof").write_bytes(proof_of(CERTIFICATES[1]).encode())
+    assert [verify(each, pins).logged is not None for each in CERTIFICATES] == [True, True]
 
 
 def test_a_folder_of_keys_has_proofs_too_and_one_that_comes_later_is_found(tmp_path: Path) -> None:

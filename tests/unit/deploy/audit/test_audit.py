@@ -22,6 +22,7 @@ from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
+from support.logged import demanding
 from support.queries import krr_query
 from support.samples import Parties, changed, sample_task
 
@@ -46,6 +47,10 @@ def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authori
     stated = AdmissionPolicy(Mode.ENROLLED, b"s" * 32)
     for given, wanted in ((stated, ENROLLED), (AdmissionPolicy(Mode.MTLS), ENROLLED), (OPEN, OPEN)):
         assert audited_task(changed(TASK, admission=given), AuditOptions()).admission == wanted
+
+
+def test_the_task_that_is_played_demands_no_log_as_it_is_in_none() -> None:
+    assert audited_task(demanding(TASK), AuditOptions()) == audited_task(TASK, AuditOptions())
 
 
 def test_people_and_delta_are_the_tasks_own_where_none_are_given() -> None:

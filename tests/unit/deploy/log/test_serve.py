@@ -114,21 +114,35 @@ def test_what_no_checkpoint_covers_is_not_served_as_something_else_may_come_in_i
             (served.folder / path).unlink()
 
 
-@pytest.mark.parametrize("more", ["Content-Length: 44", "Transfer-Encoding: chunked"])
-def test_the_content_of_a_request_is_never_the_next_request(served: Served, more: str) -> None:
+def answers_to(served: Served, lines: str) -> bytes:
+    """Everything that is answered to a request with these lines, and one inside it."""
     inside = b"GET /tile/0/000 HTTP/1.1\r\nHost: a.example\r\n\r\n"
     context = ssl.create_default_context(cafile=str(served.authority))
     with (
         socket.create_connection(("127.0.0.1", served.port), PATIENCE) as raw,
         context.wrap_socket(raw, server_hostname="127.0.0.1") as connection,
     ):
-        connection.sendall(f"GET /checkpoint HTTP/1.1\r\nHost: a.example\r\n{more}\r\n\r\n".encode() + inside)
+        connection.sendall(f"GET /checkpoint HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n\r\n".encode() + inside)
         answers = b""
+        # An answer after which the connection stays open shows it in its head: nobody waits for the end then.
         while part := connection.recv(65536):
             answers += part
+            if b"\r\n\r\n" in answers and b"Connection: close" not in answers:
+                break
     assert answers.count(b"HTTP/1.1 ") == 1
     assert b"Connection: close" in answers
-    assert answers.endswith((served.folder / "checkpoint").read_bytes())
+    return answers
+
+
+@pytest.mark.parametrize("more", ["Content-Length: 44", "Transfer-Encoding: chunked"])
+def test_the_content_of_a_request_is_never_the_next_request(served: Served, more: str) -> None:
+    assert answers_to(served, more).endswith((served.folder / "checkpoint").read_bytes())
+
+
+@pytest.mark.parametrize("lines", ["Content-Length : 44", "no header\r\nContent-Length: 44"])
+def test_nor_is_it_behind_a_line_that_is_no_header(served: Served, lines: str) -> None:
+    """What follows such a line is not read, so it may say that the request has content."""
+    assert answers_to(served, lines).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_file_says_its_kind_and_how_long_it_lasts(served: Served) -> None:

@@ -54,6 +54,42 @@ def test_a_key_is_read_as_it_was_written_and_in_no_other_form() -> None:
         NoteKey.decode(WITNESS_KEYS[0].encode(), NoteRole.LOG)
 
 
+WEAK = (
+    # Each point whose order divides 8, and the neutral one and that of order 2 in second forms.
+    *("01" + "00" * 31, "ec" + "ff" * 30 + "7f", "00" * 32, "00" * 31 + "80"),
+    *(f"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03{last}" for last in ("7a", "fa")),
+    *(f"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc{last}" for last in ("05", "85")),
+    *("01" + "00" * 30 + "80", "ee" + "ff" * 30 + "7f", "ee" + "ff" * 30 + "ff", "ec" + "ff" * 31, "ed" + "ff" * 31),
+)
+
+
+@pytest.mark.parametrize("public", WEAK)
+def test_a_key_that_anybody_can_sign_with_is_refused(public: str) -> None:
+    for role in NoteRole:
+        weak = NoteKey("w.example", role, bytes.fromhex(public))
+        # R is the neutral point, and s is 0: right for every text, or for one in eight at least.
+        forged = bytes([1]) + bytes(63)
+        made = NoteSignature(weak.name, weak.id, forged if role is NoteRole.LOG else bytes(8) + forged)
+        assert any(_is_right(made, weak, f"{TEXT}{number}") for number in range(400))
+        with pytest.raises(LogError, match=rf"is no key that one {role.word} alone can sign with, .*`hubbub identity`"):
+            NoteKey.decode(weak.encode(), role)
+
+
+def _is_right(signature: NoteSignature, key: NoteKey, text: str) -> bool:
+    try:
+        signature.check(key, text)
+    except LogError:
+        return False
+    return True
+
+
+def test_a_key_beside_the_weak_ones_is_read() -> None:
+    """The base point's own, as it stands in RFC 8032, and the largest y that there is in one form."""
+    for public in ("58" + "66" * 31, "eb" + "ff" * 30 + "7f"):
+        key = NoteKey("w.example", NoteRole.WITNESS, bytes.fromhex(public))
+        assert NoteKey.decode(key.encode(), NoteRole.WITNESS) == key
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a+b", "\u00fc", "a\n", "a\u2028b", "x" * 201])
 def test_a_name_with_spaces_or_plus_signs_is_refused(name: str) -> None:
     with pytest.raises(LogError, match=r"is no name of a log or a witness; give one such as"):

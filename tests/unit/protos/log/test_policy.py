@@ -10,6 +10,7 @@ import pytest
 
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import TaskError
+from hubbub.protos.log.notes import NoteKey, NoteRole
 from hubbub.protos.log.policy import MOST_WITNESSES, LogPolicy, NotLogged
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import read_task
@@ -18,6 +19,9 @@ from hubbub.queries.errors import FieldError
 from support.logged import POLICY, demanding, key_of, proof_of
 from support.logs import LOG_KEY, WITNESS_KEYS, WITNESSES
 from support.samples import LATER_DRAFT, Parties, sample_task
+
+NEUTRAL = NoteKey("w9.example", NoteRole.WITNESS, bytes([1]) + bytes(31)).encode()
+"""A key for which everybody has a signature of every checkpoint."""
 
 KEYS = [each.encode() for each in WITNESS_KEYS]
 HEAD = f'[log]\nkey = "{LOG_KEY.encode()}"\n'
@@ -57,6 +61,7 @@ def test_what_is_demanded_is_signed_and_read_again() -> None:
         (f"{HEAD}witnesses = {json.dumps(KEYS)}\nfreshness = 4", "freshness"),
         (f"{HEAD}witnesses = {json.dumps([KEYS[0]] * 2)}", "log.witnesses has a name or a key twice"),
         (f'[log]\nkey = "{KEYS[0]}"\nwitnesses = {json.dumps(KEYS)}', "is the key of a witness, not of a log"),
+        (f"{HEAD}witnesses = {json.dumps([*KEYS, NEUTRAL])}", "is no key that one witness alone can sign with"),
         (f'[log]\nkey = "log"\nwitnesses = {json.dumps(KEYS)}', "log.key has a wrong key: 'log' is not the key of a"),
     ],
 )
