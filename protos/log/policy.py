@@ -134,7 +134,7 @@ class LogPolicy:
         if proof is None:
             raise NotLogged(
                 f"task {name} demands that it is in log {self.words}, and there is no proof of it; ask the operator "
-                "for the proof, which `hubbub log prove` makes, and give it as log_proof, or to a command with --log-proof"
+                "for the proof, which `hubbub log prove` makes, and give it as log_proof, or a command's --log-proof"
             )
         try:
             return self.check(document, LoggedProof.decode(proof))
