@@ -65,7 +65,7 @@ _LARGEST_CHARGE = 300.0
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; if more are requested, fewer are used and the bracket is wider."""
 
-_ROUGH, _ROUGH_NODES = 0.01, 12_000
+_ROUGH, _ROUGH_NODES = 0.01, 20_000
 """Most nodes of an evaluation of this smoothing: some 4,600 are usual. Finer ones may have more, rougher have less.
 
 Sums with few values need more, and at hundreds of points of a curve that takes several seconds of the processor.

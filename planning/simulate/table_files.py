@@ -263,6 +263,11 @@ def _parquet(path: Path) -> pa.Table:
             if "magic bytes" not in str(error) and "Parquet file size" not in str(error):
                 raise
             raise pa.ArrowInvalid("it is no Parquet, or has lost its end") from error
+        except (ValueError, TypeError, LookupError) as error:
+            if isinstance(error, pa.ArrowException):
+                raise
+            # A library such as pandas, if it is imported, reads the description of its own types.
+            raise pa.ArrowInvalid("the description of a column's type is damaged") from error
 
 
 def _with_types_named(table: pa.Table) -> pa.Table:

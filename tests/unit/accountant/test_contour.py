@@ -62,7 +62,7 @@ def test_finer_brackets_lie_within_coarser_ones(reports: int) -> None:
 def test_a_rough_evaluation_of_few_values_has_so_many_nodes_and_no_more(
     draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps of far smaller chance than their size hides need a long period: without a limit three times the nodes."""
+    """Steps of far smaller chance than their size hides need a long period: without a limit half as many again."""
     rare = IidSum(draws, (1e6, -1.0), (1e-12, 0.3), 0.0, 0.7 - 1e-12, 1e6, 1 / draws)
     asked: list[int] = []
 
@@ -73,8 +73,8 @@ def test_a_rough_evaluation_of_few_values_has_so_many_nodes_and_no_more(
     monkeypatch.setattr(contour, "loud", noted)
     rough, fine = (integrated_positive_part(rare, precision) for precision in (0.01, 0.001))
     coarse = integrated_positive_part(rare, 0.1)
-    assert asked[0] == 12_000 < asked[1]
-    assert asked[2] <= 1200
+    assert asked[0] == 20_000 < asked[1]
+    assert asked[2] <= 2000
     for each in (rough, coarse):
         assert each.lower <= fine.upper
         assert fine.lower <= each.upper

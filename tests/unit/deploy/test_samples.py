@@ -19,6 +19,7 @@ from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.log import policy as log_policy
 from hubbub.protos.task.draft import read_draft
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
@@ -43,7 +44,8 @@ def test_sample_names_exactly_the_settings_there_are(name: str) -> None:
 
 
 def test_the_sample_of_a_client_names_exactly_the_settings_there_are() -> None:
-    content = tomllib.loads(sample("client.toml"))
+    # Commented out, as few tasks demand a log: a file that is named has to be there.
+    content = tomllib.loads(sample("client.toml").replace("# log_proof =", "log_proof ="))
     limits = content.pop("limits")
     assert [*content, *(f"limits.{name}" for name in limits)] == list(SETTINGS)
 
@@ -136,8 +138,12 @@ def keys_of(kind: str) -> set[str]:
     return set(str(caught.value).partition("it knows ")[2].split(", ")) - OF_ALL
 
 
+LOG_TABLE = re.compile(r"(?m)^# \[log\].*\n(?:# .*\n)+")
+"""The commented table of the log that a task demands. Its keys are to be filled in, so it cannot be read as it is."""
+
+
 def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
-    text = re.sub(r"(?m)^# (?!dummies)(?=\[\[query\]\]|[a-z_]+ =)", "", sample("task.toml"))
+    text = re.sub(r"(?m)^# (?!dummies)(?=\[\[query\]\]|[a-z_]+ =)", "", LOG_TABLE.sub("", sample("task.toml")))
     text = text.replace("@START@", "2026-01-01T00:00:00Z").replace("…", fingerprint(bytes(32)))
     asked = tomllib.loads(text)["query"]
     assert {query["kind"] for query in asked} == set(QUESTIONS)
@@ -145,6 +151,14 @@ def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
         assert {key for query in asked if query["kind"] == kind for key in query} - OF_ALL == keys_of(kind), kind
     assert {key for query in asked for key in query} >= OF_ALL
     assert len(read_draft(text).questions) == len(asked)
+
+
+def test_sample_task_has_a_log_with_every_key() -> None:
+    table = LOG_TABLE.search(sample("task.toml"))
+    assert table is not None
+    content = tomllib.loads(re.sub(r"(?m)^# ", "", table[0]))
+    assert content.keys() == {"log"}
+    assert content["log"].keys() == log_policy.REQUIRED_KEYS | log_policy.OPTIONAL_KEYS
 
 
 def test_sample_task_can_be_planned() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import importlib
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -113,10 +114,24 @@ def test_what_is_no_answer_is_refused_as_a_category_and_as_a_number(values: pa.A
         from_file(path, [], [SumSpec("column", 0, 10)])
 
 
+def periods(path: Path, described: str) -> Path:
+    """Write a column of pandas' periods with this description of their type."""
+    metadata = {"ARROW:extension:name": "pandas.period", "ARROW:extension:metadata": described}
+    stored = pa.field("column", pa.int64(), metadata=metadata)
+    parquet.write_table(pa.table([[660, 661]], pa.schema([stored])), path)
+    return path
+
+
 def test_a_type_that_only_another_library_knows_is_not_read_as_what_is_stored_of_it(tmp_path: Path) -> None:
-    stored = pa.field("column", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})
-    parquet.write_table(pa.table([[660, 661]], pa.schema([stored])), path := tmp_path / "data.parquet")
+    path = periods(tmp_path / "data.parquet", '{"freq": "M"}')
     with pytest.raises(HubbubError, match=r"column 'column' has values of type 'pandas\.period', which only its own"):
+        from_file(path, ["column"], [])
+
+
+def test_a_type_that_an_imported_library_cannot_read_is_an_error_of_the_file(tmp_path: Path) -> None:
+    importlib.import_module("pandas.core.arrays.arrow.extension_types")
+    path = periods(tmp_path / "data.parquet", "no JSON")
+    with pytest.raises(HubbubError, match="the description of a column's type is damaged"):
         from_file(path, ["column"], [])
 
 

@@ -216,7 +216,7 @@ def test_categories_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> No
 def test_a_row_alone_is_no_data(tmp_path: Path) -> None:
     path = tmp_path / "cities.csv"
     path.write_text("city\nA\n")
-    with pytest.raises(HubbubError, match="has 1 rows; every row is a device"):
+    with pytest.raises(HubbubError, match="has 1 row; every row is a device"):
         from_file(path, ["city"], [])
 
 

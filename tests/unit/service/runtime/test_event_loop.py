@@ -27,6 +27,6 @@ def test_a_loop_that_is_not_installed_is_named_before_anything_begins(monkeypatc
         begun.append(True)
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(SettingsError, match=r"event_loop = \"uvloop\" needs uvloop, .*pip install 'hubbub\[uvloop\]'"):
+    with pytest.raises(SettingsError, match=r"event_loop = \"uvloop\" needs uvloop .*pip install 'hubbub\[uvloop\]'"):
         run(begin, "uvloop")
     assert begun == []
