@@ -77,24 +77,30 @@ def arguments(pipeline: LocalPipeline, relay: RelayProcess, state: Path, shuffle
     }
 
 
-def peers(port: int) -> set[str]:
-    """The addresses of the other ends of all connections with that port, those included that ended a minute ago."""
+def connections(port: int) -> set[tuple[str, int]]:
+    """The other ends of all connections with that port, those included that ended a minute ago."""
     found = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, *_ = line.split()
         if state != "0A":  # listening
             ends = [(each[:8], int(each[9:], 16)) for each in (local, remote)]
-            for (_, here), (host, _) in (ends, ends[::-1]):
+            for (_, here), (host, there) in (ends, ends[::-1]):
                 if here == port:
-                    found.add(socket.inet_ntoa(bytes.fromhex(host)[::-1]))
+                    found.add((socket.inet_ntoa(bytes.fromhex(host)[::-1]), there))
     return found
+
+
+def peers(port: int, before: set[tuple[str, int]]) -> set[str]:
+    """The addresses of the other ends of connections that were not there `before`, by another program at that port."""
+    return {host for host, _ in connections(port) - before}
 
 
 async def test_the_look_at_sockets_sees_a_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
+        before = connections(port)
         with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.79", 0)):
-            assert peers(port) == {"127.0.0.79"}
+            assert peers(port, before) == {"127.0.0.79"}
 
 
 async def test_all_is_counted_and_each_side_sees_its_own_half(tmp_path: Path) -> None:
@@ -105,13 +111,14 @@ async def test_all_is_counted_and_each_side_sees_its_own_half(tmp_path: Path) ->
         running_relay(https_port(pipeline), pipeline.authority, tmp_path) as relay,
     ):
         port = int(https_port(pipeline).rpartition(":")[2])
+        before = connections(port)
         async with Device(**arguments(pipeline, relay, tmp_path / "one.db"), ticket=pipeline.ticket("one")) as one:
             assert (await one.submit({"theme": "dark"})).used
         async with Fleet(**arguments(pipeline, relay, tmp_path / "many.db"), tickets=pipeline.ticket) as many:
             answers = [(str(number), {"theme": "light"}) for number in range(DEVICES)]
             assert (await many.submit_many(answers, 0)).accepted == DEVICES
         # Devices connected to the relay alone, and nothing but the relay to the shuffler.
-        assert peers(port) <= {SEEN_FROM}
+        assert peers(port, before) == {SEEN_FROM}
         seen = relay.seen.read_bytes()
         await pipeline.close_round(0)
         results = await pipeline.results(0)
@@ -152,10 +159,11 @@ async def test_without_its_relay_a_device_calls_nobody(pipeline: LocalPipeline, 
         given = arguments(pipeline, relay, tmp_path / "down.db", pipeline.shuffler)
         given["authority"] = relay.authority.read_bytes() + pipeline.authority.read_bytes()
         await relay.stop()
+        before = connections(port)
         async with Device(**given, ticket=pipeline.ticket("down"), retrying=SHORT) as device:
             with pytest.raises(Unreachable, match=r"relay at https://127\.0\.0\.1"):
                 await device.submit({"theme": "dark"})
-    assert peers(port) <= {SEEN_FROM}
+    assert peers(port, before) == set()
 
 
 async def test_the_oblivious_key_changes_with_the_master_key_and_devices_go_on(
