@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil, floor, log10
 
 from markupsafe import Markup
@@ -82,23 +81,16 @@ def series(rows: Sequence[PublishedRow], *, most: int = MOST_SERIES) -> Markup:
     numbered = [row for row in rows if _numbered(row)]
     if not numbered:
         return _withheld(rows)
-    newest = {row.key: row for row in sorted(numbered, key=lambda row: row.round)}
-    chosen, left = _largest(list(newest.values()), most)
-    keys = [row.key for row in chosen]
-    drawn = [row for row in numbered if row.key in set(keys)]
-    ends = dict(zip(((row.key, row.round) for row in drawn), band(drawn), strict=True))
-    times = {row.round: row.round_begins.timestamp() for row in rows}
+    by_key: dict[object, list[PublishedRow]] = {}
+    for row in sorted(numbered, key=lambda row: row.round):
+        by_key.setdefault(row.key, []).append(row)
+    chosen, left = _largest([each[-1] for each in by_key.values()], most)
+    drawn = [by_key[row.key] for row in chosen]
+    ends = iter(band([row for each in drawn for row in each]))
+    places = _Places.of({row.round: row.round_begins.timestamp() for row in rows})
     lost = sorted({row.round for row in rows if row.withheld})
-    pictures = [
-        _one_series(
-            sorted((row for row in drawn if row.key == key), key=lambda row: row.round),
-            {number: ends[key, number] for number in times if (key, number) in ends},
-            times,
-            lost,
-        )
-        for key in keys
-    ]
-    return Markup("\n").join([*pictures, *_series_about(lost, left, len(keys))])
+    pictures = [_one_series(each, {row.round: next(ends) for row in each}, places, lost) for each in drawn]
+    return Markup("\n").join([*pictures, *_series_about(lost, left, len(drawn))])
 
 
 def budget(spent: float, whole: float | None, *, about: str = "all rounds so far") -> Markup:
@@ -229,35 +221,47 @@ def _about(drawn: Sequence[PublishedRow], left: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Scales:
-    """The scales of one series: rounds by when they began, and values."""
+class _Places:
+    """Where rounds are on the line of time, by when they began: found once for all pictures of a series."""
 
-    times: dict[int, float]
+    of_round: dict[int, float]
+
+    @classmethod
+    def of(cls, times: dict[int, float]) -> _Places:
+        first, last = min(times.values()), max(times.values())
+        width = WIDTH - _LEFT - 12
+        long = last > first
+        return cls(
+            {
+                each: _LEFT + (width * (time - first) / (last - first) if long else width / 2)
+                for each, time in times.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class _Scales:
+    """The scales of one picture of a series: rounds by when they began, and values."""
+
+    places: _Places
     low: float
     high: float
 
-    @cached_property
-    def _ends(self) -> tuple[float, float]:
-        """The first time and the last, found once for all points of a picture."""
-        return min(self.times.values()), max(self.times.values())
-
     def x(self, number: int) -> float:
-        first, last = self._ends
-        width = WIDTH - _LEFT - 12
-        return _LEFT + (width * (self.times[number] - first) / (last - first) if last > first else width / 2)
+        return self.places.of_round[number]
 
     def y(self, value: float) -> float:
         return _TOP + _PLOT * (self.high - value) / (self.high - self.low)
 
 
 def _one_series(
-    rows: list[PublishedRow], ends: dict[int, tuple[float, float]], times: dict[int, float], lost: list[int]
+    rows: list[PublishedRow], ends: dict[int, tuple[float, float]], places: _Places, lost: list[int]
 ) -> Markup:
     reach = _reach(rows, False)
     low = min(reach[0], *(each for each, _ in ends.values()))
     high = max(reach[1], *(each for _, each in ends.values()))
     ticks, low, high = _ticks(low, high, 3)
-    plot = _Scales(times, low, high)
+    plot = _Scales(places, low, high)
     name, first, last = short(rows[0].label), rows[0], rows[-1]
     inside = [Markup('<text x="4" y="15">{}</text>').format(name), *_grid(plot, ticks), *_gaps(plot, lost)]
     runs = list(_runs(rows))
