@@ -138,7 +138,11 @@ MTLS_SUBMISSIONS = 2_000
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Save task, certificates, results and logs to this new or empty folder."),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Save task, certificates, public keys, results and logs to this new or empty folder.",
+    ),
 ]
 
 PlotOption = Annotated[

@@ -73,7 +73,7 @@ def table_of(history: CertificateHistory) -> Table:
     """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
     task = history.last.verified.task
     table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
-    for name in ("round", "reports", "epsilon", "all rounds so far", "by the device alone"):
+    for name in ("round", "reports", "epsilon", "all rounds so far", "all rounds, device alone"):
         table.add_column(name, justify="right")
     table.add_column("certificate")
     for each in history.certificates:

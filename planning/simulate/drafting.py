@@ -338,7 +338,7 @@ def _text(path: Path, rows: int, rounds: int, queries: Sequence[dict[str, str]],
         "epsilon = 1.0                   # a person's guarantee at the minimum, together with delta",
         f"delta = {delta:.0e}",
         "epsilon_local = 8               # the guarantee if all services collude",
-        'noise = "auto"                  # the shuffler hides people where that costs at most 5 % of error',
+        'noise = "auto"                  # the shuffler hides people where no error then grows by over 5 %',
     ]
     for query in queries:
         lines += ["", "[[query]]", *(f"{key} = {value}" for key, value in query.items() if key != "column")]

@@ -173,7 +173,7 @@ def test_all_certificates_of_a_task_are_one_history(folder: Path) -> None:
 
 def test_a_history_of_a_chain_says_which_shufflers_must_be_honest(folder: Path, tmp_path: Path) -> None:
     (history,) = read(folder).histories
-    assert table_of(history).columns[4].header == "by the device alone"
+    assert table_of(history).columns[4].header == "all rounds, device alone"
     parties = Parties.generate(2)
     privacy = dataclasses.replace(TASK.privacy, dummies=10)
     task = sample_task(parties, minimum_reports=100, queries=QUERIES[:1], admission=OPEN, privacy=privacy)
