@@ -171,13 +171,14 @@ def wipe(settings: SettingsFile = None, as_json: Json = False) -> None:
 
     Sealed bytes and submission ids are erased too. The device still remembers which rounds it answered until they are
     over. It remembers for good how many it answered and what it spent. Otherwise it could answer a round twice, which
-    costs privacy.
+    costs privacy. Its credential stays too, and whether it opted out.
 
     Example: hubbub device wipe deployment/client/client.toml
     """
     with failures(as_json):
         load_device(settings).wipe()
-        _say({"wiped": True}, "wiped: only the answered rounds and their number are remembered", as_json)
+        text = "wiped: what stays is which rounds were answered, what they cost, the credential and an opt-out"
+        _say({"wiped": True}, text, as_json)
 
 
 def _say(document: dict[str, Any], text: str, as_json: bool) -> None:

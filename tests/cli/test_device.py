@@ -263,6 +263,8 @@ async def test_people_opt_out_in_and_wipe(client: Client) -> None:
     assert (await client.run("device", "opt-in", "--json")).json == {"opted_out": False}
     assert (await client.run("submit", *ANSWERS)).status == 0
     assert (await client.run("device", "wipe", "--json")).json == {"wiped": True}
+    said = (await client.run("device", "wipe")).out
+    assert all(each in said for each in ("which rounds were answered", "what they cost", "credential", "opt-out"))
     ran = await client.run("submit", *ANSWERS)
     assert "round 0 was answered before, and the submission was erased here" in ran.err
     assert len(client.shuffler.seen) == 1

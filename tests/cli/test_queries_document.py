@@ -14,7 +14,7 @@ from hubbub.queries.registry import QUESTIONS, RANDOMIZERS
 from hubbub.queries.texts.alphabet import Alphabet, every_character
 from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP
 from hubbub.queries.texts.lookup import stands_out_from
-from support.documented_commands import answers, missing, said
+from support.documented_commands import answers, missing, printed, said
 
 TEXT = (Path(__file__).parents[2] / "docs" / "howto" / "choose-a-question.md").read_text()
 ANSWERS = answers(TEXT)
@@ -148,6 +148,14 @@ def test_a_text_stands_out_of_so_many_look_ups() -> None:
     assert f"{two:,}" in PROSE
     assert f"27 characters, which are {bytes_of_few.count(b'', 2, unended=True):,} with every Python" in PROSE
     assert f"three ({three:,} look-ups)" in PROSE
+
+
+def test_the_rounds_of_a_text_cost_what_their_plan_says(tmp_path: Path) -> None:
+    (draft,) = re.findall(r"```toml\n(\[task\]\nname = \"search\".*?)```", TEXT, re.DOTALL)
+    (tmp_path / "search.toml").write_text(draft)
+    planned = " ".join(printed(f"hubbub plan {tmp_path / 'search.toml'}"))
+    (together,) = re.findall(r"all 4 rounds together (ε ≤ [0-9.]+),", planned)
+    assert f"{together} together" in PROSE
 
 
 def test_a_state_sent_directly_has_the_error_of_its_share_of_the_cap() -> None:
