@@ -90,7 +90,11 @@ class TlsCertificate:
             return "get a new one where it is from, and replace it and its key"
         if self.is_authority:
             return "have the operator make a new authority (`hubbub keys add authority`) and give it to all parties"
-        return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and replace it by the new one"
+        party, _, name = self.party.partition(":")
+        named = f" --name {name}" if name else ""  # of a reader
+        return (
+            f"have the operator run `hubbub certificate {party}{named} --authority DIR`, and replace it by the new one"
+        )
 
 
 def at(moment: datetime) -> str:

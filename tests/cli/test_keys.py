@@ -156,6 +156,26 @@ def test_a_client_has_no_such_keys(folder: Folder) -> None:
     assert "client.toml is the client's settings file, and a client has no such keys; give the operator's" in ran.err
 
 
+@pytest.mark.parametrize("name", ["", "ana"])
+def test_no_key_of_the_operator_is_made_for_a_reader(folder: Folder, tmp_path: Path, name: str) -> None:
+    reader, authority = settings(folder, "reader"), folder.of("operator")
+    if name:
+        words = ("reader", "--name", name, "--authority", authority, "--out", tmp_path / name)
+        assert run_any("certificate", *words).status == 0
+        shutil.copy(tmp_path / name / "reader.pem", reader.parent / "tls" / "reader.pem")
+    before = sorted(reader.parent.rglob("*"))
+    for said in (
+        ("list", reader),
+        ("add", "certificate", reader, "--authority", authority),
+        ("add", "master", reader),
+        ("revoke", reader, "--reader", "ben"),
+    ):
+        ran = run(*said)
+        assert ran.status == 1
+        assert "has a reader's certificate, and a reader has no such keys" in ran.err
+    assert sorted(reader.parent.rglob("*")) == before
+
+
 def test_without_the_authority_it_is_said_who_makes_a_certificate(folder: Folder) -> None:
     ran = run("add", "certificate", settings(folder, "shuffler"))
     assert ran.status == 1

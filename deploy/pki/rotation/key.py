@@ -15,6 +15,8 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import KeyState
 from hubbub.protos.task.schedule import at
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.roles import READER, role_of
+from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in
 from hubbub.service.settings import SettingsError, load
 
 if TYPE_CHECKING:
@@ -134,7 +136,8 @@ def location_of(settings: Path) -> KeyLocation:
     """Return the places of a party's keys, from its settings file: the operator's, or a service's.
 
     Raises:
-        SettingsError: if it is none of these files, or cannot be used; the message gives the reason.
+        SettingsError: if it is none of these files, if it is a reader's, or cannot be used; the message gives the
+            reason.
     """
     from hubbub.shuffler.settings import is_frontend, load_frontend
 
@@ -147,9 +150,14 @@ def location_of(settings: Path) -> KeyLocation:
         )
     if "shuffler_control" in names:
         operator = load(settings, OperatorSettings, "operator")
-        return KeyLocation(
-            Role.OPERATOR, operator.tls.paths(), operator.identity, operator.successions, operator=operator
-        )
+        tls = operator.tls.paths()
+        # A reader's settings are read as well as an operator's. A key made for them would be an operator's.
+        if _is_reader(tls):
+            raise SettingsError(
+                f"{settings} has a reader's certificate, and a reader has no such keys; its next certificate is made "
+                "by `hubbub certificate reader`; give the operator's settings or a service's"
+            )
+        return KeyLocation(Role.OPERATOR, tls, operator.identity, operator.successions, operator=operator)
     if "next" in names:
         from hubbub.shuffler.hop.settings import load as load_hop
 
@@ -164,6 +172,15 @@ def location_of(settings: Path) -> KeyLocation:
     from hubbub.shuffler.settings import load as load_shuffler
 
     return _of_service(Role.SHUFFLER, load_shuffler(settings))
+
+
+def _is_reader(tls: TLS) -> bool:
+    try:
+        pem = _named(tls.certificate, "tls.certificate").read_bytes()
+        found = TlsCertificate.of(certificates_in(pem, "")[0], "")
+    except (OSError, HubbubError):
+        return False  # what reads it next names the fault
+    return role_of(found.party) == READER
 
 
 def _of_service(role: Role, found: AnalyzerSettings | ShufflerSettings) -> KeyLocation:

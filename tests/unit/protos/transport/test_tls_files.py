@@ -21,7 +21,7 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.statuses import unreachable
-from hubbub.protos.transport.tls_files import TlsCertificateError, check_apart
+from hubbub.protos.transport.tls_files import TlsCertificate, TlsCertificateError, check_apart
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
 from support.ended import opened_server
@@ -115,6 +115,13 @@ def test_each_wrong_file_has_its_own_message(
         with pytest.raises(TlsCertificateError, match=words):
             use()
     assert capfd.readouterr().err == ""
+
+
+def test_the_remedy_names_a_reader_as_the_command_takes_it() -> None:
+    now = datetime.now(UTC)
+    for party, words in (("reader:ana", "reader --name ana --authority DIR"), ("reader", "reader --authority DIR")):
+        remedy = TlsCertificate("reader.pem", party, (), now, now, is_authority=False).remedy
+        assert f"`hubbub certificate {words}`" in remedy
 
 
 @pytest.mark.parametrize(
