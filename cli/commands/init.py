@@ -29,10 +29,10 @@ AnalyzerHost = Annotated[
     ),
 ]
 ShufflerListen = Annotated[
-    str, typer.Option(metavar="HOST", help="Address that the shuffler's ports bind; 0.0.0.0 is every IPv4 address.")
+    str, typer.Option(metavar="HOST", help="Address that the shuffler's ports bind; :: is every address.")
 ]
 AnalyzerListen = Annotated[
-    str, typer.Option(metavar="HOST", help="Address that the analyzer's ports bind; 0.0.0.0 is every IPv4 address.")
+    str, typer.Option(metavar="HOST", help="Address that the analyzer's ports bind; :: is every address.")
 ]
 PublicKey = Path | None
 ShufflerKey = Annotated[
@@ -134,9 +134,9 @@ def command(
 ) -> None:
     """Make a folder for each party, with only what it may know.
 
-    The folders are operator/, shuffler/, analyzer/ and client/. Each has the party's keys (private ones with mode
-    0600), its certificates, its settings with a comment on each line, and the public keys that it trusts. operator/
-    also has a sample task.
+    The folders are operator/, shuffler/, analyzer/, client/ and reader/. Each has the party's keys (private ones with
+    mode 0600), its certificates, its settings with a comment on each line, and the public keys that it trusts.
+    operator/ also has a sample task.
 
     With --shuffler-key, --analyzer-key or --hop-key, that party keeps its private key to itself: its folder has no
     identity. With --hops there is a folder for each hop.

@@ -38,7 +38,7 @@ class Name(StrEnum):
 
 
 Settings = Annotated[
-    Path, typer.Argument(metavar="SETTINGS.toml", help="The party's settings: of the operator, shuffler or analyzer.")
+    Path, typer.Argument(metavar="SETTINGS.toml", help="The party's settings: of the operator or of a service.")
 ]
 KindName = Annotated[
     Name,
@@ -209,8 +209,8 @@ def revoke(
 ) -> None:
     """Revoke devices, which are never admitted again, or readers, who may no longer look.
 
-    Submissions that devices have already sent stay. It cannot be undone, and every device of the file is revoked: look
-    how many it has before.
+    Submissions that devices have already sent stay. It cannot be undone, and every device of the file is revoked: first
+    look how many it has.
 
     Readers are added to revoked-readers.txt beside OPERATOR.toml. Give this file to the shuffler and to the analyzer:
     they take it without a restart. Certificates that a reader got until now are revoked; a new one of the same name may

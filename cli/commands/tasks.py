@@ -172,7 +172,7 @@ def list_(
 
     The order of the entries is always checked. With both public keys, the signatures are checked too.
 
-    Example: hubbub tasks list deployment/operator/feed --operator-key deployment/operator/identity.pub.pem
+    Example: hubbub tasks list deployment/operator/feed --operator-key deployment/operator/trust/operator.pub.pem
     --shuffler-key deployment/operator/trust/shuffler.pub.pem
     """
     with failures(as_json):

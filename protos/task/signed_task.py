@@ -18,7 +18,7 @@ from hubbub.protos.identity.documents import (
     sign,
     with_floats,
 )
-from hubbub.protos.identity.formats import TASK
+from hubbub.protos.identity.formats import FEED_ENTRY, TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.log.policy import LogPolicy
@@ -121,18 +121,21 @@ class SignedTask:
 
 
 def _instead(document: bytes) -> str:
-    """Describe a file that is not even JSON; return an empty text if it is JSON."""
+    """Describe a file that is not even JSON, or publishes a task by a feed; return an empty text for all others."""
     content = document.strip()
     if not content:
         return "an empty file, not a signed task; put the whole task there"
     try:
-        read_json(content)
+        found = read_json(content)
     except NotJson as error:
         if content.startswith(b"{") and (error.cut_short or not content.endswith(b"}")):
             return "cut short, not a whole signed task; put the whole task there"
         return "not a signed task; name the file that `hubbub plan` wrote and `hubbub sign` signed"
     except JsonError:
         return ""  # It is JSON, and what is wrong with it is better told by the error that there is.
+    body = found.get("body") if isinstance(found, dict) else None
+    if isinstance(body, dict) and body.get("format") in FEED_ENTRY.formats:
+        return "an entry of a feed, not a task; name the task's own file, from `hubbub plan` and `hubbub sign`"
     return ""
 
 

@@ -352,6 +352,7 @@ NOT_TASKS = {
     "TOML": (b'[task]\nname = "usage"\n', "not a signed task; name the file that `hubbub plan` wrote"),
     "not text": (b"\xff\xfe\x00", "not a signed task; name"),
     "zeros": (bytes(100), "not a signed task; name"),
+    "entry of a feed": (b'{"body":{"format":"hubbub-feed/1"},"signatures":{},"task":{}}', "an entry of a feed, not a"),
     "other JSON": (b'{"a":1}', "not a signed task, which has exactly the members signatures and task"),
 }
 
