@@ -58,10 +58,10 @@ if TYPE_CHECKING:
         TaskError,
         Unreachable,
     )
-    from hubbub.protos.log.policy import NotLogged
     from hubbub.protos.messages import Receipt
     from hubbub.protos.refusals import Reason, Refusal
     from hubbub.protos.task.feed.feed import FeedError
+    from hubbub.protos.transparency_log.policy import NotLogged
     from hubbub.queries.questions.question import Value
 
 __all__ = [
@@ -183,7 +183,7 @@ _MODULES = {
         "TaskError",
         "Unreachable",
     ),
-    "hubbub.protos.log.policy": ("NotLogged",),
+    "hubbub.protos.transparency_log.policy": ("NotLogged",),
     "hubbub.protos.messages": ("Receipt",),
     "hubbub.protos.refusals": (
         "Reason",

@@ -1,8 +1,8 @@
 """Encodes a submission, the first stage of ESA (Bittau et al. 2017): answers, symbols, reports, sealed reports.
 
 Each question knows how an answer becomes a symbol (`queries`). An answer to a sum by digits becomes a symbol for each
-digit, all of them from one draw (`protos.task.asked`). An answer that does not fit is an error. Its message names what
-would fit but never repeats the answer, because messages end up in logs.
+digit, all of them from one draw (`protos.task.asked_question`). An answer that does not fit is an error. Its message
+names what would fit but never repeats the answer, because messages end up in logs.
 
 Each symbol becomes a report, drawn from exactly the distribution that the certificate is computed for. A report is
 drawn once; a retry sends the same report. Each report is sealed to the analyzer, and all of them together to the

@@ -27,9 +27,9 @@ from hubbub.client.submit import Retrying, RetryPolicy
 from hubbub.client.validation import is_number
 from hubbub.protos.errors import HubbubError, SettingsError, SignatureError, TaskError, UsageError, remedy_of
 from hubbub.protos.identity.keys import load_public
-from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.transparency_log.proofs import LoggedProof
+from hubbub.protos.transparency_log.signed_notes import LogError
 from hubbub.protos.transport.addresses import checked_relay, checked_target
 from hubbub.protos.transport.proxies import checked_proxy
 from hubbub.queries.randomizers.sampling import Random

@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 from hubbub.accountant.calibration.noise import NOISE_WORTH
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT
-from hubbub.protos.log.policy import MOST_WITNESSES
 from hubbub.protos.sealing.suites import SUITES
 from hubbub.protos.task.about import LONGEST_WORDS
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.draft import LONGEST_REASON, MAXIMUM_EPSILON_LOCAL, MAXIMUM_ROUNDS, USUAL_GRACE
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
+from hubbub.protos.transparency_log.policy import MOST_WITNESSES
 from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, MAXIMUM_NAME_LENGTH, MAXIMUM_SYMBOLS
 from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.questions.distribution import MOST_QUANTILES

@@ -12,7 +12,7 @@ from typing import Any
 from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder_words
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import needs_extra
-from hubbub.protos.task.asked import Asked
+from hubbub.protos.task.asked_question import Asked
 from hubbub.protos.task.task import Draft, Task
 from hubbub.queries.query import Query
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from support.thoroughness import EXHAUSTIVE, TIMES, left_out_of, usually
 
-pytest_plugins = ["support.cost", "support.reports"]
+pytest_plugins = ["support.cost", "support.failure_reports"]
 
 # As the command line has it, and before numpy is loaded: tests run in as many processes as there are cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -89,7 +89,7 @@ def logged() -> Iterator[None]:
 @pytest.fixture
 def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute no composition twice in this process: for tests of what is done with compositions."""
-    from support.remembered import remember
+    from support.computed_once import remember
 
     remember(monkeypatch)
 
@@ -97,14 +97,14 @@ def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Find the interval of no sum of reports twice: for tests of many batches under one law."""
-    from support.remembered import remember_intervals
+    from support.computed_once import remember_intervals
 
     remember_intervals(monkeypatch)
 
 
 def pytest_unconfigure() -> None:
     """Stop a server that tests started, and remove what they remember; a worker's process ends without `atexit`."""
-    if "support.remembered" in sys.modules:
-        sys.modules["support.remembered"].forget()
+    if "support.computed_once" in sys.modules:
+        sys.modules["support.computed_once"].forget()
     if "support.postgres" in sys.modules:
         sys.modules["support.postgres"].stop()

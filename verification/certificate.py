@@ -26,7 +26,6 @@ from hubbub.protos.identity.documents import (
 from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import CORE_ROLES, HASH_BYTES, Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.log.policy import NotLogged
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.counts import DIGEST
 from hubbub.protos.records.release_chain import Release, attested
@@ -34,6 +33,7 @@ from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task, connected, followed, hop_name, signers
+from hubbub.protos.transparency_log.policy import NotLogged
 from hubbub.queries.errors import shown
 from hubbub.verification.log_proofs import LoggedRound
 from hubbub.verification.pins import Pins as Pins

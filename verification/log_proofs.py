@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.policy import Logged, LogPolicy, NotLogged
-from hubbub.protos.log.proofs import LONGEST_PROOF, LoggedProof
 from hubbub.protos.merkle import InclusionProof, leaf_hash
+from hubbub.protos.transparency_log.policy import Logged, LogPolicy, NotLogged
+from hubbub.protos.transparency_log.proofs import LONGEST_PROOF, LoggedProof
+from hubbub.protos.transparency_log.signed_notes import LogError
 
 PROOFS = "*.tlog-proof"
 """The files of proofs in a folder."""

@@ -6,7 +6,7 @@ from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism

@@ -14,7 +14,7 @@ from hubbub.accountant.bounds.bound import (
     require,
 )
 from hubbub.accountant.bounds.sum_bound import probabilities
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import (
     COARSE,
     FINE,

@@ -7,7 +7,7 @@ from hubbub.accountant.bounds.bound import Quantity, described, uncovered
 from hubbub.accountant.bounds.closed_form import any_local
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum, given_swap_sum, half_clones_sum
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hubbub.accountant.bounds.bound import described, with_local_epsilon
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.data_sets import FEW, data_sets
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum, attack_sum, binary_sum, four_outputs_sum, own_value_sum
 from hubbub.accountant.errors import OutsideConditions

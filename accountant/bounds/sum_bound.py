@@ -16,7 +16,7 @@ from hubbub.accountant.bounds.bound import (
     with_local_epsilon,
 )
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import OutsideConditions

@@ -6,7 +6,7 @@ from math import exp
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, checked_beside, uncovered
 from hubbub.accountant.bounds.sum_bound import probabilities
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, gaussian_guess
 from hubbub.accountant.divergence.whole_law import Whole
 from hubbub.accountant.mechanisms import AnyMechanism

@@ -34,7 +34,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, Cell, gaussian_cells, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace

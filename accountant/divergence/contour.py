@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.negligible_nodes import BLOCK, Nodes, loud
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.divergence.tilted import TiltedDraw

@@ -12,7 +12,7 @@ from math import comb, factorial, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.counting import log_factorials
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.mechanisms import KRR, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import MASS_ERROR, Binomial
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.search import COARSE
 from hubbub.accountant.divergence.sums import blanket_draws_sum
 from hubbub.accountant.mechanisms import KRR

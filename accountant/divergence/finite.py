@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.blankets import Point
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.search import COARSE, FINE, gaussian_guess
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import Finite, exp_decimal

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomial_shift import Shift, log_delta_ends, log_keep_up, shift_at
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, two_rr_guess
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.numbers import exp_down, exp_up, log_down

@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.divergence.whole_law import bound, with_one_fewer
 from hubbub.accountant.divergence.whole_laws import WholeLaws

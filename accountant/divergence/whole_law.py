@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.blankets import Point
 from hubbub.accountant.divergence.contour import log_moment, saddle_point
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.accountant.numbers import UNIT_ROUNDOFF

@@ -46,7 +46,7 @@ from math import erfc, exp, log, pi, sqrt
 from typing import Protocol
 
 from hubbub.accountant.divergence.blankets import Point
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.divergence.whole_law import WholeLaw
 from hubbub.accountant.mechanisms import Finite

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import SumPoints
 from hubbub.accountant.losses.curves import blanket_curve, grid_below
 from hubbub.accountant.losses.grid import LossGrid

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import sqrt
 from typing import Protocol
 
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.search import COARSE
 from hubbub.accountant.divergence.whole_law import Whole
 

@@ -18,7 +18,7 @@ from typing import ClassVar, TypeVar
 from typing import Generic as Of
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.divergence.whole_law import Whole

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import stronger_clones_sum
 from hubbub.accountant.divergence.whole_laws import HIDES, WholeLaws, any_whole_law
 from hubbub.accountant.losses.atoms import Atoms

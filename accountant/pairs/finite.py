@@ -10,7 +10,7 @@ from typing import ClassVar
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.finite import FinitePoints, finite_points
 from hubbub.accountant.divergence.finite_attack import finite_attack_sums, most_revealing
-from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.divergence.whole_laws import WholeLaws, finite_whole_laws

@@ -8,13 +8,13 @@ from typing import ClassVar
 from hubbub.accountant.divergence.attacks import GAUSSIAN_TAIL, both_ways, noise_attack_points
 from hubbub.accountant.divergence.blankets import gaussian_points
 from hubbub.accountant.divergence.gaussian import exceeding_delta, exceeding_epsilon, gaussian_delta, gaussian_epsilon
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, gaussian_cells
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.mechanisms import Gaussian
 from hubbub.accountant.numbers import log_up
+from hubbub.accountant.pairs.additive_noise import laid_out_delta
 from hubbub.accountant.pairs.base import MechanismPairs
-from hubbub.accountant.pairs.noise import laid_out_delta
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from hubbub.accountant.divergence.binomials import Binomial
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.dummies import diluted_blanket
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum, blanket_sum
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.walks import (

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hubbub.accountant.divergence.attacks import both_ways, noise_attack_points
 from hubbub.accountant.divergence.blankets import Points, laplace_points
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.noise_cells import CELLS, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.divergence.whole_laplace import LEAST_LOCAL, MOST_LOCAL, laplace_whole_laws
@@ -17,11 +17,11 @@ from hubbub.accountant.losses.curves import Evaluated
 from hubbub.accountant.losses.walks import Walk, sides_walk
 from hubbub.accountant.mechanisms import Laplace
 from hubbub.accountant.mechanisms.exact import grown_exp
+from hubbub.accountant.pairs.additive_noise import laid_out_delta
 from hubbub.accountant.pairs.amplification_variable import Amplification, around
 from hubbub.accountant.pairs.base import ABOVE
 from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.curve import CurvedPairs
-from hubbub.accountant.pairs.noise import laid_out_delta
 
 CURVE_CELLS = 32
 """Cells below 1/2 on which a curve is evaluated: they add a relative 5e-4 to the variance."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from hubbub.accountant.divergence.attacks import both_ways, rappor_attack_points
 from hubbub.accountant.divergence.blankets import Points, rappor_points
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.divergence.whole_law import WholeLaw, rappor_whole_law
 from hubbub.accountant.losses.walks import Walk, rappor_attack_walk

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.atoms import Atoms

@@ -467,7 +467,7 @@ def _write_report(published: list[tuple[RoundResults, RoundResults]], path: Path
     from hubbub.results.checked import check_counts
 
     try:
-        from hubbub.pages.report.written import written_now
+        from hubbub.pages.report.rendering import written_now
     except ModuleNotFoundError as error:
         raise HubbubError(needs_extra("the demo's report", str(error.name), "pages")) from error
     trust = Trust(verified=True, left=check_counts([each for each, _ in published]))

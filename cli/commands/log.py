@@ -12,11 +12,11 @@ from hubbub.cli.terminal.output import Json, console, failures, print_json, prog
 from hubbub.cli.terminal.progress import working
 
 if TYPE_CHECKING:
-    from hubbub.deploy.log.witness import SplitView
+    from hubbub.deploy.transparency_log.witness import SplitView
     from hubbub.protos.identity.keys import Identity
-    from hubbub.protos.log.checkpoint import TrustedLog
-    from hubbub.protos.log.notes import NoteKey
-    from hubbub.protos.log.proofs import AnyProof
+    from hubbub.protos.transparency_log.checkpoint import TrustedLog
+    from hubbub.protos.transparency_log.proofs import AnyProof
+    from hubbub.protos.transparency_log.signed_notes import NoteKey
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,7 +65,7 @@ def init(
     Example: hubbub log init log --name stats.example/log --key log.pem
     """
     with failures(as_json):
-        from hubbub.deploy.log.append import make_log
+        from hubbub.deploy.transparency_log.append import make_log
 
         made = make_log(log, name, _signer(key))
         if as_json:
@@ -113,8 +113,8 @@ def add(
 
 def _add_documents(log: Path, files: list[Path], key: Path, as_json: bool) -> None:
     from hubbub.deploy.files import naming
-    from hubbub.deploy.log.append import add_documents
-    from hubbub.protos.log.entries import LogEntry
+    from hubbub.deploy.transparency_log.append import add_documents
+    from hubbub.protos.transparency_log.entries import LogEntry
 
     documents, entries = [path.read_bytes() for path in files], []
     for path, document in zip(files, documents, strict=True):
@@ -135,7 +135,7 @@ def _add_documents(log: Path, files: list[Path], key: Path, as_json: bool) -> No
 
 def _add_signatures(log: Path, files: list[Path], witnesses: list[str], as_json: bool) -> None:
     from hubbub.deploy.files import naming
-    from hubbub.deploy.log.append import add_signatures
+    from hubbub.deploy.transparency_log.append import add_signatures
 
     keys = _witness_keys(witnesses)
     for path in files:
@@ -168,8 +168,8 @@ def serve(
     Example: hubbub log serve log --certificate tls/shuffler.pem --private-key tls/shuffler.key
     """
     with failures(as_json):
-        from hubbub.deploy.log.serve import LogServer, serve_log, tls_context
-        from hubbub.protos.log.tiles import files_in, read_checkpoint
+        from hubbub.deploy.transparency_log.serve import LogServer, serve_log, tls_context
+        from hubbub.protos.transparency_log.tiles import files_in, read_checkpoint
 
         name = read_checkpoint(files_in(log)).checkpoint.origin
 
@@ -223,8 +223,8 @@ def prove(
 
 def _proof(log: str, document: Path | None, since: Path | None, authority: Path | None) -> AnyProof:
     from hubbub.deploy.files import naming
-    from hubbub.deploy.log.fetch import opened_log
-    from hubbub.protos.log.proving import prove_consistency, prove_logged
+    from hubbub.deploy.transparency_log.fetch import opened_log
+    from hubbub.protos.transparency_log.proving import prove_consistency, prove_logged
 
     given = document or since or Path()
     content = given.read_bytes()
@@ -310,10 +310,10 @@ def witness_(
     """
     with failures(as_json):
         from hubbub.deploy.files import save
-        from hubbub.deploy.log.append import LogDisk
-        from hubbub.deploy.log.fetch import opened_log
-        from hubbub.deploy.log.witness import SplitView, Witness
-        from hubbub.protos.log.notes import NoteKey, NoteRole
+        from hubbub.deploy.transparency_log.append import LogDisk
+        from hubbub.deploy.transparency_log.fetch import opened_log
+        from hubbub.deploy.transparency_log.witness import SplitView, Witness
+        from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole
 
         who = Witness(NoteKey.decode(log_key, NoteRole.LOG), name, _signer(key), state, LogDisk())
         own = who.key.encode()
@@ -335,7 +335,7 @@ def witness_(
 
 def _keep_evidence(state: Path, error: SplitView) -> None:
     from hubbub.deploy.files import save
-    from hubbub.deploy.log.witness import evidence_path
+    from hubbub.deploy.transparency_log.witness import evidence_path
 
     path = evidence_path(state, error.proof)
     save(path, error.proof.encode())
@@ -374,8 +374,8 @@ def _signer(key: Path) -> Identity:
 
 
 def _witness_keys(texts: list[str]) -> list[NoteKey]:
-    from hubbub.protos.log.checkpoint import count_witnesses
-    from hubbub.protos.log.notes import NoteKey, NoteRole
+    from hubbub.protos.transparency_log.checkpoint import count_witnesses
+    from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole
 
     keys = [NoteKey.decode(text, NoteRole.WITNESS) for text in texts]
     count_witnesses(keys)
@@ -383,8 +383,8 @@ def _witness_keys(texts: list[str]) -> list[NoteKey]:
 
 
 def _trusted(log_key: str, witnesses: list[str], needed: int | None) -> TrustedLog:
-    from hubbub.protos.log.checkpoint import TrustedLog, count_witnesses
-    from hubbub.protos.log.notes import NoteKey, NoteRole
+    from hubbub.protos.transparency_log.checkpoint import TrustedLog, count_witnesses
+    from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole
 
     keys = _witness_keys(witnesses)
     most = count_witnesses(keys)

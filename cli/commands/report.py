@@ -66,7 +66,7 @@ def command(
     Examples: hubbub report reader/reader.toml --all --out report.html; hubbub report results.json --keys trust --pdf
     """
     with failures(as_json):
-        from hubbub.pages.report.written import browser, pdf_of, written_now
+        from hubbub.pages.report.rendering import browser, pdf_of, written_now
         from hubbub.protos.errors import UsageError
 
         if every and round_number is not None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.deploy.files import naming
-from hubbub.deploy.log.fetch import opened_log
+from hubbub.deploy.transparency_log.fetch import opened_log
 from hubbub.protos.errors import HubbubError, UsageError
-from hubbub.protos.log.checkpoint import TrustedLog
-from hubbub.protos.log.entries import LogEntry
-from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.proofs import AnyProof, ConsistencyProof, LoggedProof, SplitViewProof, read_proof
-from hubbub.protos.log.tiles import LONGEST_LOGGED, entry_path, read_checkpoint
-from hubbub.verification.log import check_log
+from hubbub.protos.transparency_log.checkpoint import TrustedLog
+from hubbub.protos.transparency_log.entries import LogEntry
+from hubbub.protos.transparency_log.proofs import AnyProof, ConsistencyProof, LoggedProof, SplitViewProof, read_proof
+from hubbub.protos.transparency_log.signed_notes import LogError
+from hubbub.protos.transparency_log.tiles import LONGEST_LOGGED, entry_path, read_checkpoint
+from hubbub.verification.transparency_log import check_log
 
 Found = tuple[list[str], dict[str, Any]]
 """Lines for people, and the same as a document."""

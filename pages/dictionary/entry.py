@@ -9,7 +9,7 @@ from hubbub import __version__
 from hubbub.planning.task_words import noise_by_itself, promise_sentence, question_in_words
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import fingerprint
-from hubbub.protos.task.asked import Asked
+from hubbub.protos.task.asked_question import Asked
 from hubbub.protos.task.schedule import at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task

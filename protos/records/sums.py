@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hubbub.protos.records.counts import Counted
 from hubbub.protos.records.results import SumResult
-from hubbub.protos.task.asked import Asked
+from hubbub.protos.task.asked_question import Asked
 from hubbub.protos.task.task import Task
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.questions.number import Number

@@ -10,8 +10,6 @@ from typing import Any
 
 from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.identity.keys import LATEST_TIME
-from hubbub.protos.log import policy as log_policy
-from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import admission as admission_policy
 from hubbub.protos.task.about import NOTHING, WORDS, About
@@ -26,6 +24,8 @@ from hubbub.protos.task.task import (
     is_large,
     largest_delta,
 )
+from hubbub.protos.transparency_log import policy as log_policy
+from hubbub.protos.transparency_log.policy import LogPolicy
 from hubbub.queries.errors import FieldError, UnknownKey, shown
 from hubbub.queries.fields import (
     SHARED_KEYS,

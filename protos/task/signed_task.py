@@ -21,7 +21,6 @@ from hubbub.protos.identity.documents import (
 from hubbub.protos.identity.formats import FEED_ENTRY, TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.strict_json import JsonError, NotJson, read_json
 from hubbub.protos.task.about import About
@@ -30,6 +29,7 @@ from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Draft, Identities, Privacy, Task, task_content
 from hubbub.protos.task.two_signed import TwoSigned
+from hubbub.protos.transparency_log.policy import LogPolicy
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 

@@ -23,14 +23,14 @@ from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Role
 from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import Succession, SuccessionError
-from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
 from hubbub.protos.task.about import NOTHING, About
 from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy
-from hubbub.protos.task.asked import Asked, asked_by
+from hubbub.protos.task.asked_question import Asked, asked_by
 from hubbub.protos.task.schedule import Schedule, prepared_from
+from hubbub.protos.transparency_log.policy import LogPolicy
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question

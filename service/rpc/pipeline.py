@@ -20,9 +20,9 @@ from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.roles import READER, role_of
 from hubbub.protos.transport.statuses import STATUS, Context, metadata_of
+from hubbub.service.rpc.caller_access import LookLog, checked_caller
 from hubbub.service.rpc.concurrency import AdmissionControl, PortLimit, PortLimits
 from hubbub.service.rpc.field_counts import TooMany, TooShort
-from hubbub.service.rpc.looks import LookLog, checked_caller
 from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from support.ended import opened_server, started_program
+from support.ended_with_test import opened_server, started_program
 from support.patience import PATIENCE, pause
 from support.postgres import remove_orphans
 from support.source_tree import ROOT, parsed
 
 TESTS = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "bench"]
-OWN = ROOT / "tests" / "support" / "ended.py"
+OWN = ROOT / "tests" / "support" / "ended_with_test.py"
 ENDS = {"close", "kill", "stop", "terminate"}
 """Methods that end something."""
 
@@ -66,7 +66,9 @@ def unguarded(body: list[ast.stmt]) -> Iterator[int]:
 def test_no_test_leaves_a_server_or_a_program_when_it_fails() -> None:
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in TESTS if path not in (OWN, Path(__file__))}
     found = {name: list(left_by_a_failure(source)) for name, source in sources.items()}
-    assert {name: lines for name, lines in found.items() if lines} == {}, "use support.ended, or try … finally"
+    assert {name: lines for name, lines in found.items() if lines} == {}, (
+        "use support.ended_with_test, or try … finally"
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_what_killed_tests_left_of_postgresql_is_removed_by_the_next_that_need_i
 def test_a_failure_that_is_no_text_is_reported_and_the_next_test_is_run(tmp_path: Path) -> None:
     """Else the process that runs the tests ends, with the tests that it was given."""
     (tmp_path / "test_odd.py").write_text('def test_odd():\n    assert 0, "\\udcff"\n\ndef test_next():\n    pass\n')
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "support.reports", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "support.failure_reports", str(tmp_path)]
     told = subprocess.run(
         [*command, "-c", os.devnull, "-p", "no:cacheprovider"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_ADDOPTS": ""},

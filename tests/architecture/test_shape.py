@@ -18,7 +18,7 @@ CRUMBS = {
     "queries/longitudinal/monotone.py": "brings numpy, which a device does not have",
     "results/arrow_table.py": "brings pyarrow, which nobody needs who only looks",
     "results/pandas_frame.py": "brings pandas, an extra of its own",
-    "service/rpc/looks.py": "who may call and who looked, apart from how a call is passed on",
+    "service/rpc/caller_access.py": "who may call and who looked, apart from how a call is passed on",
 }
 """Smaller ones all the same, each with why. What a registry lists is one module a thing, however small."""
 

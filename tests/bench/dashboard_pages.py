@@ -35,7 +35,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.results import ResultsTable, Trust
 from support.certificates import content_of, counts, encode
 from support.dashboard import PARTIES, Browser, site_of
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import START, sample_task, signed
 
 CATEGORIES = tuple(f"category {number}" for number in range(10))

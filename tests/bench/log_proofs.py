@@ -14,12 +14,12 @@ from pathlib import Path
 
 from row import Outcome, Row
 
-from hubbub.deploy.log.append import grow, make_log
-from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint
-from hubbub.protos.log.proofs import LoggedProof
-from hubbub.protos.log.tiles import CHECKPOINT, LogFiles, TileTree, files_in, read_checkpoint, tree_of_log
+from hubbub.deploy.transparency_log.append import grow, make_log
 from hubbub.protos.merkle import is_consistent, leaf_hash
-from support.logs import LOG, WITNESSED, MemoryDisk, with_witnesses
+from hubbub.protos.transparency_log.checkpoint import Checkpoint, SignedCheckpoint
+from hubbub.protos.transparency_log.proofs import LoggedProof
+from hubbub.protos.transparency_log.tiles import CHECKPOINT, LogFiles, TileTree, files_in, read_checkpoint, tree_of_log
+from support.transparency_logs import LOG, WITNESSED, MemoryDisk, with_witnesses
 
 ENTRIES = 10**6
 PROOFS = 200

@@ -31,7 +31,7 @@ from hubbub.queries.questions.histogram import Histogram
 from support.chromium import LACKING, Tab, chromium, is_there, serving, tab_of
 from support.dashboard import PARTIES, Browser, MadeUp, StubReader, at_once, site_of
 from support.html_page import Page
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import START, changed, sample_task, signed
 
 ROOT = Path(__file__).parents[2]

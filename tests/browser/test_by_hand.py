@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from browser.addresses import CERTIFICATE, DEVICE, HERE, given
 from browser.conftest import Entered, Lying
-from browser.places import CERTIFICATE, DEVICE, HERE, given
 from hubbub.protos.messages import RoundState
 from hubbub.results import ResultsTable, Trust
 from support.chromium import Tab, tab_of

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from browser.addresses import PLACES
 from browser.conftest import Entered
-from browser.places import PLACES
 from browser.visits import Visit, faults_of, look
 
 SEEN: dict[str, Visit] = {}

@@ -12,8 +12,8 @@ from unit.results.test_saved import COMMUTE
 from browser.visits import faults_of, look
 from hubbub.pages.dictionary.entry import Entry
 from hubbub.pages.dictionary.pages import written
+from hubbub.pages.report.rendering import page_of
 from hubbub.pages.report.report import Report
-from hubbub.pages.report.written import page_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.results import ResultsTable, Trust, open_saved
 from support.chromium import tab_of

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from browser.addresses import CERTIFICATE, HERE, PLACES
 from browser.conftest import Entered, Lying
-from browser.places import CERTIFICATE, HERE, PLACES
 from hubbub.accountant.certificate.ladder import ladders
 from hubbub.deploy.operator.client import fetch_overview
 from hubbub.deploy.pki.expiry import expiries

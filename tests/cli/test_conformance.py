@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from support.cli import hubbub
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.patience import PATIENCE
 from support.samples import LATER_DRAFT
 from support.source_tree import ROOT

@@ -43,9 +43,9 @@ from hubbub.results import open_saved
 from hubbub.service.observability import logs
 from hubbub.service.settings import LogSettings
 from support.cli import Ran, hubbub_here
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.html_page import Page
-from support.own_logs import own_logs
+from support.logging_setup import own_logs
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 from support.thoroughness import EXHAUSTIVE

@@ -28,7 +28,7 @@ from hubbub.service.rpc import serve_submissions
 from hubbub.service.transport import grpc_server
 from support.certificates import content_of, counts, encode
 from support.cli import Ran
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed

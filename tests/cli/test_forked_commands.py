@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.forked_commands import folder_for_path
 from support.patience import AGAIN_SECONDS, PATIENCE
 

@@ -29,7 +29,7 @@ from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.service.rpc import serve_control, serve_results
 from hubbub.service.transport import grpc_server
 from support.cli import Ran, hubbub
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.samples import QUERIES
 
 EVIL = "\x1b]0;owned\x07\x1b]8;;http://example.org\x1b\\name\x1b[2J\r\n\u202e[/b][red]\x9b31m"

@@ -33,7 +33,7 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.transport.grpc_server import listen
 from support.cli import Ran
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.samples import Parties, sample_task
 
 

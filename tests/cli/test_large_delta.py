@@ -18,7 +18,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_signed
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import FEW, HALF, START, Parties, sample_task, signed
 
 PARTIES = Parties.generate()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.log.append import add_documents
-from hubbub.protos.log.checkpoint import SignedCheckpoint
-from hubbub.protos.log.notes import NoteKey, NoteRole
-from hubbub.protos.log.proofs import SplitViewProof
+from hubbub.deploy.transparency_log.append import add_documents
+from hubbub.protos.transparency_log.checkpoint import SignedCheckpoint
+from hubbub.protos.transparency_log.proofs import SplitViewProof
+from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole
 from support.cli import Ran, hubbub_here
-from support.logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
+from support.transparency_logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
 from vectors.make_signed import FOLDER
 
 TASK, CERTIFICATE, SUCCESSION = (FOLDER / f"hubbub-{kind}-1.json" for kind in ("task", "certificate", "succession"))

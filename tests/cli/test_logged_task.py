@@ -17,18 +17,18 @@ from hubbub.cli.app import build
 from hubbub.client import Fleet, NotLogged
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role, save_public
-from hubbub.protos.log.policy import LogPolicy
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft, Privacy
+from hubbub.protos.transparency_log.policy import LogPolicy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Value
 from support.cli import Ran, hubbub_here
-from support.logged import POLICY, demanding, proof_of
-from support.logs import LOG, LOG_KEY, NAME, WITNESS_KEYS, WITNESSES, saved
+from support.logged_tasks import POLICY, demanding, proof_of
 from support.patience import PATIENCE
 from support.samples import FEW, Parties, make_tls, sample_task, signed
+from support.transparency_logs import LOG, LOG_KEY, NAME, WITNESS_KEYS, WITNESSES, saved
 
 DEVICES = 60
 

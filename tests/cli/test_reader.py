@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from unit.results.test_service_reader import ROUNDS, Analyzer
-from unit.service.rpc.test_looks import SIGNED, TASK
+from unit.service.rpc.test_caller_access import SIGNED, TASK
 
 from hubbub.deploy.init.folders import initialise
 from hubbub.protos.identity.keys import save_public

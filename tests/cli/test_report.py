@@ -55,13 +55,13 @@ def test_known_keys_pin_and_the_page_is_named_and_written_over(tmp_path: Path) -
 
 def test_a_pdf_is_beside_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("report", COMMUTE, "--out", tmp_path / "a.html", "--pdf", "--json")
-    monkeypatch.setattr("hubbub.pages.report.written.BROWSERS", ("no-such-browser",))
+    monkeypatch.setattr("hubbub.pages.report.rendering.BROWSERS", ("no-such-browser",))
     refused = hubbub_here(*words)
     assert refused.status == 1
     assert "none of no-such-browser is on the PATH" in refused.json["error"]
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr("hubbub.pages.report.written.browser", lambda: "printer")
-    monkeypatch.setattr("hubbub.pages.report.written.pdf_of", lambda page, program: f"{program} {page}".encode())
+    monkeypatch.setattr("hubbub.pages.report.rendering.browser", lambda: "printer")
+    monkeypatch.setattr("hubbub.pages.report.rendering.pdf_of", lambda page, program: f"{program} {page}".encode())
     assert hubbub_here(*words).json["files"] == [str(tmp_path / "a.html"), str(tmp_path / "a.pdf")]
     assert (tmp_path / "a.pdf").read_text() == f"printer {(tmp_path / 'a.html').read_text()}"
 

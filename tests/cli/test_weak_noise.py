@@ -20,7 +20,7 @@ from hubbub.protos.task.task import Privacy, Task
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_signed
 from support.cli import hubbub_here
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()

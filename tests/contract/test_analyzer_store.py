@@ -37,7 +37,7 @@ from hubbub.service.ledger.charges import Charge, LedgerMoved
 from hubbub.service.ledger.ledgers import charges_for
 from hubbub.service.receiving.receiver import Announced, Delivery
 from hubbub.service.receiving.round_keys import NewRoundKey, make_key
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()

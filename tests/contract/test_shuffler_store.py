@@ -30,7 +30,7 @@ from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import ANY_ROUND, InsertOutcome, Opened, RedeemedTicket, Revoked, Round
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate()

@@ -23,7 +23,7 @@ from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.opening import opened_on
 from hubbub.service.spark.session import check_version, given, session, workplace
 from hubbub.shuffler.mix.spark import keys_at, mixed_on, order_of
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 from support.samples import HALF
 from support.spark import LEAKY, NEEDS_JAVA, holding
 

@@ -146,8 +146,8 @@ from hubbub.shuffler import settings as shuffler_settings
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.certificates import content_of, counts, encode
 from support.charges import BILL
+from support.krr_queries import INNER_BYTES, krr_query, report, unary_query
 from support.mutation import Mutator, of_bytes, of_json, of_text
-from support.queries import INNER_BYTES, krr_query, report, unary_query
 from support.samples import HALF, Parties, sample_task, signed
 
 STATES = Path(__file__).parents[1] / "vectors" / "stores"

@@ -26,7 +26,7 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.questions.question import Value
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 
 if TYPE_CHECKING:
     from simulation.world import Simulation

@@ -35,9 +35,9 @@ from hubbub.shuffler.hop.receiver import Hop
 from hubbub.shuffler.hop.sqlite import HopSqliteStore
 from hubbub.verification.certificate import Pins, verify
 from support.attack_deployment import MINIMUM, Attacked, task_of
-from support.ended import opened_server
+from support.ended_with_test import opened_server
+from support.krr_queries import krr_query, report
 from support.patience import CALL_SECONDS, pause, when_ready
-from support.queries import krr_query, report
 from support.raw_device import Visitor, keys_ready
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

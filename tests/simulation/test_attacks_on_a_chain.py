@@ -27,8 +27,8 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, Verified, verify
 from support.attack_deployment import MINIMUM, Attacked, task_of
+from support.krr_queries import krr_query
 from support.patience import CALL_SECONDS
-from support.queries import krr_query
 from support.raw_device import Visitor, keys_ready
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -39,10 +39,10 @@ from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from support.attack_deployment import HOUR, MINIMUM, ROUNDS, Attacked, task_of
+from support.krr_queries import krr_query, unary_query
 from support.man_in_the_middle import Between, Change, as_bytes, as_it_is, between
 from support.patience import CALL_SECONDS
 from support.planted_secrets import found_in
-from support.queries import krr_query, unary_query
 from support.raw_device import Visitor, keys_ready, redeemed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -54,12 +54,12 @@ from support.attack_deployment import HOUR, MINIMUM, ROUNDS, Attacked, task_of
 from support.certificates import counts
 from support.cli import hubbub
 from support.identity_thief import Usurper, successions_of
+from support.krr_queries import krr_query
 from support.man_in_the_middle import Change as Answered
 from support.man_in_the_middle import between
 from support.memory_reader import UNPRIVILEGED, spied
 from support.patience import PATIENCE
 from support.planted_secrets import found_in, in_key_files
-from support.queries import krr_query
 from support.raw_device import Visitor, keys_ready
 from support.restarted_service import (
     AT_MANY,

@@ -27,8 +27,8 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
+from support.krr_queries import INNER_BYTES
 from support.patience import PATIENCE
-from support.queries import INNER_BYTES
 from support.store_contents import store_in
 
 TESTS = Path(__file__).parents[1]

@@ -18,8 +18,8 @@ from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Draft, Identities, Privacy, Task
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import hubbub
-from support.fenced import fenced
 from support.howto_pages import HOWTO
+from support.markdown_blocks import fenced
 from support.patience import PATIENCE
 from support.samples import FEW
 

@@ -36,8 +36,8 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
 from support.flooding import KNOWN, flood
+from support.krr_queries import krr_query
 from support.patience import PATIENCE
-from support.queries import krr_query
 from support.samples import MOST, changed
 from support.thoroughness import EXHAUSTIVE, usually
 

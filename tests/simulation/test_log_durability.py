@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from simulation import disk
 
-from hubbub.deploy.log.append import SIGNED, add_documents
-from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.tiles import CHECKPOINT, entry_path, files_in, read_checkpoint, tree_of_log
+from hubbub.deploy.transparency_log.append import SIGNED, add_documents
 from hubbub.protos.merkle import leaf_hash, tree_of
-from support.logs import LOG, TRUSTED, MemoryDisk, document, files_of
+from hubbub.protos.transparency_log.signed_notes import LogError
+from hubbub.protos.transparency_log.tiles import CHECKPOINT, entry_path, files_in, read_checkpoint, tree_of_log
 from support.patience import PATIENCE
+from support.transparency_logs import LOG, TRUSTED, MemoryDisk, document, files_of
 
 TESTS = Path(__file__).parents[1]
 SIZES = (2, 255, 258)
@@ -24,8 +24,8 @@ SIZES = (2, 255, 258)
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from hubbub.deploy.log.append import add_documents, make_log
-from support.logs import LOG, NAME, document
+from hubbub.deploy.transparency_log.append import add_documents, make_log
+from support.transparency_logs import LOG, NAME, document
 base = Path(sys.argv[1])
 make_log(base / "log", NAME, LOG)
 before = 0

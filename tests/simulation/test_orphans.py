@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.patience import CALL_SECONDS
 
 PROGRAM = """

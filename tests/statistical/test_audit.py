@@ -28,7 +28,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.mechanisms import KRR
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
-from support.queries import symbol as symbol_of
+from support.krr_queries import symbol as symbol_of
 
 FALSE_ALARM = 1e-9
 """Largest probability that one audit accuses a right randomizer: with four of them, once in 10⁸ runs at most."""

@@ -21,7 +21,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.randomizers.randomizer import Tally
 from support.estimate_rows import consistent, counts, number
-from support.queries import krr_query, unary_query
+from support.krr_queries import krr_query, unary_query
 from support.simulated_batches import (
     People,
     at,

@@ -26,8 +26,8 @@ from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
-from support.chain import Chain
-from support.queries import krr_query
+from support.hop_chain import Chain
+from support.krr_queries import krr_query
 from support.thoroughness import usually
 
 FALSE_ALARM = 1e-8

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import chi2
 
 from hubbub.shuffler.mix.mix import keystream, permutation, permuted_by_buckets
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 
 FALSE_ALARM = 1e-9
 

@@ -21,8 +21,8 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from support.queries import krr_query
-from support.queries import symbol as symbol_of
+from support.krr_queries import krr_query
+from support.krr_queries import symbol as symbol_of
 
 FALSE_ALARM = 1e-9
 """Probability that one test fails although the code is right: all tests here together fail once in 5·10⁷ runs."""

@@ -38,7 +38,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
 from support import faulty_services
 from support.flooding import flood
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import MOST, changed
 from support.thoroughness import EXHAUSTIVE, usually
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from unit.service.rpc.test_looks import Everything
+from unit.service.rpc.test_caller_access import Everything
 
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.roles import READERS
 from hubbub.service.rpc import serve_control, serve_results
 from hubbub.service.transport.grpc_server import listen
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ from hubbub.pages.dashboard.access import TOKEN, Access
 from hubbub.pages.dashboard.app import application
 from hubbub.pages.dashboard.server import listening, server_of
 from hubbub.pages.dashboard.site import Site
-from hubbub.pages.report.written import NotPrinted, browser
+from hubbub.pages.report.rendering import NotPrinted, browser
 from support.patience import PATIENCE
 
 PACKAGES = ("playwright", "axe_playwright_python")

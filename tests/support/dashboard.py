@@ -33,7 +33,7 @@ from hubbub.results.checked import Trust, check_counts, check_signed
 from hubbub.verification.pins import Pins
 from support.certificates import content_of, encode
 from support.html_page import Page
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import START, Parties, changed, sample_task, signed
 
 HOSTILE = ("<script>alert(1)</script>", '" onclick="x', "{{ 7 * 7 }}", "tea & 水")

@@ -2,7 +2,7 @@
 
 The program in PATH hands its words, folder, environment and standard streams to the tests' process, which forks the
 command (`support.forked`); it passes on the signals that it gets, and ends as the command does. If it is killed, the
-command is too. What one command has composed, none computes again (`support.remembered`).
+command is too. What one command has composed, none computes again (`support.computed_once`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
+from support.computed_once import remember_in, shared
 from support.forked import PROGRAM, Place, be, context
-from support.remembered import remember_in, shared
 
 LARGEST = 2**20
 """Bytes of words and environment that are asked for at once."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.fenced import fenced, without_fenced
+from support.markdown_blocks import fenced, without_fenced
 from support.source_tree import ROOT
 
 HOWTO = ROOT / "docs" / "howto"

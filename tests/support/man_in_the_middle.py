@@ -13,7 +13,7 @@ import grpc
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.transport import grpc_server
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS
 
 Change = Callable[[str, bytes], bytes]

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 from hubbub.deploy.local.client_process import LONGEST_LINE, ClientProcess
 from hubbub.deploy.local.process import ServiceProcess, service_environment
 from hubbub.service.processes import subprocesses
+from support.computed_once import remember_in, shared
 from support.forked import Place, be, context
-from support.remembered import remember_in, shared
 
 READ_AT_START = ("LD_", "MALLOC_", "GRPC_", "OPENSSL_", "PYTHON")
 """Beginnings of variables that are read when a process starts, or a library is loaded."""

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.fenced import fenced
 from support.forked_commands import folder_for_path
+from support.markdown_blocks import fenced
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 

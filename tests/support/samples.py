@@ -16,7 +16,7 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-from support.queries import krr_query
+from support.krr_queries import krr_query
 
 START = 1_767_225_600
 """2026-01-01T00:00:00Z: when sample tasks start."""

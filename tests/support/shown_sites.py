@@ -18,7 +18,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import stated
 from support.dashboard import PARTIES, TASK, MadeUp, StubReader, at_once, made_rounds, site_of, stub
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import changed, signed
 
 DIRECTED = "\u202egnp.exe\u2066<b>"

@@ -24,7 +24,7 @@ from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
 from hubbub.shuffler.stores.postgres import tables as postgres_tables
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite import tables
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 
 T = TypeVar("T")
 S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)

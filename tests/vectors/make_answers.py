@@ -21,7 +21,7 @@ from typing import Any
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from hubbub.protos.task.asked import asked_by  # noqa: E402
+from hubbub.protos.task.asked_question import asked_by  # noqa: E402
 from hubbub.queries.longitudinal.over_rounds import Memory  # noqa: E402
 from hubbub.queries.query import Query  # noqa: E402
 from hubbub.queries.questions.bit import bits_of  # noqa: E402

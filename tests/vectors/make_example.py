@@ -33,7 +33,7 @@ from hubbub.queries.questions.histogram import Histogram  # noqa: E402
 from hubbub.queries.questions.number import Number  # noqa: E402
 from hubbub.queries.questions.question import Value  # noqa: E402
 from support.certificates import batch_records, content_of, counts, encode  # noqa: E402
-from support.queries import krr_query  # noqa: E402
+from support.krr_queries import krr_query  # noqa: E402
 from support.samples import START, sample_task  # noqa: E402
 from vectors.make_signed import PARTIES  # noqa: E402
 

@@ -52,7 +52,7 @@ from hubbub.protos.v1 import (  # noqa: E402
 from hubbub.queries.randomizers.hash_functions import cell_of  # noqa: E402
 from hubbub.queries.texts.text import Text  # noqa: E402
 from hubbub.service.sqlite.wal_guard import WalPosition  # noqa: E402
-from support import logs  # noqa: E402
+from support import transparency_logs  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
 from support.samples import signed  # noqa: E402
 from vectors import make_example, make_signed, make_tickets  # noqa: E402
@@ -141,8 +141,8 @@ FORMS: Mapping[str, Callable[[], bytes]] = {
     "hubbub/v1 hop": lambda: envelope._inner_info(HERE, 1, 2),
     "hubbub/v1 shuffler": lambda: envelope.OuterOpener(HERE, KEY, [52])._info,
     # Logs
-    "hubbub-growth/1": lambda: logs.vector_proofs()[1].encode(),
-    "hubbub-views/1": lambda: logs.vector_proofs()[2].encode(),
+    "hubbub-growth/1": lambda: transparency_logs.vector_proofs()[1].encode(),
+    "hubbub-views/1": lambda: transparency_logs.vector_proofs()[2].encode(),
     # Symbols
     "hubbub-text-1": lambda: _number(Text("drink").digest("maté")),
     "hubbub-prefix-1": lambda: _number(Text("drink", prefixes=(3,)).encode_in("maté", 0, bytes)),

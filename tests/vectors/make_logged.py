@@ -21,13 +21,13 @@ sys.path.insert(0, str(TESTS))
 
 from hubbub.protos.identity.documents import canonical, sign  # noqa: E402
 from hubbub.protos.identity.formats import TASK  # noqa: E402
-from hubbub.protos.log.notes import NoteRole  # noqa: E402
-from hubbub.protos.log.proofs import LoggedProof  # noqa: E402
 from hubbub.protos.task.feed.feed import Feed, FeedEntry  # noqa: E402
 from hubbub.protos.task.task import task_content  # noqa: E402
-from support.logged import POLICY, checkpoint_of, demanding, key_of, proof_of  # noqa: E402
-from support.logs import LOG, LOG_KEY, NAME, OTHER, WITNESS_KEYS, WITNESSES, vector_proofs  # noqa: E402
+from hubbub.protos.transparency_log.proofs import LoggedProof  # noqa: E402
+from hubbub.protos.transparency_log.signed_notes import NoteRole  # noqa: E402
+from support.logged_tasks import POLICY, checkpoint_of, demanding, key_of, proof_of  # noqa: E402
 from support.samples import sample_task, signed  # noqa: E402
+from support.transparency_logs import LOG, LOG_KEY, NAME, OTHER, WITNESS_KEYS, WITNESSES, vector_proofs  # noqa: E402
 from vectors.make_signed import PARTIES, vector_task  # noqa: E402
 
 FILE = Path(__file__).parent / "wire" / "logged.json"

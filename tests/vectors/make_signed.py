@@ -44,7 +44,7 @@ from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
 from hubbub.queries.questions.number import Number  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
-from support.queries import krr_query  # noqa: E402
+from support.krr_queries import krr_query  # noqa: E402
 from support.samples import HALF, Parties, sample_task, signed  # noqa: E402
 
 FOLDER = Path(__file__).parent / "signed"

@@ -53,9 +53,9 @@ from hubbub.shuffler.records import Round as ShufflerRound  # noqa: E402
 from hubbub.shuffler.stores.postgres import tables  # noqa: E402
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support import postgres  # noqa: E402
-from support.chain import Chain  # noqa: E402
 from support.charges import BILL  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
+from support.hop_chain import Chain  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
 from support.store_contents import analyzer_content, hop_content, shuffler_content, state_content, within  # noqa: E402
 

@@ -16,7 +16,7 @@ from web.conftest import Pages, serve
 
 from hubbub.deploy.conformance.default_draft import default_draft
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
-from hubbub.pages.report.written import browser
+from hubbub.pages.report.rendering import browser
 from support.patience import PATIENCE
 from support.samples import make_tls
 from support.thoroughness import usually

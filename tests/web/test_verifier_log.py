@@ -15,16 +15,16 @@ from web.test_verifier import Outcome, Verifying, as_double, codes, of, with_tas
 from web.test_verifier import verifying as verifying
 from web.test_verifier_page import PAGE, check
 
-from hubbub.protos.log.checkpoint import Checkpoint, SignedCheckpoint
-from hubbub.protos.log.notes import sign_note
-from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.merkle import InclusionProof, leaf_hash
+from hubbub.protos.transparency_log.checkpoint import Checkpoint, SignedCheckpoint
+from hubbub.protos.transparency_log.proofs import LoggedProof
+from hubbub.protos.transparency_log.signed_notes import sign_note
 from hubbub.verification.certificate import NotInLog, VerificationError, verify
 from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins
 from support.chromium import tab_of
-from support.logged import proof_of
-from support.logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES
+from support.logged_tasks import proof_of
+from support.transparency_logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES
 from support.web_client import vector
 
 CERTIFICATE = CERTIFICATES[0]

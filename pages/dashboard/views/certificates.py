@@ -18,9 +18,9 @@ from hubbub.pages.dashboard.access import LARGEST_BODY, WORD
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.strict_json import JsonError, read_json
 from hubbub.protos.task.delta_warnings import delta_warning
+from hubbub.protos.transparency_log.proofs import LoggedProof
 from hubbub.verification.certificate import NotAsPinned, Verified, verify
 from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.pages.dashboard.site import Site, download, file_name, whole_number
-from hubbub.pages.report.written import written_now
+from hubbub.pages.report.rendering import written_now
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results_document import results_document, series_document
 from hubbub.results import ResultsTable

@@ -15,7 +15,7 @@ from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.budget import epsilon_spent, forecast, largest_within, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
-from support.queries import histogram_design, histogram_mse
+from support.krr_queries import histogram_design, histogram_mse
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 

@@ -27,7 +27,7 @@ from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.registry import RANDOMIZERS
-from support.queries import (
+from support.krr_queries import (
     calibrate_histogram,
     calibrate_sum,
     histogram_design,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.divergence import binomial_shift, contour, dummies
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.divergence.tilted import TiltedDraw
 from hubbub.accountant.losses import convolution

@@ -19,7 +19,7 @@ from hubbub.accountant.losses import convolution, envelope, grid, tangents
 from hubbub.accountant.losses.attack_curves import attack_curves_grid
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism
 from hubbub.accountant.pairs import Part, renyi
-from support.remembered import remember, remembering_in
+from support.computed_once import remember, remembering_in
 
 
 def test_a_hundred_thousand_rounds_of_any_randomizer_reach_the_goal() -> None:
@@ -246,7 +246,7 @@ def test_what_services_remember_in_a_folder_is_what_is_computed_and_of_these_arg
 
 
 def test_what_other_tests_remember_is_what_is_computed_and_of_these_arguments_alone() -> None:
-    """Tests of budgets, ledgers and certificates compute no composition twice (`support.remembered`)."""
+    """Tests of budgets, ledgers and certificates compute no composition twice (`support.computed_once`)."""
     asked = [([Part(KRR.from_numerator(4, 2**31), 1000, rounds)], delta) for rounds in (2, 3) for delta in (1e-6, 1e-7)]
     computed = [compose(parts, delta) for parts, delta in asked]
     with pytest.MonkeyPatch.context() as patched:

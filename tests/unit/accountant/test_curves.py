@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from hubbub.accountant import composition
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses import curves
 from hubbub.accountant.losses.curves import blanket_curve, grid_above

@@ -16,7 +16,7 @@ from hubbub.accountant.bounds.over_rounds import behind
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.divergence import finite
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.search import FINE
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import AccountingError, OutsideConditions

@@ -12,7 +12,7 @@ from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.mechanisms import KRR, Generic
-from support.queries import calibrate_sum, sum_mse
+from support.krr_queries import calibrate_sum, sum_mse
 from support.source_tree import ROOT
 
 VECTORS: dict[str, Any] = json.loads((ROOT / "tests" / "vectors" / "accountant.json").read_text())

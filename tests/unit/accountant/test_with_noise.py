@@ -34,7 +34,7 @@ from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 from hubbub.planning.comparison import question_for
 from hubbub.queries.design import Design
 from hubbub.queries.questions.histogram import Histogram
-from support.queries import calibrate_histogram, histogram_design
+from support.krr_queries import calibrate_histogram, histogram_design
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 

@@ -26,7 +26,7 @@ from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.processes.opening_pool import OpeningPool
-from support.queries import report
+from support.krr_queries import report
 from support.samples import Parties, sample_task, signed
 from support.store_contents import store_in
 

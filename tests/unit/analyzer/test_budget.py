@@ -17,7 +17,7 @@ from hubbub.protos.task.task import Privacy
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.ledgers import check_ledgers
 from support.estimate_rows import counts
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 from support.samples import sample_task, signed
 
 pytestmark = pytest.mark.usefixtures("composed_once")

@@ -22,8 +22,8 @@ from hubbub.service.receiving.delivery_service import sweep
 from hubbub.verification.certificate import Pins, verify
 from support.estimate_rows import counts
 from support.estimate_rows import number as number_of
+from support.krr_queries import unary_query
 from support.patience import CALL_SECONDS, PATIENCE
-from support.queries import unary_query
 from support.samples import Parties, sample_task, signed
 
 pytestmark = pytest.mark.usefixtures("composed_once")

@@ -19,7 +19,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.service.processes.opening_pool import CHUNK, LAST_CHUNK, Opened, OpeningJob, OpeningPool, open_chunk
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 from support.samples import HALF
 
 DESTINATION = Destination(bytes(32), 0, bytes(32))

@@ -24,8 +24,8 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.schedule import key_validity
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.service.processes.opening_pool import OpeningPool
+from support.krr_queries import INNER_BYTES
 from support.patience import PATIENCE
-from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:
     from conftest import Bench

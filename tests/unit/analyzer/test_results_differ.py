@@ -23,7 +23,7 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.randomizer import read_tally
 from hubbub.queries.randomizers.sampling import Random
 from support.changed_stores import by_hand
-from support.queries import krr_query, unary_query
+from support.krr_queries import krr_query, unary_query
 from support.samples import HALF, signed
 from vectors.make_kinds import DEVICES, reports_of, task_of
 from vectors.make_signed import PARTIES

@@ -38,9 +38,9 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.revoked_readers import write_revoked
 from hubbub.service.settings import LogSettings, TLSSettings
 from hubbub.service.transport import ports
-from support.ended import started_program
+from support.ended_with_test import started_program
+from support.krr_queries import report
 from support.patience import CALL_SECONDS, PATIENCE
-from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
 NOW = Schedule(int(time.time()) // 3600 * 3600, length=3600, grace=60, rounds=3)

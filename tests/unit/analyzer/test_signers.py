@@ -23,7 +23,7 @@ from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Task, followed
 from hubbub.service.observability.incidents import Incidents
-from support.chain import Chain
+from support.hop_chain import Chain
 from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import Parties, sample_task
 

@@ -15,7 +15,7 @@ from hubbub.protos.task.task import Task
 from hubbub.protos.transport import channels
 from hubbub.service.rpc import serve_submissions
 from hubbub.service.transport import grpc_server
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
 

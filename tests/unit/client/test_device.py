@@ -45,8 +45,8 @@ from hubbub.protos.rpc import clients
 from hubbub.protos.sealing.envelope import outer_bytes
 from hubbub.protos.sealing.suites import MLKEM768_X25519
 from support.fake_shuffler import Clock, FakeShuffler
+from support.krr_queries import INNER_BYTES, symbol
 from support.patience import PATIENCE
-from support.queries import INNER_BYTES, symbol
 from support.samples import START, Parties, make_tls
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}

@@ -23,7 +23,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
-from support.queries import INNER_BYTES, report, unary_query
+from support.krr_queries import INNER_BYTES, report, unary_query
 from support.samples import HALF
 
 TO = Destination(b"t" * 32, 3, b"h" * 32)

@@ -14,7 +14,7 @@ from hubbub.client.session.session import Session
 from hubbub.protos.messages import Answer, Submission
 from hubbub.protos.sealing.envelope import Destination
 from support.fake_shuffler import Clock, FakeShuffler
-from support.queries import symbol
+from support.krr_queries import symbol
 
 Make = Callable[..., Fleet]
 TRUTH = b"\xff" * 64

@@ -10,11 +10,11 @@ import pytest
 
 from hubbub.client import Device, Fleet, NotLogged, SignatureError, UsageError
 from hubbub.protos.identity.keys import save_public
-from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
+from hubbub.protos.transparency_log.proofs import LoggedProof
 from support.fake_shuffler import FakeShuffler
-from support.logged import demanding, proof_of
+from support.logged_tasks import demanding, proof_of
 from support.samples import Parties, sample_task, signed
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}

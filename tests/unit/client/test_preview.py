@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.client import AnswerError, Device, NoRound, PrivacyLimits
 from support.fake_shuffler import FakeShuffler
-from support.queries import symbol
+from support.krr_queries import symbol
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
 Make = Callable[..., Device]

@@ -19,8 +19,8 @@ from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role, load_public
-from hubbub.protos.log import policy as log_policy
 from hubbub.protos.task.draft import read_draft
+from hubbub.protos.transparency_log import policy as log_policy
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.registry import QUESTIONS, question_of

@@ -19,7 +19,7 @@ from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.transport.health import is_serving
 from hubbub.service.transport.ports import Ports
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -23,7 +23,7 @@ from hubbub.protos.rpc import results
 from hubbub.protos.rpc.results import read_results, write_results
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 
 
 def exactly(length: int) -> st.SearchStrategy[bytes]:

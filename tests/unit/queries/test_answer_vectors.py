@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.protos.task.asked import asked_by
+from hubbub.protos.task.asked_question import asked_by
 from hubbub.queries.longitudinal.over_rounds import Memory
 from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.query import Query

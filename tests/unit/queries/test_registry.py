@@ -32,8 +32,8 @@ from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.registry import PLANNED, QUESTIONS, RANDOMIZERS, keys_of, question_of, randomizer_of
 from hubbub.queries.texts.text import Text
+from support.krr_queries import unary_query
 from support.ladder_randomizer import Ladder
-from support.queries import unary_query
 from support.samples import HALF, Parties, sample_task
 
 

@@ -33,7 +33,7 @@ from hubbub.results.published_row import rows_of
 from hubbub.service.rpc import serve_results
 from hubbub.service.transport.grpc_server import listen
 from hubbub.verification.pins import Pins
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.samples import Parties, make_tls, signed
 
 ROUNDS = results_of(OVER_TIME)

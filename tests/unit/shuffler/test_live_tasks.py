@@ -34,7 +34,7 @@ from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.server import own_tasks
 from hubbub.shuffler.settings import ShufflerSettings, load
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
-from support.logged import demanding, proof_of
+from support.logged_tasks import demanding, proof_of
 from support.patience import CALL_SECONDS, pause, when_ready
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT

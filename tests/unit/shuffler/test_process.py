@@ -15,7 +15,7 @@ import pytest
 from unit.shuffler.test_server import Deployment
 
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.patience import CALL_SECONDS, PATIENCE
 
 RUN = """

@@ -36,9 +36,9 @@ from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
-from support.ended import opened_server
+from support.ended_with_test import opened_server
+from support.krr_queries import report
 from support.patience import CALL_SECONDS, when_ready
-from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
 

@@ -33,8 +33,8 @@ from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds.control import Control
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.krr_queries import report, symbol
 from support.patience import CALL_SECONDS
-from support.queries import report, symbol
 from support.samples import MOST, QUERIES, START, Parties, sample_task
 from support.store_contents import store_in
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.log.notes import LogError
-from hubbub.protos.log.proofs import LoggedProof
 from hubbub.protos.task.task import Task
+from hubbub.protos.transparency_log.proofs import LoggedProof
+from hubbub.protos.transparency_log.signed_notes import LogError
 from hubbub.verification import log_proofs
 from hubbub.verification.certificate import NotInLog, VerificationError, Verified, verify
 from hubbub.verification.history import read_histories
 from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins, keys_in
 from support.certificates import content_of, counts, encode
-from support.logged import demanding, proof_of
+from support.logged_tasks import demanding, proof_of
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()

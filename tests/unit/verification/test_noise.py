@@ -27,7 +27,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.certificates import batch_records, content_of, counts, encode
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import START, Parties, sample_task
 
 PARTIES = Parties.generate()

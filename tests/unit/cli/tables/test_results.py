@@ -26,7 +26,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.randomizer import Tally
 from support.estimate_rows import consistent, number
 from support.estimate_rows import counts as published
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import QUERIES, Parties, sample_task
 from support.samples import signed as sign
 from support.source_tree import ROOT

@@ -40,8 +40,8 @@ from hubbub.queries.questions.histogram import Histogram
 from support.charges import BILL
 from support.fake_shuffler import Clock, FakeShuffler
 from support.https_port import opened
+from support.krr_queries import krr_query, symbol
 from support.planted_secrets import found_in
-from support.queries import krr_query, symbol
 from support.samples import HALF, START, Parties, sample_task, signed
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}

@@ -15,7 +15,7 @@ from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 from support.samples import START, Parties
 
 

@@ -15,7 +15,7 @@ from hubbub.client.session.trust import check_epsilon_local, public_key, trusted
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Task
-from support.queries import unary_query
+from support.krr_queries import unary_query
 from support.samples import Parties, sample_task, signed
 
 

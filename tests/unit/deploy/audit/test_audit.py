@@ -22,8 +22,8 @@ from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
-from support.logged import demanding
-from support.queries import krr_query
+from support.krr_queries import krr_query
+from support.logged_tasks import demanding
 from support.samples import Parties, changed, sample_task
 
 QUERY = krr_query(Histogram("theme", ("light", "dark", "system")), 2**30)

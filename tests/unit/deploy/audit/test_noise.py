@@ -20,7 +20,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import symbols_of
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.texts.text import Text
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import Parties, sample_task
 
 LAW = NoiseLaw.of("geometric", Fraction(4, 5), 14)

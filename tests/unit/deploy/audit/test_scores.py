@@ -17,7 +17,7 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.texts.text import Text
-from support.queries import krr_query, report
+from support.krr_queries import krr_query, report
 
 GAMMA = 2**30
 WORST = worst_case_of(krr_query(Histogram("theme", ("light", "dark", "system")), GAMMA))

@@ -18,9 +18,9 @@ from hubbub.deploy.load.worker import _run
 from hubbub.planning.simulate.notation import PLAIN
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import save_public
-from hubbub.protos.log.policy import NotLogged
 from hubbub.protos.task.task import Task
-from support.logged import demanding, proof_of
+from hubbub.protos.transparency_log.policy import NotLogged
+from support.logged_tasks import demanding, proof_of
 from support.samples import Parties, make_tls, sample_task, signed
 
 

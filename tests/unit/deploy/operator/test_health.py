@@ -23,7 +23,7 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.transport import health
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 
 WAIT = 5.0
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from hubbub.deploy.pki.expiry import expiries, expiry_document, print_expiries
 from hubbub.protos.transport.tls_files import TlsCertificate
 from hubbub.service.transport.grpc_server import listen
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.samples import make_tls
 
 DAY = 86_400

@@ -13,7 +13,7 @@ from hubbub.verification.certificate import stated
 from hubbub.verification.pins import Pins
 from support.certificates import content_of, counts, encode
 from support.dashboard import KEYS, TASK, Browser, Looked, made_rounds, site_of, stub
-from support.logged import demanding, proof_of
+from support.logged_tasks import demanding, proof_of
 from support.samples import Parties, sample_task, signed
 
 CERTIFICATE = made_rounds()[1].certificate

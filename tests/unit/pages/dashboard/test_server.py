@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 
 from hubbub.pages.dashboard.server import is_private, listening, serve_beside
 from hubbub.protos.errors import HubbubError, UsageError
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.service.rpc.test_looks import PARTIES, TASK, Everything
+from unit.service.rpc.test_caller_access import PARTIES, TASK, Everything
 
 from hubbub.deploy.init.folders import initialise
 from hubbub.pages.dashboard.access import Access

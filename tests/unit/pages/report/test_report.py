@@ -17,8 +17,8 @@ from unit.results.test_saved import COMMUTE, OVER_TIME, saved
 from hubbub.pages.dictionary.entry import Entry
 from hubbub.pages.environment import style
 from hubbub.pages.report import report as report_module
+from hubbub.pages.report.rendering import page_of
 from hubbub.pages.report.report import Report
-from hubbub.pages.report.written import page_of
 from hubbub.protos.records.results import QueryResult
 from hubbub.protos.task.about import About
 from hubbub.protos.task.signed_task import SignedTask

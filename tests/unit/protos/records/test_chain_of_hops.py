@@ -18,7 +18,7 @@ from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import MAXIMUM_HOPS, Identities, Privacy, Task, task_content
 from hubbub.queries.questions.histogram import Histogram
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate(2)

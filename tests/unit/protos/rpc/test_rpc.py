@@ -56,10 +56,10 @@ from hubbub.queries.estimation.estimates import Estimates
 from hubbub.service.rpc import serve_control, serve_delivery, serve_results, serve_submissions, servicers
 from hubbub.service.rpc.size_limits import FEW_SHORT
 from hubbub.service.transport.grpc_server import listen
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.https_port import opened
+from support.krr_queries import INNER_BYTES
 from support.patience import CALL_SECONDS
-from support.queries import INNER_BYTES
 from support.samples import Parties, make_tls, sample_task, signed
 
 TASK = b"t" * 32

@@ -21,7 +21,7 @@ from hubbub.protos.sealing.envelope import (
     outer_bytes,
 )
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, Suite
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 
 HERE = Destination(b"t" * 32, 7, b"k" * 32)
 ELSEWHERE = [

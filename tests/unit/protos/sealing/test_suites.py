@@ -22,7 +22,7 @@ from hubbub.protos.task.task import task_content
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, SUBMISSION_OVERHEAD
 from hubbub.queries.randomizers.unary import MAXIMUM_BITS
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
 

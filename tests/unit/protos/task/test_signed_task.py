@@ -19,7 +19,7 @@ from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import task_content
 from hubbub.queries.questions.histogram import Histogram
-from support.queries import unary_query
+from support.krr_queries import unary_query
 from support.samples import HALF, QUERIES, Parties, sample_task, signed
 
 PARTIES = Parties.generate()

@@ -20,7 +20,7 @@ from hubbub.queries.errors import AnswerError
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-from support.queries import INNER_BYTES, krr_query, unary_query
+from support.krr_queries import INNER_BYTES, krr_query, unary_query
 from support.samples import HALF, START, Parties, sample_task
 
 SCHEDULES = st.builds(

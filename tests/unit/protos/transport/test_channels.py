@@ -11,7 +11,7 @@ from hubbub.protos.transport.channels import POLLING, TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health, is_serving
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 

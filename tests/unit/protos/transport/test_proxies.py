@@ -19,7 +19,7 @@ from hubbub.protos.transport.proxies import ProxyError, checked_proxy, proxy_to,
 from hubbub.service.rpc.servicers import serve_submissions
 from hubbub.service.transport.grpc_server import listen
 from support.connect_proxy import opened_proxy
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.https_port import opened
 
 NAME = "shuffler.hubbub.invalid"

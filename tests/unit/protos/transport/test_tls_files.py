@@ -24,7 +24,7 @@ from hubbub.protos.transport.statuses import unreachable
 from hubbub.protos.transport.tls_files import TlsCertificate, TlsCertificateError, check_apart
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 

@@ -15,7 +15,7 @@ from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from support.remembered import remember_intervals
+from support.computed_once import remember_intervals
 
 RATE = 0.05
 KRR = KRandomizedResponse(16, 2**28)

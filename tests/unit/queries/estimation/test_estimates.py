@@ -27,7 +27,7 @@ from hubbub.queries.randomizers.randomizer import Randomizer, Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.estimate_rows import consistent, number, row
 from support.estimate_rows import counts as published
-from support.queries import krr_query, report, unary_query
+from support.krr_queries import krr_query, report, unary_query
 
 HALF = 2**31
 Law = Sequence[Fraction]

@@ -11,7 +11,7 @@ from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
-from support.queries import krr_query, unary_query
+from support.krr_queries import krr_query, unary_query
 
 QUESTION = Histogram("carrier", ("AA", "B6", "UA"))
 CARRIERS = [krr_query(QUESTION, 1), unary_query(QUESTION, 2, 1)]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hubbub.queries.errors import AnswerError, TaskError
 from hubbub.queries.questions.number import Number
-from support.queries import krr_query
+from support.krr_queries import krr_query
 
 DELAY = krr_query(Number("delay", -30.0, 180.0, "minutes"), 1, levels=7)
 OPTIONAL_DELAY = krr_query(Number("delay", -30.0, 180.0, "minutes", optional=True), 1, levels=7)

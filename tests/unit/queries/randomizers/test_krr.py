@@ -14,7 +14,7 @@ from hubbub.accountant.mechanisms import KRR
 from hubbub.queries.randomizers import krr
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import uniform
-from support.queries import report, symbol
+from support.krr_queries import report, symbol
 
 
 def draws(*values: int) -> Callable[[int], bytes]:

@@ -20,7 +20,7 @@ import structlog
 from hubbub.service.observability import logs
 from hubbub.service.observability.log_writer import LogWriter
 from hubbub.service.settings import LogSettings
-from support.own_logs import own_logs
+from support.logging_setup import own_logs
 from support.patience import CALL_SECONDS
 
 

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from hubbub.service.observability import logs
 from hubbub.service.settings import LogSettings
-from support.own_logs import own_logs
+from support.logging_setup import own_logs
 
 
 def log_a_failure() -> None:

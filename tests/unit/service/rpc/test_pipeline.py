@@ -24,7 +24,7 @@ from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.rpc.size_limits import FEW_SHORT
 from hubbub.service.transport.grpc_server import listen
 from support import http2_frames
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import make_tls
 

@@ -20,7 +20,7 @@ from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.runtime import feed_follower, kept_feed
 from hubbub.service.runtime.feed_follower import INCIDENT, FeedFollower
 from hubbub.service.runtime.kept_feed import FolderFeed
-from support.logged import demanding, proof_of
+from support.logged_tasks import demanding, proof_of
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task, signed
 

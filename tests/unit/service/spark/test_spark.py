@@ -21,7 +21,7 @@ from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.files import Files
 from hubbub.service.spark.opening import SparkOpeningPool, opened_on
 from hubbub.service.spark.session import ENCRYPTION, check_encrypted, check_installed, given
-from support.queries import INNER_BYTES, report
+from support.krr_queries import INNER_BYTES, report
 from support.samples import HALF
 from support.spark import LEAKY, NEEDS_JAVA, SETTINGS, carried, die_at_first, holding, running
 

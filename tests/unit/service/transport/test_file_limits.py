@@ -10,7 +10,7 @@ import sys
 import structlog
 
 from hubbub.service.transport.file_limits import FEWEST_CONNECTIONS, RESERVED, connections_at, fitting
-from support.ended import started_program
+from support.ended_with_test import started_program
 
 SHOW = """
 import json, resource, sys

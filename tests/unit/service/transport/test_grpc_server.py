@@ -24,7 +24,7 @@ from hubbub.service.transport import grpc_server
 from hubbub.service.transport.grpc_server import Connections
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.metrics_port import MetricsPort
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.ipv6 import IPV6
 from support.samples import make_tls
 

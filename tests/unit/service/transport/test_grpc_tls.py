@@ -16,7 +16,7 @@ from hubbub.protos.transport.channels import TLS, open_channel, renewed_server
 from hubbub.service.rpc import serve_submissions
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport import grpc_server
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 from support.tls_records import ALERT, HANDSHAKE, SECONDS, USER_CANCELED, Records, bare, fragments

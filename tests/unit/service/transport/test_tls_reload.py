@@ -23,7 +23,7 @@ from hubbub.service.transport.grpc_server import Connections
 from hubbub.service.transport.health import Health, is_serving
 from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.tls_reload import ReloadingCertificates
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 

@@ -18,7 +18,7 @@ from hubbub.protos.sealing.envelope import Destination, Sealer, outer_bytes
 from hubbub.service.errors import StoreClosedError, StoreError, StoreFault, as_store_error
 from hubbub.shuffler.admit.checks.capacity import unavailable
 from hubbub.shuffler.records import RETRIED
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 from support.samples import START
 
 

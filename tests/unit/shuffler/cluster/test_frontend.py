@@ -45,7 +45,7 @@ from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClie
 from hubbub.shuffler.stores.postgres.replication.replication import StandbysAwayError
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.samples import make_tls
 
 TASK = bytes(range(32))

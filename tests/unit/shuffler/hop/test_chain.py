@@ -18,7 +18,7 @@ from hubbub.protos.records.release_chain import head_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, InnerOpener
 from hubbub.shuffler.release.delivery import BatchDelivery, deliver_batch
-from support.chain import Chain, Once, strangers
+from support.hop_chain import Chain, Once, strangers
 
 SYMBOLS = [0, 1, 2, 0, 1, 2, 0, 0]
 

@@ -13,8 +13,8 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason
 from hubbub.shuffler.hop.sqlite import FILE_NAME
-from support.chain import Chain
 from support.changed_stores import by_hand
+from support.hop_chain import Chain
 from support.patience import PATIENCE
 
 

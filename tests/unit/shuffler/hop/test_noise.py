@@ -28,8 +28,8 @@ from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.hop.sqlite import HopSqliteStore, HopTables
 from hubbub.shuffler.release.delivery import BatchDelivery, deliver_batch
-from support.chain import Chain, Once, strangers
-from support.queries import krr_query
+from support.hop_chain import Chain, Once, strangers
+from support.krr_queries import krr_query
 
 LAW = NoiseLaw.of("geometric", Fraction(3, 5), 6)
 THREE = replace(krr_query(Histogram("carrier", ("AA", "B6", "UA")), 2**30), noise=LAW)

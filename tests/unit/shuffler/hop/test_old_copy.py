@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.protos.refusals import Reason, Refusal
-from support.chain import Chain
+from support.hop_chain import Chain
 
 
 async def test_a_hop_that_forgot_its_list_is_refused_and_nothing_counts_twice(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from hubbub.shuffler.mix.dummies import let_go, seal_dummies
 from hubbub.shuffler.mix.mix import mix
 from hubbub.shuffler.mix.spool import Spool
 from hubbub.shuffler.records import Round, StoreError
-from support.queries import krr_query, unary_query
+from support.krr_queries import krr_query, unary_query
 from support.samples import Parties, sample_task
 
 PRIVACY = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=30)

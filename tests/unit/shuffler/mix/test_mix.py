@@ -36,7 +36,7 @@ from hubbub.shuffler.mix.mix import (
     permuted_by_buckets,
 )
 from hubbub.shuffler.records import Round, StoreError
-from support.queries import INNER_BYTES, unary_query
+from support.krr_queries import INNER_BYTES, unary_query
 from support.samples import QUERIES, Parties, sample_task
 
 

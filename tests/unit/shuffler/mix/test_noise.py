@@ -32,7 +32,7 @@ from hubbub.shuffler.mix.dummies import let_go, seal_dummies
 from hubbub.shuffler.mix.mix import mix
 from hubbub.shuffler.mix.spool import Spool
 from hubbub.shuffler.records import Round, StoreError
-from support.queries import krr_query
+from support.krr_queries import krr_query
 from support.samples import Parties, sample_task
 
 LAW = NoiseLaw.of("geometric", Fraction(3, 5), 6)

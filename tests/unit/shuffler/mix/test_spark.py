@@ -36,9 +36,9 @@ from hubbub.shuffler.mix.external_sort import Column, Keys
 from hubbub.shuffler.mix.mix import Random, Rows, mix
 from hubbub.shuffler.mix.spark import keys_at, mixed_on, order_by, order_of
 from hubbub.shuffler.records import Round
-from support.ended import started_program
+from support.ended_with_test import started_program
+from support.krr_queries import INNER_BYTES, krr_query
 from support.patience import CALL_SECONDS
-from support.queries import INNER_BYTES, krr_query
 from support.samples import Parties, sample_task
 from support.spark import LEAKY, NEEDS_JAVA, SETTINGS, carried, die_at_first, holding, running
 

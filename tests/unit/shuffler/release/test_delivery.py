@@ -22,7 +22,7 @@ from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import IncidentKind
 from hubbub.shuffler.records import Round, StoreError
 from hubbub.shuffler.stores.sqlite import tables
-from support.queries import INNER_BYTES
+from support.krr_queries import INNER_BYTES
 
 
 def released_correctly(world: World) -> None:

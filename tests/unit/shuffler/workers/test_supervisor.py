@@ -28,7 +28,7 @@ from hubbub.service.runtime import memory
 from hubbub.service.settings import SettingsError
 from hubbub.service.transport import health
 from hubbub.shuffler.settings import ShufflerSettings, load
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.metrics_scrape import scrape
 from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.thoroughness import usually

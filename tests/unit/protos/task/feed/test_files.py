@@ -16,7 +16,7 @@ import pytest
 
 from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
 from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
-from support.ended import started_program
+from support.ended_with_test import started_program
 from support.patience import PATIENCE, pause
 from support.samples import Parties, sample_task, signed
 

@@ -26,7 +26,7 @@ from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import MOST_ROWS, Follower, check_follows
 from hubbub.shuffler.stores.postgres.replication.replication import MOST_COPIES
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
 

@@ -36,7 +36,7 @@ from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import Follower
 from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader, NotCopiedError, StandbysAwayError
 from support import postgres
-from support.ended import opened_server
+from support.ended_with_test import opened_server
 from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
 
