@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOUNDS",
-    "CATALOGUE",
+    "CATALOG",
     "KRR",
     "RAPPOR",
     "AccountingError",

@@ -6,7 +6,7 @@ them.
 
 from hubbub.accountant.arithmetic_errors import BeyondArithmetic
 from hubbub.accountant.bounds import BOUNDS
-from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
+from hubbub.accountant.bounds.catalog import CATALOG, assess
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError, OutsideConditions
@@ -33,7 +33,7 @@ from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
 
 __all__ = [
     "BOUNDS",
-    "CATALOGUE",
+    "CATALOG",
     "KRR",
     "RAPPOR",
     "AccountingError",

@@ -241,9 +241,9 @@ def _simple(parts: Sequence[Part], delta: float) -> bool:
 
 
 def _grouped(parts: Sequence[Part]) -> list[Part]:
-    """Return equal parts as one of several rounds: all of them if that makes the parts much fewer, else neighbours.
+    """Return equal parts as one of several rounds: all of them if that makes the parts much fewer, else neighbors.
 
-    Neighbours keep their place: the next round only adds some, and what was convolved before is used again.
+    Neighbors keep their place: the next round only adds some, and what was convolved before is used again.
     """
     beside = [_of_rounds(part, sum(each.rounds for each in some)) for part, some in groupby(parts)]
     rounds: dict[Part, int] = {}

@@ -418,7 +418,7 @@ def _attacks(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
 
 
 def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float]) -> ComposedCurve:
-    """Compose; `exponent(θ, ln E e^{θℓ})` is minimised to choose the tilt. Any tilt is valid, a good one is precise.
+    """Compose; `exponent(θ, ln E e^{θℓ})` is minimized to choose the tilt. Any tilt is valid, a good one is precise.
 
     A mild tilt is also tried: on few atoms the best exponent is far out, and there charges hide a large δ.
     """

@@ -86,7 +86,7 @@ class BatchReceiver:
         task = self._task(task_id, round_number)
         stored = await self._store.key(task.id, round_number)
         if stored is None:
-            # The feed ended the task: the shuffler may not have learnt of it, or ignore it.
+            # The feed ended the task: the shuffler may not have learned of it, or ignore it.
             if round_number > task.last_round:
                 raise ended(task)
             made = make_key(Role.ANALYZER, task, round_number, self._identity, self._new_key)

@@ -1,6 +1,6 @@
 """Draws published rows as SVG on the server: estimates with their intervals, series over rounds, and budgets.
 
-Every function returns a `<figure>` to put into a page as it is. It needs no script; colours are variables of the shared
+Every function returns a `<figure>` to put into a page as it is. It needs no script; colors are variables of the shared
 style, so that they fit the dark and paper. A picture has a title and a description for screen readers.
 `hubbub.pages.shown_rows.table` returns the table with the same numbers, which belongs beside it. Names are escaped and
 cut, and cannot change the direction of other text.
@@ -76,7 +76,7 @@ def series(rows: Sequence[PublishedRow], *, most: int = MOST_SERIES) -> Markup:
         most: how many categories are drawn; of more, those that are largest in the newest round.
 
     The band holds for all that is drawn at once, with a probability of 95 %. A round that is withheld is a cross on a
-    grey ground; a line ends there, and where a round is not in `rows`.
+    gray ground; a line ends there, and where a round is not in `rows`.
     """
     numbered = [row for row in rows if _numbered(row)]
     if not numbered:

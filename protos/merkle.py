@@ -72,17 +72,17 @@ class InclusionProof:
 
     @property
     def _inner(self) -> int:
-        """How many steps up are below the way of the last leaf: there a node always has a neighbour.
+        """How many steps up are below the way of the last leaf: there a node always has a neighbor.
 
         Beginning at that step, the leaf's way is the last leaf's, at the right edge of the tree. A node there is a
-        right child where its bit of the index is 1. Where it is 0, it has no neighbour, and goes up unchanged.
+        right child where its bit of the index is 1. Where it is 0, it has no neighbor, and goes up unchanged.
         """
         return (self.index ^ (self.size - 1)).bit_length()
 
     def root(self, leaf: bytes) -> bytes:
         """Return the root (32 bytes) of the tree in which the leaf with this hash has this place."""
         index, path = self.index, self.path
-        # Bit by bit as far as there are neighbours on both sides; above, only left neighbours have hashes in the path.
+        # Bit by bit as far as there are neighbors on both sides; above, only left neighbors have hashes in the path.
         inner, node = self._inner * NODE_BYTES, leaf
         for start in range(0, inner, NODE_BYTES):
             beside = path[start : start + NODE_BYTES]
@@ -95,7 +95,7 @@ class InclusionProof:
 
 def tree_of(leaves: Sequence[bytes]) -> tuple[bytes, list[InclusionProof]]:
     """Return the root (32 bytes) of a tree over these hashes of leaves, at least one, and the proof of each."""
-    # RFC 9162 divides n leaves at the largest power of two below n. Joining neighbours level by level makes the same
+    # RFC 9162 divides n leaves at the largest power of two below n. Joining neighbors level by level makes the same
     # tree: on each level only the last node can be alone, and it goes up unchanged.
     levels = [list(leaves)]
     while len(levels[-1]) > 1:

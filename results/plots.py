@@ -14,11 +14,11 @@ from hubbub.results.published_row import PublishedRow
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6E6E6E")
-"""Okabe and Ito's palette, which colour-blind people can distinguish; as in the pictures of the command line."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6E6E6E")
+"""Okabe and Ito's palette, which color-blind people can distinguish; as in the pictures of the command line."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
-"""Their number, 11, is coprime with that of the colours, so that 77 series all look different."""
+"""Their number, 11, is coprime with that of the colors, so that 77 series all look different."""
 
 MOST_SERIES = 20
 """More series in one picture cannot be told apart."""
@@ -86,7 +86,7 @@ def _check(rows: Sequence[PublishedRow]) -> None:
 def _one_round(axes: Axes, rows: Sequence[PublishedRow]) -> None:
     places = list(range(len(rows)))
     values = [row.estimate or 0.0 for row in rows]
-    axes.errorbar(values, places, xerr=_bars(rows), fmt="o", color=COLOURS[0], capsize=3, label="95 % interval")
+    axes.errorbar(values, places, xerr=_bars(rows), fmt="o", color=COLORS[0], capsize=3, label="95 % interval")
     axes.set_yticks(places, [row.label for row in rows])
     axes.invert_yaxis()
 
@@ -97,15 +97,15 @@ def _series(axes: Axes, rows: Sequence[PublishedRow], numbered: Sequence[Publish
     ends = dict(zip(((row.round, row.key) for row in numbered), band(numbered), strict=True))
     held = {(row.round, row.key): row for row in numbered}
     for place, key in enumerate(dict.fromkeys(row.key for row in numbered)):
-        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+        color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
         here = [held[number, key] for number in sorted(times) if (number, key) in held]
         moments: Any = [row.round_begins for row in here]
         values = [row.estimate or 0.0 for row in here]
-        axes.errorbar(moments, values, yerr=_bars(here), fmt=marker, color=colour, capsize=3, label=here[0].label)
+        axes.errorbar(moments, values, yerr=_bars(here), fmt=marker, color=color, capsize=3, label=here[0].label)
         every: Any = [times[number] for number in sorted(times)]
         lines = [[ends.get((number, key), (nan, nan))[side] for number in sorted(times)] for side in (0, 1)]
-        axes.plot(every, [_value(held.get((number, key))) for number in sorted(times)], color=colour, linewidth=1)
-        axes.fill_between(every, lines[0], lines[1], color=colour, alpha=0.15, linewidth=0)
+        axes.plot(every, [_value(held.get((number, key))) for number in sorted(times)], color=color, linewidth=1)
+        axes.fill_between(every, lines[0], lines[1], color=color, alpha=0.15, linewidth=0)
     axes.legend()
     axes.tick_params(axis="x", rotation=30)
 

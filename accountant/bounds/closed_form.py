@@ -127,7 +127,7 @@ class EpsilonFormula(Formula):
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Return the ends of the formula's ε at `delta`: its neighbouring doubles."""
+        """Return the ends of the formula's ε at `delta`: its neighboring doubles."""
         case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
         with localcontext(PRECISE):
             value = self.formula(case, Decimal(wanted))

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import comb, exp, floor, inf, log, log1p
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds.catalogue import CATALOGUE, Assessment
+from hubbub.accountant.bounds.catalog import CATALOG, Assessment
 from hubbub.accountant.bounds.renyi import converted
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
@@ -86,7 +86,7 @@ def as_plotted(mechanism: LocalMechanism, clients: int, delta: float, rate: Frac
         raise AccountingError(
             f"sampling_rate is {rate}; give a number above 0 and at most 1; 1 means that everyone takes part"
         )
-    bound, batch = CATALOGUE["girgis-upper-1"], floor(rate * clients)
+    bound, batch = CATALOG["girgis-upper-1"], floor(rate * clients)
     if batch < 1:
         raise OutsideConditions(f"the mean batch is {float(rate * clients):g}, below 1; raise the clients")
     divergences = [0.0, 0.0] + [bound.rdp(mechanism, batch, float(order)) for order in range(2, ORDERS + 1)]

@@ -14,7 +14,7 @@ from hubbub.accountant.errors import AccountingError, UnmetTarget
 from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism
 
 COARSE_STEPS = 64
-"""The quick search ends if a step is a 64th of the noise level: errors of neighbouring encodings differ by more."""
+"""The quick search ends if a step is a 64th of the noise level: errors of neighboring encodings differ by more."""
 
 FINE_STEPS = 2**20
 """The precise search ends if a step is a millionth of the noise level: the loss of accuracy is invisible."""

@@ -36,7 +36,7 @@ BODY: Mapping[str, tuple[str, str]] = MappingProxyType(
 NUMBERS: Mapping[str, str] = MappingProxyType(
     {
         "bound": "The bound that gives `epsilon_upper`; it is `noise` if noise of one shuffler hides a person. The "
-        "catalogue of bounds has its theorem.",
+        "catalog of bounds has its theorem.",
         "budget": "The task's `epsilon_total`; null if it has none.",
         "dummies": "Reports of shufflers in the batch: uniform ones, or the sum of the noise of all.",
         "epsilon_local": "ε if only this person's device is honest: that of the randomizers alone.",
@@ -80,7 +80,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "epsilon_round_hex": "Local ε of one round, as C writes hexadecimal numbers.",
         "gamma": "γ, [w, 2³²]: the chance that a report is drawn without regard to the answer.",
         "law": "A row for each input: the probability of each output, as a fraction.",
-        "neighbours": "Pairs of inputs of which nobody must learn which one a person has; null for all pairs.",
+        "neighbors": "Pairs of inputs of which nobody must learn which one a person has; null for all pairs.",
         "noise": "The law of how many dummies of each symbol each shuffler adds: its family, parameter and reach.",
         "other": "[w, 2³²]: the chance that the bit of another answer is 1.",
         "periods": "The task's rounds.",

@@ -93,7 +93,7 @@ def check_members(content: Mapping[str, Any]) -> None:
     """Return only if a statement has exactly the expected members, each of its kind.
 
     Numbers are finite floats from 0; counts are whole numbers from 0, and not booleans; a query's bound is one of the
-    catalogue.
+    catalog.
 
     Raises:
         CertificateError: names the first member that is missing, unknown or of another kind.

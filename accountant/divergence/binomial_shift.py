@@ -127,9 +127,9 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     law = _tilted(shift, best)
     mean, variance = law.means(counts), law.variances(counts)
     # The best c is above the mean and less than 2 beyond it. The mean is known to ±doubt; while doubt < 0.4, the four
-    # whole numbers from `centre` on include every candidate.
+    # whole numbers from `center` on include every candidate.
     doubt = _ROUNDING * (mean + variance * (1 + best) + 1)
-    centre = np.floor(mean - doubt) + 1
+    center = np.floor(mean - doubt) + 1
     wrong = _ROUNDING * (counts @ np.abs(law.moments) + best * (mean + 1) + 8)
     # Chernoff's bound falls as the mean grows, so the smallest possible mean is safe.
     upper = np.minimum(unknown + counts @ law.moments - best * (mean - doubt - 1) + wrong, unknown)
@@ -138,27 +138,27 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     if np.any(open_):
         # Any θ > 0 is valid, but near 0 the kernel has a pole and aliases hardly fade, so θ stays away from 0.
         tilt = max(best, 1 / sqrt(max(float(np.min(variance[open_])), 1.0)))
-        found = _evaluate(shift, _tilted(shift, tilt), counts[open_], centre[open_])
+        found = _evaluate(shift, _tilted(shift, tilt), counts[open_], center[open_])
         lower[open_], upper[open_] = found[0], np.minimum(found[1], upper[open_])
     # If the mean is not known well enough to place c, only the δ of one report alone is certain.
     return lower, np.where(doubt < 0.4, upper, unknown)
 
 
-def _evaluate(shift: Shift, law: _TiltedReports, counts: Array, centre: Array) -> tuple[Array, Array]:
-    """Both ends of ln max over the offsets of δ(centre + offset), by the trapezoid."""
+def _evaluate(shift: Shift, law: _TiltedReports, counts: Array, center: Array) -> tuple[Array, Array]:
+    """Both ends of ln max over the offsets of δ(center + offset), by the trapezoid."""
     variance = law.variances(counts)
-    peak = counts @ law.moments - law.tilt * centre
-    period, alias = _period(law, counts, centre, peak)
+    peak = counts @ law.moments - law.tilt * center
+    period, alias = _period(law, counts, center, peak)
     small = float(np.min(variance))
     angle = 2 * asin(sqrt(_DECAY / 2 / small)) if small > _DECAY / 2 else pi
     nodes = min((period - 1) // 2, ceil(angle * period / (2 * pi)))
     t: Array = np.arange(nodes + 1, dtype=np.float64) * (2 * pi / period)
     if nodes < (period - 1) // 2:
         alias = alias + 2 * t[-1] / pi * np.exp(-2 * variance * np.sin(t[-1] / 2) ** 2)
-    value, error = _trapezoid(shift, law, counts, centre, (t, period))
+    value, error = _trapezoid(shift, law, counts, center, (t, period))
     reach = _kernel_sizes(shift, law.tilt, t[:1])[0]
     error = (error + np.multiply.outer(alias, reach)) * (1 + 1e-9)
-    wrong = _ROUNDING * (counts @ np.abs(law.moments) + law.tilt * np.abs(centre) + np.abs(peak) + 8)
+    wrong = _ROUNDING * (counts @ np.abs(law.moments) + law.tilt * np.abs(center) + np.abs(peak) + 8)
     return _logarithm(np.max(value - error, axis=1), peak - wrong), _logarithm(
         np.max(value + error, axis=1), peak + wrong
     )
@@ -171,11 +171,11 @@ def _logarithm(value: Array, scale: Array) -> Array:
 
 
 def _trapezoid(
-    shift: Shift, law: _TiltedReports, counts: Array, centre: Array, nodes: tuple[Array, int]
+    shift: Shift, law: _TiltedReports, counts: Array, center: Array, nodes: tuple[Array, int]
 ) -> tuple[Array, Array]:
     """(value, rounding charge) of δ at each offset, both relative to the peak: rows × offsets."""
     t, period = nodes
-    damping, phase, charge = _powers(law, counts, centre, t)
+    damping, phase, charge = _powers(law, counts, center, t)
     weight = np.where(t == 0, 1.0, 2.0) / period
     size = np.exp(damping) * weight
     kernels = _kernels(shift, law.tilt, t)
@@ -187,7 +187,7 @@ def _trapezoid(
     return value, wrong @ _kernel_sizes(shift, law.tilt, t)
 
 
-def _period(law: _TiltedReports, counts: Array, centre: Array, peak: Array) -> tuple[int, Array]:
+def _period(law: _TiltedReports, counts: Array, center: Array, peak: Array) -> tuple[int, Array]:
     """An odd number P of lattice points, and what aliases add at most per row, relative to kernel and peak.
 
     δ(c) is a difference of sums over A of one-sided weights, so an alias at c ± mP is at most the kernel at t = 0
@@ -198,7 +198,7 @@ def _period(law: _TiltedReports, counts: Array, centre: Array, peak: Array) -> t
     larger = larger[(larger < 600.0) | (np.arange(60) == 0)]
     # `_rise` of that row, at all of these s at once.
     grown = np.log1p(np.multiply.outer(np.expm1(larger - law.tilt), law.up)) @ counts[wide]
-    rise = grown - (larger - law.tilt) * centre[wide]
+    rise = grown - (larger - law.tilt) * center[wide]
     ahead = (rise + 8 * larger + _ALIAS) / (larger - law.tilt)
     chosen = float(larger[int(np.argmin(ahead))])
     behind = (float(np.max(-peak)) + _ALIAS) / law.tilt + 8
@@ -206,19 +206,19 @@ def _period(law: _TiltedReports, counts: Array, centre: Array, peak: Array) -> t
     period = ceil(max(behind, float(np.min(ahead)), 9.0)) | 1
     left = np.exp(np.minimum(-law.tilt * (period - 4) - peak, 700.0))
     gain = (chosen - law.tilt) * period - 4 * chosen
-    right = np.exp(np.minimum(_rise(law, counts, centre, chosen) - gain, 700.0))
-    beyond = np.sum(counts, axis=1) + 2 < period + centre - 4
+    right = np.exp(np.minimum(_rise(law, counts, center, chosen) - gain, 700.0))
+    beyond = np.sum(counts, axis=1) + 2 < period + center - 4
     return period, 2 * (left + np.where(beyond, 0.0, right))
 
 
-def _rise(law: _TiltedReports, counts: Array, centre: Array, tilt: float) -> Array:
+def _rise(law: _TiltedReports, counts: Array, center: Array, tilt: float) -> Array:
     """The log of E[e^{s(A−c)}] less the peak, at s = `tilt`."""
     parts = law.up * expm1(tilt - law.tilt)
-    grown: Array = counts @ np.log1p(parts) - (tilt - law.tilt) * centre
+    grown: Array = counts @ np.log1p(parts) - (tilt - law.tilt) * center
     return grown
 
 
-def _powers(law: _TiltedReports, counts: Array, centre: Array, t: Array) -> tuple[Array, Array, Array]:
+def _powers(law: _TiltedReports, counts: Array, center: Array, t: Array) -> tuple[Array, Array, Array]:
     """ln|Π φ_i^{n_i}|, its phase less c·t, and the relative error of both: each rows × nodes.
 
     |φ_i|² = 1 − 4 v_i sin²(t/2), raised to a floor above its own error. There the number computed and the true one are
@@ -229,9 +229,9 @@ def _powers(law: _TiltedReports, counts: Array, centre: Array, t: Array) -> tupl
     square = np.maximum(1 - lost, 1e-12)
     magnitude = np.log1p(np.maximum(-lost, 1e-12 - 1)) / 2
     angle = np.arctan2(np.multiply.outer(law.up, np.sin(t)), 1 - 2 * np.multiply.outer(law.up, half**2))
-    phase = counts @ angle - np.multiply.outer(centre, t)
+    phase = counts @ angle - np.multiply.outer(center, t)
     drowned = np.where(lost > 1 - 1e-12, DROWNED / _ROUNDING, 0.0)
-    charge = counts @ (np.abs(angle) + lost / square + drowned) + np.multiply.outer(np.abs(centre), t)
+    charge = counts @ (np.abs(angle) + lost / square + drowned) + np.multiply.outer(np.abs(center), t)
     charge = charge + 8 + len(t) / 16  # kernels, and the summation over the nodes
     return counts @ magnitude, phase, _ROUNDING * charge
 

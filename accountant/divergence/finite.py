@@ -1,4 +1,4 @@
-"""Bounds δ of a finite law: a sum over its outputs for every two neighbours x, x', and the largest such sum at an ε.
+"""Bounds δ of a finite law: a sum over its outputs for every two neighbors x, x', and the largest such sum at an ε.
 
 With m the blanket, a law below every input's, and A_x = R[x]/m, balle-2019, Lemma 5.3 reads
 
@@ -8,8 +8,8 @@ Outputs with the same (A_x, A_x') are one point, so every law has few points; an
 points are one pair. If several pairs are left, δ(ε) of a batch is at most the largest of their curves:
 
 * Each is the curve of a pair of laws (accounting-mechanisms.md), convex in e^ε; so is the largest of them. It is also
-  the curve of a pair, a symmetric one as neighbours are taken in both orders. This one pair dominates for any two
-  neighbours as the victim's answers, in every round anew: it composes, adaptively.
+  the curve of a pair, a symmetric one as neighbors are taken in both orders. This one pair dominates for any two
+  neighbors as the victim's answers, in every round anew: it composes, adaptively.
 * Most of them are never evaluated. As x₊ ≤ e^{θx}/(eθ), any tilt θ > 0 gives ln δ ≤ n·ln E[e^{θY}] − ln(eθn), for all
   pairs in one product of two matrices: pairs below an upper end that was already found cannot be the largest.
 """
@@ -36,7 +36,7 @@ from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 
 Code = tuple[int, int, int]
-"""A point of two neighbours in whole numbers."""
+"""A point of two neighbors in whole numbers."""
 
 TILTS = 2.0 ** np.arange(-2.0, 2.25, 0.25)
 """Tilts tried around that of a Gaussian sum: all are valid, one of them is good."""
@@ -47,10 +47,10 @@ _LARGEST = 300.0
 
 @dataclass(frozen=True, eq=False)
 class FinitePoints:
-    """Neighbours' laws relative to the blanket.
+    """Neighbors' laws relative to the blanket.
 
     Attributes:
-        coded: for every two neighbours the codes of their points, each set of points once, in both orders: places of
+        coded: for every two neighbors the codes of their points, each set of points once, in both orders: places of
             A_x(y) and A_x'(y) in `values`, and the mass in units of `unit`.
         values: each value of a ratio once, in rising order.
         unit: of every mass.
@@ -202,7 +202,7 @@ def _ceilings(points: FinitePoints, people: int, epsilon: float) -> Array:
 
 @lru_cache(maxsize=64)
 def finite_points(mechanism: Finite) -> FinitePoints:
-    """Return the points of a law's neighbours."""
+    """Return the points of a law's neighbors."""
     kept = [place for place, mass in enumerate(mechanism.masses) if mass > 0]
     masses = [mechanism.masses[place] for place in kept]
     rows = [[row[place] / mass for place, mass in zip(kept, masses, strict=True)] for row in mechanism.law]
@@ -213,7 +213,7 @@ def finite_points(mechanism: Finite) -> FinitePoints:
     codes = {ratio: code for code, ratio in enumerate(values)}
     coded = [[codes[ratio] for ratio in row] for row in rows]
     found: dict[frozenset[Code], tuple[int, int]] = {}
-    for x, other in mechanism.neighbouring:
+    for x, other in mechanism.neighboring:
         joined: defaultdict[tuple[int, int], int] = defaultdict(int)
         for one, two, mass in zip(coded[x], coded[other], numerators, strict=True):
             joined[one, two] += mass

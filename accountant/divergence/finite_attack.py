@@ -1,7 +1,7 @@
 """Finds the data sets on which a finite law reveals most, as far as is known: all others have one value, or one of two.
 
 With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (μ − e^ε μ')(Wᵢ)/ω(Wᵢ))₊], Wᵢ ~ ω (`sums`),
-μ and μ' the laws of two neighbours. Here ω is a row of the law, the victim's own or another, or a mixture of two rows:
+μ and μ' the laws of two neighbors. Here ω is a row of the law, the victim's own or another, or a mixture of two rows:
 everyone else tosses a coin for one of two values. Divergences are convex in the law of the others, so some data set
 with these values reveals at least as much as the coins do. So every tried law gives a lower bound.
 """
@@ -61,13 +61,13 @@ def _data_sets(mechanism: Finite) -> tuple[Points, ...]:
     mixed = [_mixture(one, two, share) for one, two in combinations(leading, 2) for share in SHARES]
     others += mixed
     shown = _shown(mechanism, others)
-    x, other = mechanism.neighbouring[int(np.argmax(shown.max(axis=1)))]
+    x, other = mechanism.neighboring[int(np.argmax(shown.max(axis=1)))]
     found: dict[frozenset[tuple[Fraction, Fraction, Fraction]], None] = {}
     # Among few people the best attack may be on a missing report: all others have a value that the victim may have.
     for held in (mechanism.law[x], mechanism.law[other]):
         found[frozenset(_points(mechanism.law[x], mechanism.law[other], held))] = None
     for place in np.argsort(-shown, axis=None, kind="stable").tolist():
-        (x, other), held = mechanism.neighbouring[place // len(others)], others[place % len(others)]
+        (x, other), held = mechanism.neighboring[place // len(others)], others[place % len(others)]
         found[frozenset(_points(mechanism.law[x], mechanism.law[other], held))] = None
         if len(found) == TRIED or place > TRIED * len(others):
             break
@@ -75,10 +75,10 @@ def _data_sets(mechanism: Finite) -> tuple[Points, ...]:
 
 
 def _shown(mechanism: Finite, others: list[Row]) -> Array:
-    """Return E_ω[((μ − μ')/ω)²] for every two neighbours (a row each) and every ω of `others`."""
+    """Return E_ω[((μ − μ')/ω)²] for every two neighbors (a row each) and every ω of `others`."""
     law = np.array([[float(value) for value in row] for row in mechanism.law])
     kept = law.max(axis=0) > 0
-    x, other = np.array(mechanism.neighbouring).T
+    x, other = np.array(mechanism.neighboring).T
     apart = (law[x] - law[other])[:, kept] ** 2
     found: Array = apart @ (1 / np.array([[float(value) for value in row] for row in others])[:, kept]).T
     return found

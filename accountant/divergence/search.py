@@ -12,7 +12,7 @@ Evaluate = Callable[[float, float], LogBracket]
 """(epsilon, precision) → bracket of ln δ(epsilon)."""
 
 COARSE = 0.1
-"""Smoothing for finding the neighbourhood of a root: about 1 % in δ."""
+"""Smoothing for finding the neighborhood of a root: about 1 % in δ."""
 
 FINE = 0.01
 """Smoothing for a δ that is returned: about 1e-4 in δ."""

@@ -32,8 +32,8 @@ M_j, all of the mass β. Say that places S are seen, and the people π are in th
 of the others, and for each order what is above. If the randomizer of a place depends on what earlier places sent, the
 product of transforms is none: this is not proven, and `stronger-clones` is.
 
-**A finite law.** M is a share of the blanket. It takes what is hidden from outputs of which nothing is to be learnt, if
-there are any: outputs whose chance is the same for all inputs.
+**A finite law.** M is a share of the blanket. It takes what is hidden from outputs of which nothing is to be learned,
+if there are any: outputs whose chance is the same for all inputs.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def finite_whole_laws(mechanism: Finite) -> WholeLaws | None:
         share = max(hidden - silent, Fraction(0)) / (2 * rest) if rest else Fraction(0)
         part = tuple(mass * (1 if same else share) for mass, same in zip(lowest, plain, strict=True))
         found: dict[frozenset[tuple[Point, ...]], WholeLaw] = {}
-        for x, other in mechanism.neighbouring:
+        for x, other in mechanism.neighboring:
             law = law_of(mechanism.law[x], mechanism.law[other], part, others)
             found.setdefault(frozenset(law.values), law)
         return tuple(found.values())

@@ -51,7 +51,7 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
 
 
 def regridded(grid: LossGrid, interval: float) -> dict[int, float]:
-    """Return P-masses by multiples of `interval`; each mass is split between its two neighbours, keeping P- and Q-mass.
+    """Return P-masses by multiples of `interval`; each mass is split between its two neighbors, keeping P- and Q-mass.
 
     The masses' own relative error is added to them.
     """

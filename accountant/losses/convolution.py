@@ -190,7 +190,7 @@ def coarsen(law: TiltedLaw) -> TiltedLaw:
 def _coarsen_by_lines(law: TiltedLaw) -> TiltedLaw | None:
     """Do the same for a lower end; None if its masses differ too much.
 
-    Merged in pairs, atoms without a neighbour would move down, by half a step in the mean.
+    Merged in pairs, atoms without a neighbor would move down, by half a step in the mean.
     """
     before = 2 + law.first % 2
     after = 3 - (before + len(law.masses)) % 2

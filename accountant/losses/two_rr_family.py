@@ -1,6 +1,6 @@
 """Builds the family of pairs of kRR with k = 2 over several rounds: one for each number of the others' ones, or some.
 
-Among few people every number of ones has its own pair. Among many, neighbouring numbers share the hull of their curves:
+Among few people every number of ones has its own pair. Among many, neighboring numbers share the hull of their curves:
 curves change slowly with the number of ones, so a few dozen pairs are as good as all.
 """
 
@@ -92,7 +92,7 @@ def _coarser(curves: BlockCurves) -> BlockCurves:
 
 
 def _block_family(curves: BlockCurves) -> Family:
-    """Return a family with a pair for each of some groups of neighbouring blocks: the hull of their curves."""
+    """Return a family with a pair for each of some groups of neighboring blocks: the hull of their curves."""
     starts = _groups(curves.values.shape[1])
     upper = np.maximum.reduceat(curves.values, starts, axis=1)
     # Exchanging zeros and ones exchanges P and Q: the groups are symmetric, and the last is the first's mirror image.

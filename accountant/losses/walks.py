@@ -22,7 +22,7 @@ other pairs. Hence *every mean-preserving spread of (S, M, D) gives a dominating
 dominated one (it is a post-processing). Only this is used:
 
 - upper: S is split between the ends of its bin, keeping its mean; the number of signs is then S', the larger end (a sum
-  of more fair signs is a spread of a sum of fewer); D is split between the ends of its bins. M − E[M | S] is a centred
+  of more fair signs is a spread of a sum of fewer); D is split between the ends of its bins. M − E[M | S] is a centered
   binomial of at most n − min S trials, so it is replaced by that one and split in the same way.
 - lower: S and D become the means of their bins, M its mean, and the number of signs is the smaller end.
 """
@@ -329,15 +329,15 @@ def _sign_bins(count: Array, plan: _GridSteps) -> tuple[Array, Array, Array]:
     """Return (mass, Σ (x − left)·mass) of each bin of x = D/2 ≥ 0, and the mass at D = 0; count is even."""
     step = plan.sign_step
     bins = int(plan.reach / (2 * step)) + 2
-    centre = fair_mass(count / 2, count)
+    center = fair_mass(count / 2, count)
     if step < 4:
         x = np.arange(bins * step, dtype=float)
         masses = fair_mass(count[:, None] / 2 + x, count[:, None]).reshape(len(count), bins, step)
-        return masses.sum(axis=2), masses @ np.arange(step, dtype=float), centre
+        return masses.sum(axis=2), masses @ np.arange(step, dtype=float), center
     edges = count[:, None] / 2 + step * np.arange(bins + 1.0)
     deviation = math.sqrt(float(count[-1])) / 2
     mass, moment = bin_sums(edges, count[:, None], _fair_density(count), 0.0, deviation)
-    return mass, moment, centre
+    return mass, moment, center
 
 
 def _fair_density(count: Array) -> Callable[[Array, Array | float], Array]:
@@ -348,24 +348,24 @@ def _fair_density(count: Array) -> Callable[[Array, Array | float], Array]:
 
 
 def _spread_signs(count: Array, plan: _GridSteps) -> _Signs:
-    mass, moment, centre = _sign_bins(count, plan)
+    mass, moment, center = _sign_bins(count, plan)
     up = moment / plan.sign_step
     down = np.maximum(mass - up, 0.0)
     masses = down.copy()
     masses[:, 1:] += up[:, :-1]
     # Both sides reach the place 0, and both counted the mass at D = 0 itself.
-    masses[:, 0] = 2 * down[:, 0] - centre
+    masses[:, 0] = 2 * down[:, 0] - center
     places = np.broadcast_to(2.0 * plan.sign_step * np.arange(mass.shape[1]), mass.shape)
     return _Signs(places, masses)
 
 
 def _contracted_signs(count: Array, plan: _GridSteps) -> _Signs:
-    mass, moment, centre = _sign_bins(count, plan)
-    mass[:, 0] -= centre
+    mass, moment, center = _sign_bins(count, plan)
+    mass[:, 0] -= center
     left = plan.sign_step * np.arange(mass.shape[1], dtype=float)
     places = 2 * (left + moment / np.maximum(mass, 1e-300))
     zero = np.zeros((len(count), 1))
-    return _Signs(np.hstack([zero, places]), np.hstack([centre[:, None], np.maximum(mass, 0.0)]))
+    return _Signs(np.hstack([zero, places]), np.hstack([center[:, None], np.maximum(mass, 0.0)]))
 
 
 def _combine(

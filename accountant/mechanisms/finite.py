@@ -24,7 +24,7 @@ from hubbub.accountant.mechanisms.exact_values import (
 )
 
 INPUTS_LIMIT = 128
-"""Most inputs: bounds examine every pair of neighbours."""
+"""Most inputs: bounds examine every pair of neighbors."""
 
 OUTPUTS_LIMIT = 4096
 """Most outputs."""
@@ -57,7 +57,7 @@ class Finite:
         law: a row for each input; every row sums to exactly 1.
         blanket: a law below every input's. If left out, it is the smallest probability in each column, which is the
             largest such law, and all inputs are listed. If given, others may not be listed.
-        neighbours: pairs of inputs (rows); nobody may learn which of the two a person has. None: all pairs.
+        neighbors: pairs of inputs (rows); nobody may learn which of the two a person has. None: all pairs.
         dummy: the law of a dummy report, nowhere below the blanket, so that a dummy hides people as another person
             would: a row of the law, or any mixture of rows. None: dummies are not known, and are refused.
 
@@ -69,20 +69,20 @@ class Finite:
     members: ClassVar[Mapping[str, Fits]] = {
         "law": list_of(list_of(is_fraction_text)),
         "blanket": or_none(list_of(is_fraction_text)),
-        "neighbours": or_none(list_of(pair_of_counts)),
+        "neighbors": or_none(list_of(pair_of_counts)),
         "dummy": or_none(list_of(is_fraction_text)),
     }
 
     law: tuple[Row, ...]
     blanket: Row | None = None
-    neighbours: tuple[tuple[int, int], ...] | None = None
+    neighbors: tuple[tuple[int, int], ...] | None = None
     dummy: Row | None = None
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "law", _checked_law(self.law))
-        object.__setattr__(self, "neighbours", _checked_neighbours(self.neighbours, len(self.law)))
+        object.__setattr__(self, "neighbors", _checked_neighbors(self.neighbors, len(self.law)))
         object.__setattr__(self, "blanket", self._checked_blanket())
         self._check_ratios()
         object.__setattr__(self, "dummy", self._checked_dummy())
@@ -93,7 +93,7 @@ class Finite:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.law, self.blanket, self.neighbours, self.dummy))
+        return hash((self.law, self.blanket, self.neighbors, self.dummy))
 
     def content(self) -> dict[str, Any]:
         """Return its one form as JSON values: probabilities are texts like "1/2", in lowest terms."""
@@ -101,7 +101,7 @@ class Finite:
             "mechanism": self.kind,
             "law": [_written(row) for row in self.law],
             "blanket": None if self.blanket is None else _written(self.blanket),
-            "neighbours": None if self.neighbours is None else [list(pair) for pair in self.neighbours],
+            "neighbors": None if self.neighbors is None else [list(pair) for pair in self.neighbors],
             "dummy": None if self.dummy is None else _written(self.dummy),
         }
 
@@ -110,11 +110,11 @@ class Finite:
         """Read the output of `content`; raises AccountingError for anything else."""
         _check_sizes(content)
         check_content(cls.kind, cls.members, content)
-        neighbours = content["neighbours"]
+        neighbors = content["neighbors"]
         return cls(
             tuple(_read(row) for row in content["law"]),
             None if content["blanket"] is None else _read(content["blanket"]),
-            None if neighbours is None else tuple((first, second) for first, second in neighbours),
+            None if neighbors is None else tuple((first, second) for first, second in neighbors),
             None if content["dummy"] is None else _read(content["dummy"]),
         )
 
@@ -129,30 +129,30 @@ class Finite:
         return sum(self.masses, Fraction(0))
 
     @cached_property
-    def neighbouring(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of neighbours as (x, x'), in both orders."""
-        pairs = tuple(combinations(range(len(self.law)), 2)) if self.neighbours is None else self.neighbours
+    def neighboring(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of neighbors as (x, x'), in both orders."""
+        pairs = tuple(combinations(range(len(self.law)), 2)) if self.neighbors is None else self.neighbors
         return pairs + tuple((second, first) for first, second in pairs)
 
     @cached_property
     def likelihood_ratio(self) -> Fraction:
-        """Largest ratio of *any* two inputs' probabilities for one output, neighbours or not, exactly."""
+        """Largest ratio of *any* two inputs' probabilities for one output, neighbors or not, exactly."""
         ratios = (max(column) / min(column) for column in zip(*self.law, strict=True) if max(column) > 0)
         return max(ratios, default=Fraction(1))
 
     @cached_property
     def epsilon_local(self) -> float:
-        """Log of the largest ratio between neighbours, rounded up: never below the truth; 0.0 if the ratio is 1."""
-        return log_above(self.neighbour_ratio)
+        """Log of the largest ratio between neighbors, rounded up: never below the truth; 0.0 if the ratio is 1."""
+        return log_above(self.neighbor_ratio)
 
     @cached_property
-    def neighbour_ratio(self) -> Fraction:
-        """Largest ratio of two neighbours' probabilities for one output: e^epsilon_local, exactly."""
-        if self.neighbours is None:
+    def neighbor_ratio(self) -> Fraction:
+        """Largest ratio of two neighbors' probabilities for one output: e^epsilon_local, exactly."""
+        if self.neighbors is None:
             return self.likelihood_ratio
         return max(
             top / bottom
-            for x, other in self.neighbouring
+            for x, other in self.neighboring
             for top, bottom in zip(self.law[x], self.law[other], strict=True)
             if bottom > 0
         )
@@ -184,7 +184,7 @@ class Finite:
                 f"probabilities of one output differ {float(ratio):.3g}-fold between inputs, but at most 2**80-fold is "
                 "allowed; raise the smaller one"
             )
-        if 0 < self.neighbour_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
+        if 0 < self.neighbor_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
             raise AccountingError("the laws of two inputs are too close to be distinguished; make them equal")
         # The largest blanket always satisfies this; below it a bound from the local ε alone is better.
         tops = (max(column) for column in zip(*self.law, strict=True))
@@ -213,7 +213,7 @@ class Finite:
 def _check_sizes(content: Mapping[str, Any]) -> None:
     """Refuse lists that are too long before reading their entries: millions of fractions take half a minute."""
     law = content.get("law")
-    lists = [("law", INPUTS_LIMIT, law), ("neighbours", INPUTS_LIMIT**2, content.get("neighbours"))]
+    lists = [("law", INPUTS_LIMIT, law), ("neighbors", INPUTS_LIMIT**2, content.get("neighbors"))]
     rows = law if isinstance(law, list) and len(law) <= INPUTS_LIMIT else []
     for name, row in [
         ("blanket", content.get("blanket")),
@@ -297,15 +297,15 @@ def _check_total(name: str, row: Row) -> None:
         )
 
 
-def _checked_neighbours(pairs: object, inputs: int) -> tuple[tuple[int, int], ...] | None:
+def _checked_neighbors(pairs: object, inputs: int) -> tuple[tuple[int, int], ...] | None:
     if pairs is None:
         return None
     if not isinstance(pairs, Sequence) or not pairs or not all(map(_pair_below(inputs), pairs)):
         raise AccountingError(
-            f"neighbours is {shown(pairs)}; list pairs of two different inputs from 0 to {inputs - 1}, at least "
-            "one; leave it out if all inputs are neighbours"
+            f"neighbors is {shown(pairs)}; list pairs of two different inputs from 0 to {inputs - 1}, at least "
+            "one; leave it out if all inputs are neighbors"
         )
-    # One set of neighbours has one form, so one law has one signed form.
+    # One set of neighbors has one form, so one law has one signed form.
     found = tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
     return None if len(found) == inputs * (inputs - 1) // 2 else found
 

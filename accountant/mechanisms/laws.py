@@ -1,7 +1,7 @@
 """Builds finite laws of known randomizers, with a few rows for any number of categories.
 
 Each function takes e^ε_local as an exact fraction, `ratio`: the one that a client draws from. Three inputs represent
-all inputs: two neighbours, and a third one that the others may have. One output represents all outputs whose
+all inputs: two neighbors, and a third one that the others may have. One output represents all outputs whose
 probabilities under these three inputs and the blanket are proportional (`Finite`).
 """
 
@@ -27,7 +27,7 @@ def simplest(finite: Finite) -> KRR | Finite:
     """
     rows, size = finite.law, len(finite.law)
     uniform = (Fraction(1, size),) * size
-    if finite.blanket is not None or finite.neighbours is not None or finite.dummy not in (None, uniform):
+    if finite.blanket is not None or finite.neighbors is not None or finite.dummy not in (None, uniform):
         return finite
     own, other = max(rows[0]), min(rows[0])
     alike = len(rows[0]) == size and all(sorted(row) == [other] * (size - 1) + [own] for row in rows)

@@ -166,7 +166,7 @@ class LocalPairs(MechanismPairs[L_co]):
 
     @property
     def common_epsilon(self) -> float:
-        """The local ε between any two inputs, neighbours or not: clones need it, as the others may have any input."""
+        """The local ε between any two inputs, neighbors or not: clones need it, as the others may have any input."""
         return self.mechanism.epsilon_local
 
     def largest_epsilon(self, delta: float) -> float:

@@ -36,12 +36,12 @@ DOUBT = 1e-9
 
 def single(node: Node) -> Finite:
     """Return the law of a node whose values differ by one."""
-    return Finite(node.law, neighbours=((0, 1), (1, 2))) if node.signed else Finite(node.law)
+    return Finite(node.law, neighbors=((0, 1), (1, 2))) if node.signed else Finite(node.law)
 
 
 def double(node: Node) -> Finite:
     """Return the law of a node whose values differ by two."""
-    return Finite(node.law, neighbours=((0, 2),))
+    return Finite(node.law, neighbors=((0, 2),))
 
 
 def spared(reports: int) -> int:

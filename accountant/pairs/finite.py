@@ -1,4 +1,4 @@
-"""Defines the pairs of a finite law: its blanket, and the neighbours whose sum over its outputs is the largest."""
+"""Defines the pairs of a finite law: its blanket, and the neighbors whose sum over its outputs is the largest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.curve import CurvedPairs
 
 MANY_PAIRS = 12
-"""From more pairs of neighbours on, the lower grid is laid from the points of the upper one: half as many are asked."""
+"""From more pairs of neighbors on, the lower grid is laid from the points of the upper one: half as many are asked."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class FinitePairs(CurvedPairs[Finite]):
 
     @property
     def common_epsilon(self) -> float:
-        """The local ε between any two inputs: the others may have any, neighbours of the victim's or not."""
+        """The local ε between any two inputs: the others may have any, neighbors of the victim's or not."""
         return log_above(self.mechanism.likelihood_ratio)
 
     def attack_bound(self, dummies: int) -> str | None:
@@ -55,7 +55,7 @@ class FinitePairs(CurvedPairs[Finite]):
         return None if dummies else "finite-lower"
 
     def amplification(self, power: Fraction) -> Amplification:
-        """Over all neighbours and outputs, L = γ·Y: the extremes and the largest second moment."""
+        """Over all neighbors and outputs, L = γ·Y: the extremes and the largest second moment."""
         gamma, (above, below) = self.mechanism.gamma, around(power)
         pairs = self.curve_points().pairs
         everywhere = {(at.first, at.second) for points in pairs for at in points}
@@ -69,7 +69,7 @@ class FinitePairs(CurvedPairs[Finite]):
         )
 
     def curve_points(self) -> FinitePoints:
-        """Return the points of every two neighbours."""
+        """Return the points of every two neighbors."""
         return finite_points(self.mechanism)
 
     @property
@@ -79,7 +79,7 @@ class FinitePairs(CurvedPairs[Finite]):
 
     @property
     def dear(self) -> bool:
-        """Of many pairs of neighbours several are asked at each point of the curve."""
+        """Of many pairs of neighbors several are asked at each point of the curve."""
         return len(self.curve_points().coded) > MANY_PAIRS
 
     @property
@@ -88,7 +88,7 @@ class FinitePairs(CurvedPairs[Finite]):
         return True
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
-        """Return the sum of the neighbours that vary most."""
+        """Return the sum of the neighbors that vary most."""
         points = self.curve_points()
         return points.sum_at(points.widest(), people, epsilon)
 
@@ -97,7 +97,7 @@ class FinitePairs(CurvedPairs[Finite]):
         return self.curve_points().ends(reports + dummies, epsilon, precision)
 
     def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
-        """Return the largest ends of all neighbours: by one search, and a check of the other neighbours at its result.
+        """Return the largest ends of all neighbors: by one search, and a check of the other neighbors at its result.
 
         δ falls in ε: if it is small enough at some ε, it is small enough at any larger ε.
         """

@@ -193,7 +193,7 @@ def _bin_atoms(walk: Walk, mass: float, log_tail: float) -> Iterator[Atoms]:
 def _bins(law: Binomial, hidden_by: int, log_tail: float) -> Iterator[tuple[int, int, float]]:
     """Yield (smallest, largest, mass) of bins of `law`.
 
-    There are at most BLANKET_BINS; neighbouring bins are merged up to a width of 0.01 % of `hidden_by`.
+    There are at most BLANKET_BINS; neighboring bins are merged up to a width of 0.01 % of `hidden_by`.
     """
     low, high = law.window(log_tail)
     step = -(-(high - low + 1) // BLANKET_BINS)

@@ -42,7 +42,7 @@ class TreeNodesPairs(LocalPairs[TreeNodes]):
         return
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
-        """Return the sum of the neighbours that vary most."""
+        """Return the sum of the neighbors that vary most."""
         pairs, reports = self._laid(people)
         return pairs.blanket_sum(reports, epsilon, missing)
 

@@ -1,6 +1,6 @@
 """Composes several batches of one person in balls: connects a few points of each curve, and multiplies polynomials.
 
-Let H(x) be the largest P(S) − x·Q(S) over a part's neighbouring inputs. Swapped inputs are neighbours too, so
+Let H(x) be the largest P(S) − x·Q(S) over a part's neighboring inputs. Swapped inputs are neighbors too, so
 H(1/x) = 1 − 1/x + H(x)/x. H is convex, falls, and H(0) = 1. With U ≥ H at points x₋ₗ < … < xₗ, xᵢ = e^{ih}:
 
 * The polygon through (0, 1) and all (xᵢ, Uᵢ), flat after xₗ, is above H. It is Σ qᵢ(xᵢ − x)₊ + Uₗ, qᵢ its kinks: the

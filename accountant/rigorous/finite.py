@@ -1,4 +1,4 @@
-"""Bounds δ of a finite law's blanket from above in balls, by a contour integral for every two neighbours.
+"""Bounds δ of a finite law's blanket from above in balls, by a contour integral for every two neighbors.
 
 balle-2019, Lemma 5.3: δ(ε) ≤ E[S₊]/n, S the sum of n draws of Y = A_x − e^ε·A_x' with probability m, else 0, A_x the
 law of x over the blanket m. For any θ > 0, h > 0, P > 0, with z = θ + it, M(z) = E[e^{zY}] and ξ standard normal,
@@ -8,7 +8,7 @@ law of x over the blanket m. For any θ > 0, h > 0, P > 0, with z = θ + it, M(z
 x₊ is convex, all terms of the first sum are ≥ 0 and the wanted one is k = 0, and the equality is Poisson's summation.
 As |f(t)| ≤ K·e^{−h²t²/2}/t², K = M(θ)ⁿe^{h²θ²/2}, the nodes beyond c add at most K·e^{−h²c²/2}/(π·h²c³). So the result
 is an upper bound for any θ, h and P; they are chosen in floating point. If Chernoff's bound M(θ)ⁿ/(eθn) of two
-neighbours is small enough, or below another's integral, their integral is not computed.
+neighbors is small enough, or below another's integral, their integral is not computed.
 
 Nothing here bounds δ from below, so a claim is proven or left open, never refuted.
 """
@@ -56,10 +56,10 @@ def finite_delta(mechanism: Finite, reports: int, epsilon: Fraction, enough: Fra
     probabilities is below the blanket's. The lower end is 0.
     """
     with precision(_BITS):
-        if bool(ball(epsilon).exp() >= ball(mechanism.neighbour_ratio)):
+        if bool(ball(epsilon).exp() >= ball(mechanism.neighbor_ratio)):
             return Enclosure(arb(0), arb(0), 0)
         upper, terms, power = arb(0), 0, ball(epsilon).exp()
-        sums = [_Sum(points, reports, power) for points in neighbours_points(mechanism)]
+        sums = [_Sum(points, reports, power) for points in neighbors_points(mechanism)]
         # Start with the pair that probably has the largest δ: its integral may make the others unnecessary.
         for each in sorted(sums, key=lambda one: -one.estimate):
             ceiling = each.chernoff()
@@ -71,10 +71,10 @@ def finite_delta(mechanism: Finite, reports: int, epsilon: Fraction, enough: Fra
         return Enclosure(arb(0), upper, terms)
 
 
-def neighbours_points(mechanism: Finite) -> list[Points]:
-    """Return the points of every two neighbours, each set of points once; equal laws have none."""
+def neighbors_points(mechanism: Finite) -> list[Points]:
+    """Return the points of every two neighbors, each set of points once; equal laws have none."""
     found: dict[Points, None] = {}
-    for x, other in mechanism.neighbouring:
+    for x, other in mechanism.neighboring:
         if mechanism.law[x] == mechanism.law[other]:
             continue
         masses: defaultdict[tuple[Fraction, Fraction], Fraction] = defaultdict(Fraction)
@@ -86,7 +86,7 @@ def neighbours_points(mechanism: Finite) -> list[Points]:
 
 
 class _Sum:
-    """Two neighbours, a batch and e^ε."""
+    """Two neighbors, a batch and e^ε."""
 
     def __init__(self, points: Points, reports: int, power: arb) -> None:
         self._reports = reports

@@ -274,7 +274,7 @@ EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
     KRR: attrgetter("likelihood_ratio"),
     RAPPOR: attrgetter("likelihood_ratio"),
     Hashed: attrgetter("likelihood_ratio"),
-    Finite: attrgetter("neighbour_ratio"),
+    Finite: attrgetter("neighbor_ratio"),
     TreeNodes: attrgetter("likelihood_ratio"),
     WithNoise: attrgetter("likelihood_ratio"),
 }

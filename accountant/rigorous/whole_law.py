@@ -76,7 +76,7 @@ def finite_whole_delta(mechanism: Finite, reports: int, epsilon: Fraction, delta
     if not is_whole(mechanism):
         return None
     with precision(_BITS):
-        if bool(ball(epsilon).exp() >= ball(mechanism.neighbour_ratio)):
+        if bool(ball(epsilon).exp() >= ball(mechanism.neighbor_ratio)):
             return Enclosure(arb(0), arb(0), 0)
     nats = math.log(delta.denominator) - math.log(delta.numerator) + ROOM
     rows = [*mechanism.law, *([] if mechanism.dummy is None else [mechanism.dummy])]
@@ -102,7 +102,7 @@ def _part(rows: Sequence[tuple[Fraction, ...]], wanted: Fraction) -> tuple[Fract
 
 def _pairs(mechanism: Finite, rows: Sequence[tuple[Fraction, ...]], part: tuple[Fraction, ...]) -> list[list[Points]]:
     found = []
-    for x, other in mechanism.neighbouring:
+    for x, other in mechanism.neighboring:
         if mechanism.law[x] == mechanism.law[other]:
             continue
         laws = {

@@ -152,7 +152,7 @@ def command(
     Examples: hubbub init deployment; hubbub init deployment --cluster --frontends 3
     """
     with failures(as_json):
-        from hubbub.deploy.init.folders import Placement, initialise
+        from hubbub.deploy.init.folders import Placement, initialize
         from hubbub.deploy.init.hops import Hops
         from hubbub.deploy.option_values import hosts_given
         from hubbub.protos.identity.keys import Role
@@ -175,7 +175,7 @@ def command(
             port_base=port_base,
             cluster=_cluster(cluster, frontends, frontend_host, standby_host, shuffler_store, analyzer_store),
         )
-        _say(initialise(directory, placement), _next_steps(directory, placement), as_json)
+        _say(initialize(directory, placement), _next_steps(directory, placement), as_json)
 
 
 def _cluster(

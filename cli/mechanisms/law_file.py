@@ -14,7 +14,7 @@ from hubbub.accountant.mechanisms.finite import ENTRIES_LIMIT, INPUTS_LIMIT
 from hubbub.accountant.mechanisms.laws import simplest
 from hubbub.cli.mechanisms.exact_json import as_written, parse
 
-KEYS = ("law", "blanket", "neighbours", "dummy")
+KEYS = ("law", "blanket", "neighbors", "dummy")
 """Members of a law file; all but `law` may be left out."""
 
 EXAMPLE = '{"law": [["1/2", "1/4", "1/4"], ["1/4", "1/2", "1/4"], ["1/4", "1/4", "1/2"]]}'
@@ -57,7 +57,7 @@ def law_of(content: Any) -> KRR | Finite:
         )
     rows = tuple(_row("law", row) for row in law)
     blanket = _row("blanket", content["blanket"]) if content.get("blanket") is not None else None
-    return simplest(Finite(rows, blanket, _neighbours(content.get("neighbours")), _dummy(content.get("dummy"), rows)))
+    return simplest(Finite(rows, blanket, _neighbors(content.get("neighbors")), _dummy(content.get("dummy"), rows)))
 
 
 def _dummy(value: Any, rows: tuple[tuple[Fraction, ...], ...]) -> tuple[Fraction, ...] | None:
@@ -70,12 +70,12 @@ def _dummy(value: Any, rows: tuple[tuple[Fraction, ...], ...]) -> tuple[Fraction
     return _row("dummy", value)
 
 
-def _neighbours(value: Any) -> tuple[tuple[int, int], ...] | None:
+def _neighbors(value: Any) -> tuple[tuple[int, int], ...] | None:
     if value is None:
         return None
-    pairs = _list("neighbours", value)
+    pairs = _list("neighbors", value)
     if not all(isinstance(pair, list) and len(pair) == 2 and all(type(each) is int for each in pair) for pair in pairs):
-        raise AccountingError(f"neighbours is {as_written(value)}; give pairs of inputs such as [[0, 1], [1, 2]]")
+        raise AccountingError(f"neighbors is {as_written(value)}; give pairs of inputs such as [[0, 1], [1, 2]]")
     return tuple((first, second) for first, second in pairs)
 
 

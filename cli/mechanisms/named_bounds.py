@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.bounds.bound import Bound
-from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS
+from hubbub.accountant.bounds.catalog import CATALOG, FORMULAS
 from hubbub.accountant.bounds.noise import covered
 from hubbub.accountant.bounds.over_rounds import composed_epsilon, compositions
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
@@ -18,7 +18,7 @@ from hubbub.queries.errors import did_you_mean
 THEOREMS = tuple(bound.name for bound in FORMULAS if bound.direction == "upper")
 """The papers' closed forms and Rényi theorems that are upper bounds."""
 
-NAMES = tuple(name for name, bound in CATALOGUE.items() if bound.direction == "upper")
+NAMES = tuple(name for name, bound in CATALOG.items() if bound.direction == "upper")
 """Every name that may be asked for, besides `best`."""
 
 BEST_OR = f"choose one of: best, {', '.join(NAMES)}"
@@ -37,7 +37,7 @@ def check_bound(bound: str) -> None:
         return
     attack = (
         ", an attack and not an upper bound (every answer has the best attack as its lower end)"
-        if bound in CATALOGUE
+        if bound in CATALOG
         else ""
     )
     near = "" if attack else did_you_mean(bound, ("best", *NAMES))
@@ -83,7 +83,7 @@ def delta_by_theorem(part: Asked, name: str, best: DeltaBracket) -> DeltaBracket
 
 
 def _covered(part: Asked, name: str) -> tuple[Bound, Asked]:
-    bound = CATALOGUE[name]
+    bound = CATALOG[name]
     if isinstance(part, Part):
         if part.sampled:
             raise OutsideConditions(f"bound {name!r} is not proven if clients are sampled; ask for 'best'")

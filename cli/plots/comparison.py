@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub.cli.plots.draw import COLOURS, blank, saved, settings
+from hubbub.cli.plots.draw import COLORS, blank, saved, settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ESTIMATE, BAND = COLOURS[0], "95 % interval"
+ESTIMATE, BAND = COLORS[0], "95 % interval"
 
 PANEL_HEIGHT = 4.2
 """Inches of a panel over rounds."""

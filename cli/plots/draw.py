@@ -1,7 +1,7 @@
 """Draws SVG and PNG files without a display; the same plot gives the same bytes.
 
-Colours are those of Okabe and Ito, which colour-blind people can distinguish. Markers distinguish curves without
-colour. The style of a line shows what the curve proves: solid is above the truth, dashed below it, dotted neither.
+Colors are those of Okabe and Ito, which color-blind people can distinguish. Markers distinguish curves without
+color. The style of a line shows what the curve proves: solid is above the truth, dashed below it, dotted neither.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png")
 """Endings of the files that can be drawn."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6E6E6E")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6E6E6E")
 """Okabe and Ito's palette without its yellow, orange and sky blue darkened, for thin lines on white."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
-"""Their number, 11, is coprime with that of the colours, 7, so that 77 curves all look different."""
+"""Their number, 11, is coprime with that of the colors, 7, so that 77 curves all look different."""
 
 LINES: dict[Role, str] = {
     "upper": "-",
@@ -56,7 +56,7 @@ MARKS = 9
 """About so many markers a curve; more would hide the line."""
 
 PLAIN_DECADES = 1.9
-"""Shorter logarithmic axes are labelled at more than the powers of ten."""
+"""Shorter logarithmic axes are labeled at more than the powers of ten."""
 
 LONG_LABEL = 33
 """Labels longer than this leave room for one column less in a legend."""
@@ -229,15 +229,15 @@ def _reading(panel: Panel) -> str:
 
 
 def _line(axes: Axes, series: Series, place: int, gid: str) -> None:
-    colour = "black" if series.strong else COLOURS[place % len(COLOURS)]
+    color = "black" if series.strong else COLORS[place % len(COLORS)]
     (line,) = axes.plot(
         series.x,
         [nan if value is None else value for value in series.y],
         LINES[series.role],
-        color=colour,
+        color=color,
         marker=MARKERS[place % len(MARKERS)],
         markevery=marked(series, place),
-        markerfacecolor=colour if LINES[series.role] == "-" else "white",
+        markerfacecolor=color if LINES[series.role] == "-" else "white",
         linewidth=2.4 if series.strong else 1.5,
         label=f"{series.label} (nowhere here)" if series.empty else series.label,
         zorder=2.5 if series.strong else 2,

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.bound import Bound
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.noise import covered
 from hubbub.accountant.bounds.over_rounds import composed_epsilon, compositions
 from hubbub.accountant.brackets import EpsilonBracket
@@ -123,14 +123,14 @@ def sweep(question: SweepQuestion, over: Range, bounds: Sequence[str] = ()) -> P
 
 def names() -> tuple[str, ...]:
     """Return the names of all curves that can be drawn."""
-    return (BEST, ATTACK, *CATALOGUE)
+    return (BEST, ATTACK, *CATALOG)
 
 
 def role_of(name: str) -> Role:
     """Return what the curve `name` proves."""
     if name == ATTACK:
         return "lower"
-    return "upper" if name == BEST else CATALOGUE[name].direction
+    return "upper" if name == BEST else CATALOG[name].direction
 
 
 def _value(question: SweepQuestion, variable: Variable, name: str, x: float) -> float:
@@ -156,7 +156,7 @@ def epsilon_at(name: str, asked: BoundInputs) -> float:
         if bracket.epsilon_lower is None:
             raise OutsideConditions("no attack is known for this case")
         return bracket.epsilon_lower
-    bound = CATALOGUE[name]
+    bound = CATALOG[name]
     if asked.rounds > 1:
         return _composed(bound, asked.part(), asked.delta)
     ends = bound.epsilon(covered(bound, asked.mechanism), asked.reports, asked.delta, asked.dummies)

@@ -90,7 +90,7 @@ def _of_noise(document: dict[str, Any]) -> list[str]:
     """Return a sentence for each query with noise: how its counts compare with the law."""
     return [
         f"noise of {each['query']}: {each['far']} of {each['draws']} counts are more than {each['distance']} from "
-        f"their centre; {each['far_expected']:.4g} are expected by the law, and fewer than {each['far_least']} "
+        f"their center; {each['far_expected']:.4g} are expected by the law, and fewer than {each['far_least']} "
         "contradict it"
         for each in document["noise"]
     ]

@@ -79,7 +79,7 @@ def console() -> Console:
 def progress_console(quiet: bool = False) -> Console:
     """Return the console for progress, on stderr; a quiet one prints nothing.
 
-    FORCE_COLOR asks for colours where no terminal is, as a notebook does for programs that it runs. Bars that move
+    FORCE_COLOR asks for colors where no terminal is, as a notebook does for programs that it runs. Bars that move
     would fill a log or a notebook with control characters all the same.
     """
     terminal = None if sys.stderr is not None and sys.stderr.isatty() else False

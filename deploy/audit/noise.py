@@ -6,12 +6,12 @@ and distance t,
 
     P[|z_j + b_j − c| > t] ≥ P[|z_j − ν| > t],
 
-because the draws that end within t of c are 2t + 1 neighbouring numbers, and no such numbers are more probable than the
+because the draws that end within t of c are 2t + 1 neighboring numbers, and no such numbers are more probable than the
 middle ones. So the number of counts that are far from c is, in distribution, at least a binomial with the probability
 on the right, for any answers and any randomizer. If it is too small for that binomial, the draws do not follow the law.
 
 The mean of people's reports, by their answers, is subtracted from the counts; it does not depend on the draws. The
-centre c is the one with the fewest far counts, of as many as the law has values. Each of them has its share of the
+center c is the one with the fewest far counts, of as many as the law has values. Each of them has its share of the
 error. So draws that are too close together are seen wherever they are, as all zeros are.
 """
 
@@ -48,7 +48,7 @@ class NoisyRound:
 
 @dataclass(frozen=True)
 class NoiseResult:
-    """How many of a query's counts, one for each draw of its noise, were more than `distance` from one centre.
+    """How many of a query's counts, one for each draw of its noise, were more than `distance` from one center.
 
     People's reports are subtracted in the mean. `expected` is the least mean of the number of `far` counts under the
     law. Fewer than `least` contradict the law.
@@ -119,7 +119,7 @@ def _draws(query: Query) -> int:
 
 
 def _share(task: Task, query: Query, error: float) -> float:
-    """Return the error probability of one distance and centre of a query."""
+    """Return the error probability of one distance and center of a query."""
     noisy = sum(each.noise is not None for each in task.queries)
     return error / noisy / len(SHARES) / (_noise(query).largest + 1)
 
@@ -138,8 +138,8 @@ def _judged(query: Query, away: NDArray[np.int64], distance: int, error: float) 
     from scipy import stats
 
     law = _noise(query)
-    centres, chance = np.arange(-law.reach, law.reach + 1), beyond(law, distance)
-    within = np.searchsorted(away, centres + distance, "right") - np.searchsorted(away, centres - distance, "left")
+    centers, chance = np.arange(-law.reach, law.reach + 1), beyond(law, distance)
+    within = np.searchsorted(away, centers + distance, "right") - np.searchsorted(away, centers - distance, "left")
     far = len(away) - int(within.max())
     result = NoiseResult(query.name, len(away), distance, far, len(away) * chance, _least(len(away), chance, error))
     return float(stats.binom.cdf(far, len(away), chance)), result

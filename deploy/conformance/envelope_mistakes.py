@@ -112,7 +112,7 @@ def _outer_contexts(keys: RoundKeys, to: Destination, submission_id: bytes) -> I
     yield TriedContext(
         keys.shuffler, OUTER + right + submission_id.hex().encode(), "the submission id is written in hex"
     )
-    yield from _labelled(OUTER, right + submission_id, (keys.shuffler, keys.analyzer), "the analyzer's")
+    yield from _labeled(OUTER, right + submission_id, (keys.shuffler, keys.analyzer), "the analyzer's")
 
 
 def _inner_contexts(keys: RoundKeys, to: Destination, query: int) -> Iterator[TriedContext]:
@@ -129,7 +129,7 @@ def _inner_contexts(keys: RoundKeys, to: Destination, query: int) -> Iterator[Tr
     yield TriedContext(keys.analyzer, INNER + right + query.to_bytes(4, "little"), "the query's index is little-endian")
     yield TriedContext(keys.analyzer, INNER + right + bytes([query % 256]), "the query's index has one byte, not four")
     yield TriedContext(keys.analyzer, INNER + index + right, "the query's index is before the destination")
-    yield from _labelled(INNER, right + index, (keys.analyzer, keys.shuffler), "the shuffler's")
+    yield from _labeled(INNER, right + index, (keys.analyzer, keys.shuffler), "the shuffler's")
 
 
 def _hop_contexts(keys: RoundKeys, to: Destination, query: int, position: int) -> Iterator[TriedContext]:
@@ -157,7 +157,7 @@ def _hop_contexts(keys: RoundKeys, to: Destination, query: int, position: int) -
     yield TriedContext(key, b"", "it is sealed without any info")
 
 
-def _labelled(label: bytes, rest: bytes, of: tuple[bytes, bytes], other: str) -> Iterator[TriedContext]:
+def _labeled(label: bytes, rest: bytes, of: tuple[bytes, bytes], other: str) -> Iterator[TriedContext]:
     own, others = of
     another = INNER if label == OUTER else OUTER
     yield TriedContext(others, label + rest, f"it is sealed with {other} key")

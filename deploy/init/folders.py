@@ -58,7 +58,7 @@ TRUST = {
 
 @dataclass(frozen=True)
 class Folder:
-    """The folders that `initialise` makes."""
+    """The folders that `initialize` makes."""
 
     root: Path
 
@@ -114,7 +114,7 @@ def sample(name: str) -> str:
     return importlib.resources.files("hubbub.deploy").joinpath("samples", name).read_text("utf-8")
 
 
-def initialise(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
+def initialize(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
     """Make keys, certificates, settings and a sample task in `root`, a new or empty folder.
 
     If it fails, nothing is left.

@@ -17,7 +17,7 @@ import grpc
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.analyzer.stores import factory as analyzer_stores
 from hubbub.client import Device
-from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.deploy.init.folders import Folder, Placement, initialize
 from hubbub.deploy.init.hops import Hops, change
 from hubbub.deploy.local.ports import SETTINGS, kept_address
 from hubbub.deploy.local.process import ServiceError, ServiceProcess
@@ -145,7 +145,7 @@ class LocalPipeline:
         # Before anything is made, so that a draft that cannot be planned leaves nothing behind.
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
+        self.folder = initialize(self.directory / "parties", Placement(hops=self._hops))
         self._place_stores()
         await asyncio.to_thread(make_stores, self.folder, self._hops.names)
         self.tasks = self._signed(freeze)

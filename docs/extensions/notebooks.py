@@ -45,7 +45,7 @@ is in the page that it writes back."""
 PERSONAL = ("HUBBUB_", "JUPYTER", "MATPLOTLIBRC", "MPLBACKEND")
 """How variables begin that would change what a notebook does. With another MPLBACKEND nothing is drawn."""
 
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
 LAST_FENCE = re.compile(r"(?m)^```$")
 
 
@@ -115,8 +115,8 @@ def with_outputs(text: str, name: str, folder: Path = FOLDER) -> str:
 
 def _shown(cell: Any, name: str) -> Iterator[str]:
     """Yield a cell's outputs as Markdown; what it printed comes in one block."""
-    # A kernel asks programs for colours, and a page has none.
-    printed = COLOURS.sub("", "".join(each["text"] for each in cell.outputs if each.output_type == "stream"))
+    # A kernel asks programs for colors, and a page has none.
+    printed = COLORS.sub("", "".join(each["text"] for each in cell.outputs if each.output_type == "stream"))
     if printed:
         yield _block(printed.rstrip())
     if "alt" in cell.metadata and not any("image/svg+xml" in each.get("data", {}) for each in cell.outputs):

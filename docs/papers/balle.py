@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.mechanisms import KRR, Generic, Laplace
 from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 from hubbub.cli.plots.variables import Range, Variable
@@ -70,7 +70,7 @@ def _i() -> PanelPlan:
     }
 
     def at(name: str, reports: float) -> float:
-        return CATALOGUE[name].epsilon(Generic(LOCAL_EPSILON), int(reports), DELTA).upper
+        return CATALOG[name].epsilon(Generic(LOCAL_EPSILON), int(reports), DELTA).upper
 
     curves = tuple(
         CurvePlan(label, "upper", over.values(), partial(at, name), strong=name == "stronger-clones")
@@ -86,7 +86,7 @@ def _largest(
 
     def at(reports: float) -> float:
         n = int(reports)
-        return largest_local_epsilon(CATALOGUE[bound], partial(mechanism, n), n, EPSILON, delta(n))
+        return largest_local_epsilon(CATALOG[bound], partial(mechanism, n), n, EPSILON, delta(n))
 
     return CurvePlan(label, "holds", _OVER.values(), at, strong=bound == "blanket")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 from hubbub.cli.plots.variables import Range, Variable
@@ -35,7 +35,7 @@ UPPER = {
     "feldman-closed": "closed form, Thm 3.2",
     "clones-closed": "closed form of the clones",
 }
-"""Bounds of any common randomizer, by their names in the catalogue."""
+"""Bounds of any common randomizer, by their names in the catalog."""
 
 ATTAINED = {"2RR, attained": 2, "3RR, attained": 3}
 """Attacks, and the number of categories of what is attacked."""
@@ -62,7 +62,7 @@ def plan() -> PlotPlan:
 
 
 def _upper(name: str, local: float) -> float:
-    return CATALOGUE[name].epsilon(Generic(local), REPORTS, DELTA).upper
+    return CATALOG[name].epsilon(Generic(local), REPORTS, DELTA).upper
 
 
 # Cached because panel (b) divides by the values that panel (a) draws.
@@ -70,7 +70,7 @@ def _upper(name: str, local: float) -> float:
 def _attained(categories: int, local: float) -> float:
     """Return what an attack on kRR reaches: the lower end of `2rr` for two categories, else all at a third value."""
     attack = "2rr" if categories == 2 else "krr-lower"
-    return CATALOGUE[attack].epsilon(KRR.from_local_epsilon(categories, local), REPORTS, DELTA).lower
+    return CATALOG[attack].epsilon(KRR.from_local_epsilon(categories, local), REPORTS, DELTA).lower
 
 
 def _ratio(name: str, local: float) -> float:

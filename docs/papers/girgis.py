@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import logsumexp
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.over_rounds import composed_epsilon
 from hubbub.accountant.bounds.renyi import epsilon_from_rdp
 from hubbub.accountant.brackets import EpsilonBracket
@@ -69,12 +69,12 @@ def _attack(rounds: float) -> float:
 
 
 def _renyi(name: str, rounds: float) -> float:
-    return composed_epsilon(CATALOGUE[name], Part(Generic(LOCAL_EPSILON), REPORTS, int(rounds)), DELTA, "rdp")
+    return composed_epsilon(CATALOG[name], Part(Generic(LOCAL_EPSILON), REPORTS, int(rounds)), DELTA, "rdp")
 
 
 def _strong(rounds: float) -> float:
     """Return ε of the clones by advanced composition, or by adding up where that is less."""
-    clones, part = CATALOGUE["clones"], Part(Generic(LOCAL_EPSILON), REPORTS, int(rounds))
+    clones, part = CATALOG["clones"], Part(Generic(LOCAL_EPSILON), REPORTS, int(rounds))
     return min(composed_epsilon(clones, part, DELTA, way) for way in ("advanced", "basic"))
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.stats import binom
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.composition import composed_delta
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots
@@ -64,7 +64,7 @@ def plan_1() -> PlotPlan:
     curves += [CurvePlan(f"A_s, T = {rounds}", "upper", x, partial(strong_delta, rounds)) for rounds in ROUNDS]
     curves += [
         CurvePlan(
-            "balle-2019, Thm 3.1, T = 1", "upper", x, lambda at: CATALOGUE["balle-closed"].delta(KRR_4, 1000, at)[1]
+            "balle-2019, Thm 3.1, T = 1", "upper", x, lambda at: CATALOG["balle-closed"].delta(KRR_4, 1000, at)[1]
         ),
         CurvePlan("(5.1) as printed, T = 1", "neither", x, scalar_delta),
     ]
@@ -108,7 +108,7 @@ def half_clones_delta(rounds: int, epsilon: float) -> float:
 
 
 def _clones(epsilon: float) -> float:
-    return CATALOGUE["clones"].delta(COMMON, COMMON_REPORTS, epsilon)[1]
+    return CATALOG["clones"].delta(COMMON, COMMON_REPORTS, epsilon)[1]
 
 
 def _composed(rounds: int, epsilon: float) -> float:

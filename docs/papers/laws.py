@@ -181,7 +181,7 @@ def error(case: Case, law: SubsetLaw) -> float:
 
 
 def best(case: Case) -> SubsetLaw:
-    """Return the best law found: one size, two neighbouring sizes, or single categories and no answer."""
+    """Return the best law found: one size, two neighboring sizes, or single categories and no answer."""
     most = min(case.categories // 2, LARGEST_SIZE)
     alone = [strongest(case, (size,), (UNIT,)) for size in range(2, most + 1)]
     size = min(alone, key=lambda law: error(case, law)).sizes[0]

@@ -110,7 +110,7 @@ def crowd() -> str:
     canvas.text(
         20,
         372,
-        f"Chance moves the grey part of every bar by about {spread:.0f}. One person moves two bars by at most 1.",
+        f"Chance moves the gray part of every bar by about {spread:.0f}. One person moves two bars by at most 1.",
         "small",
     )
     return canvas.svg()

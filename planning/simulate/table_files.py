@@ -440,7 +440,7 @@ def _may_have_odd_quotes(path: Path, mark: bytes) -> bool:
                 if odd.search(block) is not None:
                     return True
                 open_fields += len(begins.findall(block)) - len(ends.findall(block))
-            # A quote is looked at with its neighbours, once.
+            # A quote is looked at with its neighbors, once.
             before, quotes = block[-2:], quotes + more.count(b'"')
     return open_fields != 0 or quotes % 2 != 0
 

@@ -133,7 +133,7 @@ class CountLaw:
         while len(open_ := np.flatnonzero(high - low > 1)):
             least, most = low[open_] + 1, high[open_] - 1
             tried = np.clip(guess[open_], least, most) if steps < _GUESSES else (least + most) // 2
-            # Where a guess is right, its neighbour shows that it is.
+            # Where a guess is right, its neighbor shows that it is.
             both = np.concatenate([tried, np.maximum(tried - 1, 0)])
             sides, sums = np.tile(above[open_], 2), np.tile(seen[open_], 2)
             tails, spread = self._tails(both, sums, sides)

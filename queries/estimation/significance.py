@@ -96,7 +96,7 @@ def noisy_p_values(
     (least, law, more), tails = kept_law_of_sum(noise, symbols), np.zeros(len(counts))
     added, rows = least + np.arange(len(law)), max(1, _AT_ONCE // len(law))
     for start in range(0, len(counts), rows):
-        # The counts are in order, so most of what one needs is needed by its neighbours too, and computed once.
+        # The counts are in order, so most of what one needs is needed by its neighbors too, and computed once.
         wanted = counts[start : start + rows, None] - added
         values, index = np.unique(wanted, return_inverse=True)
         reached = _at_least(values, people, symbols * randomizer.support_other)

@@ -2,7 +2,7 @@
 
 If each state changes at most once, from no to yes, the true counts f never fall, and start at 0 or above. The nearest
 such series P(y) to the estimates y so far, in least squares, is published next to them. It is found by pooling
-neighbours that fall. It is biased, and never farther from the truth: for every such f and every y,
+neighbors that fall. It is biased, and never farther from the truth: for every such f and every y,
 
     Σ_t (P(y)_t − f_t)² ≤ Σ_t (y_t − f_t)²   and   max_t |P(y)_t − f_t| ≤ max_t |y_t − f_t|.
 

@@ -2,11 +2,11 @@
 
 The estimand is σ² = (1/A) Σ (x_i − x̄)² over the A people who answered, of their numbers clipped to [lower, upper].
 
-**Encoding.** Rounding to two neighbouring steps keeps the mean and adds f(1−f)·step² to the square, if the number is f
+**Encoding.** Rounding to two neighboring steps keeps the mean and adds f(1−f)·step² to the square, if the number is f
 of the way between them. That is a bias of σ² that depends on everybody's f; with one step nothing would show the
-variance at all. So a number is rounded to three neighbours of a grid, with probabilities that add the same amount to
+variance at all. So a number is rounded to three neighbors of a grid, with probabilities that add the same amount to
 every square. The grid has levels + 2 points, t_j = (j − ½)/levels in units of the interval, half a step beyond either
-end. With s the number's place on it, j the nearest point and f = s − j in [−½, ½], the neighbours j − 1, j, j + 1 have
+end. With s the number's place on it, j the nearest point and f = s − j in [−½, ½], the neighbors j − 1, j, j + 1 have
 the probabilities
 
     (½ − f)²/2,    ¾ − f²,    (½ + f)²/2.
@@ -81,13 +81,13 @@ class Variance(Number):
             raise FieldError(table, "levels", f"is {self.levels}; {limit}")
 
     def encode(self, answer: Value, random: Random) -> int:
-        """Clip to [lower, upper] and draw one of three neighbours on the grid, with exactly their probabilities."""
-        nearest, below, above = self.neighbours(finite(self.name, answer))
+        """Clip to [lower, upper] and draw one of three neighbors on the grid, with exactly their probabilities."""
+        nearest, below, above = self.neighbors(finite(self.name, answer))
         if happens(above, random):
             return nearest + 1
         return nearest - happens(below / (1 - above), random)
 
-    def neighbours(self, number: int | float) -> tuple[int, Fraction, Fraction]:
+    def neighbors(self, number: int | float) -> tuple[int, Fraction, Fraction]:
         """Return the index of the nearest point, and the probabilities of the points below and above it."""
         clipped = min(max(number, self.lower), self.upper)
         # Fractions: rounding in floats would shift the probabilities, and with them the estimate's mean.

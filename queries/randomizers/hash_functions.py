@@ -9,7 +9,7 @@ Vector multiply-shift (Dietzfelbinger 1996; Thorup, "High speed hashing for inte
 universal: for uniform words and two symbols the inner floors are independent and uniform on 2³² values. So two symbols
 collide in a row with probability exactly κ = (m(q+1)² + (g−m)q²)/2⁶⁴, with 2³² = qg + m. This is 1/g if g is a power of
 two, and always less than 1 + (g/2³²)²/4 times 1/g. Mixing breaks up regular differences between the numbers of
-neighbouring symbols, which multiplication would keep. Privacy needs none of this: it does not depend on the functions.
+neighboring symbols, which multiplication would keep. Privacy needs none of this: it does not depend on the functions.
 """
 
 from __future__ import annotations

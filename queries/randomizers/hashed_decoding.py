@@ -128,7 +128,7 @@ class Cells(Tally):
 
 
 def packed(tally: Tally) -> bytes:
-    """Return the cells of a tally as bytes: sorted, as compressed differences of neighbours."""
+    """Return the cells of a tally as bytes: sorted, as compressed differences of neighbors."""
     gaps = np.diff(np.sort(tally.counts), prepend=0).astype("<u4")
     # Bytes of one significance are grouped, because the high bytes are nearly all 0 and compress to almost nothing.
     return zlib.compress(gaps.view(np.uint8).reshape(-1, 4).T.tobytes(), 6)

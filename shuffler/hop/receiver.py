@@ -106,7 +106,7 @@ class Hop:
         task = self._task(task_id, round_number)
         stored = await self._store.key(task.id, round_number)
         if stored is None:
-            # The feed ended the task: the shuffler may not have learnt of it, or ignore it.
+            # The feed ended the task: the shuffler may not have learned of it, or ignore it.
             if round_number > task.last_round:
                 raise ended(task)
             after = await self._key_behind(task, round_number)

@@ -431,7 +431,7 @@ class RoundLifecycle:
     async def _void(self, round_: Round) -> str:
         """Return why the round can have no submissions; empty if it can, or has some.
 
-        If the analyzer learnt of a task's end first, it makes no key for a round that began meanwhile here.
+        If the analyzer learned of a task's end first, it makes no key for a round that began meanwhile here.
         """
         if round_.number <= self._tasks[round_.task_id].last_round or (await self._current(round_)).keys is not None:
             return ""

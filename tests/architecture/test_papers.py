@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.poisson_sampling import NAMES
 from hubbub.cli.main import main
 from support.source_tree import ROOT
@@ -105,7 +105,7 @@ def is_there(named: str) -> bool:
     path, colon, name = named.partition(":")
     if colon:
         return (ROOT / path).is_file() and name in names(path)
-    return named in CATALOGUE or named in NAMES
+    return named in CATALOG or named in NAMES
 
 
 @pytest.mark.parametrize("paper", NUMBERED)

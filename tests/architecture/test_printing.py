@@ -13,7 +13,7 @@ ALLOWED = {
     "cli/terminal/progress.py": {"Progress"},
     # Before the libraries of the command line are known to be there.
     "cli/main.py": {"sys.stdout.write", "sys.stderr.write"},
-    # A shell runs what is printed, so that nothing may be wrapped or coloured.
+    # A shell runs what is printed, so that nothing may be wrapped or colored.
     "cli/terminal/completion.py": {"sys.stdout.write", "sys.stderr.write"},
     # A process of the demo, which talks JSON to its parent through a pipe.
     "deploy/load/worker.py": {"sys.stdout.write"},

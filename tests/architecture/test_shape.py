@@ -59,7 +59,7 @@ def test_modules_fit_a_head() -> None:
     assert {name: lines for name, lines in long.items() if lines >= MODULE_LINES} == {}
 
 
-def test_a_small_module_serves_more_than_its_neighbour() -> None:
+def test_a_small_module_serves_more_than_its_neighbor() -> None:
     importers: dict[str, set[str]] = defaultdict(set)
     for name, path in NAMES.items():
         for other in imported(path):

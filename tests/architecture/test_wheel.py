@@ -96,9 +96,9 @@ def test_metadata_says_who_what_and_for_which_python(metadata: Message) -> None:
     assert metadata["Keywords"]
 
 
-def test_no_licence_and_no_address_is_invented(metadata: Message) -> None:
-    """Its owner chooses a licence, and where it is published, before it is; README says so."""
+def test_no_license_and_no_address_is_invented(metadata: Message) -> None:
+    """Its owner chooses a license, and where it is published, before it is; README says so."""
     claims = ("License", "License-Expression", "License-File", "Home-page", "Project-URL")
     assert [name for name in claims if name in metadata] == []
     assert [each for each in metadata.get_all("Classifier", []) if each.startswith("License")] == []
-    assert "no licence yet" in " ".join((ROOT / "README.md").read_text().split())
+    assert "no license yet" in " ".join((ROOT / "README.md").read_text().split())

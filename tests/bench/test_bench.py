@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """`run.py`, imported as when it runs as a script; its neighbours are forgotten again afterwards."""
+    """`run.py`, imported as when it runs as a script; its neighbors are forgotten again afterwards."""
     monkeypatch.syspath_prepend(str(HERE))
     before = set(sys.modules)
     import run

@@ -22,7 +22,7 @@ OVERLOADED = Refusal(Reason.OVERLOADED, "busy", 1.0)
 
 @pytest.fixture
 def submitting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`submitting.py`, imported as when `run.py` does; its neighbours are forgotten again afterwards."""
+    """`submitting.py`, imported as when `run.py` does; its neighbors are forgotten again afterwards."""
     monkeypatch.syspath_prepend(str(HERE))
     before = set(sys.modules)
     yield importlib.import_module("submitting")

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from unit.pages.dashboard.test_services import Answering
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.protos.messages import Incident, IncidentReport
 from support.both_services import served
 from support.chromium import LACKING, Tab, chromium, is_there, serving, tab_of
@@ -44,7 +44,7 @@ class Lying(Answering):
 
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return initialise(tmp_path_factory.mktemp("browser") / "deployment").root
+    return initialize(tmp_path_factory.mktemp("browser") / "deployment").root
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

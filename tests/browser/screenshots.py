@@ -42,8 +42,8 @@ COMMUTE = ROOT / "docs" / "examples" / "commute"
 LARGEST = 60_000
 """Bytes of a picture: a page of the documentation has a few."""
 
-WIDTH, SHARP, COLOURS = 760, 1.5, 96
-"""Of a page, in its own units; how many pixels a unit has; and how many colours a picture keeps."""
+WIDTH, SHARP, COLORS = 760, 1.5, 96
+"""Of a page, in its own units; how many pixels a unit has; and how many colors a picture keeps."""
 
 MEALS = ("soup", "pasta", "salad", "nothing")
 DAYS = 9
@@ -137,7 +137,7 @@ async def taken(started: Any, screen: Screen, scheme: str) -> bytes:
             box = await tab.page.locator(screen.until).bounding_box()
             clip = {"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"] + 16}
             shot = await tab.page.screenshot(clip=clip, full_page=True)
-    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
     written = io.BytesIO()
     image.convert("RGB").save(written, "webp", lossless=True, quality=100, method=6)
     return written.getvalue()

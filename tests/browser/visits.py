@@ -25,7 +25,7 @@ class Visit:
     title: str = ""
 
 
-# Text, and lines of pictures, that are too near to the colour behind them: WCAG's ratios are 4.5 and 3.
+# Text, and lines of pictures, that are too near to the color behind them: WCAG's ratios are 4.5 and 3.
 DIM = """() => {
   const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => [r, g, b].map(each => each / 255)
@@ -38,13 +38,13 @@ DIM = """() => {
     }
     return parse(getComputedStyle(document.body).backgroundColor);
   };
-  const ratio = (element, colour) => {
-    const both = [light(parse(colour)), light(behind(element))].sort((a, b) => b - a);
+  const ratio = (element, color) => {
+    const both = [light(parse(color)), light(behind(element))].sort((a, b) => b - a);
     return (both[0] + 0.05) / (both[1] + 0.05);
   };
   const found = [];
-  const look = (element, colour, least) => {
-    const seen = ratio(element, colour);
+  const look = (element, color, least) => {
+    const seen = ratio(element, color);
     if (seen < least) found.push(`${element.outerHTML.slice(0, 100)}: ${seen.toFixed(2)}`);
   };
   for (const each of document.querySelectorAll("svg text")) look(each, getComputedStyle(each).fill, 4.5);
@@ -75,8 +75,8 @@ OVERLAPS = """() => [...document.querySelectorAll("svg.chart")].flatMap(chart =>
   ]);
 })"""
 
-OF_COLOURS = ["color-contrast", "link-in-text-block"]
-"""The rules of axe that depend on colours."""
+OF_COLORS = ["color-contrast", "link-in-text-block"]
+"""The rules of axe that depend on colors."""
 
 STOPS = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
 
@@ -117,8 +117,8 @@ async def look(tab: Tab) -> Visit:
     for scheme in ("light", "dark"):
         await tab.page.emulate_media(color_scheme=scheme)
         visit.ground[scheme] = await tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        # Nothing but colours differs in the dark.
-        visit.faults[scheme] = await (tab.faults() if scheme == "light" else tab.faults(runOnly=OF_COLOURS))
+        # Nothing but colors differs in the dark.
+        visit.faults[scheme] = await (tab.faults() if scheme == "light" else tab.faults(runOnly=OF_COLORS))
         visit.dim[scheme] = await tab.page.evaluate(DIM)
     await tab.page.set_viewport_size(PHONE)
     visit.width = await tab.page.evaluate("document.documentElement.scrollWidth")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.bounds import epsilon_bracket
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.mechanisms import KRR
 from hubbub.cli.main import main
 from support.cli import Ran
@@ -33,7 +33,7 @@ def rows(*words: str) -> list[dict[str, Any]]:
 
 def test_json_lists_every_bound_with_what_it_gives() -> None:
     found = rows(*CROWD)
-    assert [row["bound"] for row in found] == list(CATALOGUE)
+    assert [row["bound"] for row in found] == list(CATALOG)
     needed = {"bound", "source", "epsilon_upper", "epsilon_lower", "proven", "applies", "why_not", "chosen"}
     assert all(needed <= set(row) for row in found)
     chosen = [row for row in found if row["chosen"]]
@@ -60,7 +60,7 @@ def test_table_for_people_groups_marks_and_explains() -> None:
 def test_beside_noise_an_attack_without_it_says_that_noise_is_the_cause() -> None:
     """Whatever it needs of the randomizer: kRR with 16 categories would do for `krr-lower`."""
     found = {row["bound"]: row for row in rows(*CROWD, "--noise", "geometric:0.6065:27")}
-    attacks = {name for name, bound in CATALOGUE.items() if bound.direction == "lower"} - {"noise-lower"}
+    attacks = {name for name, bound in CATALOG.items() if bound.direction == "lower"} - {"noise-lower"}
     assert attacks >= {"krr-lower", "girgis-lower"}
     for name in attacks:
         assert "it needs a batch without noise of the shuffler" in found[name]["why_not"], name
@@ -78,7 +78,7 @@ def test_no_cause_says_to_ask_for_another_bound_as_all_are_asked(words: tuple[st
         assert causes["clones"].endswith("it needs a randomizer with a local ε")
 
 
-# tests/unit/accountant/test_catalogue.py has what rounds and an order add.
+# tests/unit/accountant/test_catalog.py has what rounds and an order add.
 @pytest.mark.exhaustive
 def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")

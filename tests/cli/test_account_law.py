@@ -69,7 +69,7 @@ def test_rounds_are_composed_by_a_flag_and_by_a_file(tmp_path: Path) -> None:
 
 
 def test_the_table_of_bounds_says_which_hold(tmp_path: Path) -> None:
-    path = written(tmp_path, {**CONTENT, "neighbours": [[0, 1]]})
+    path = written(tmp_path, {**CONTENT, "neighbors": [[0, 1]]})
     found = {each["bound"]: each for each in answer("bounds", "--law", path, *ASKED)["bounds"]}
     assert found["blanket"]["chosen"]
     assert found["finite-lower"]["epsilon_lower"] <= found["blanket"]["epsilon_upper"]
@@ -101,8 +101,8 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
         ('{"law": [[0.5, 1e-999999999], [0.5, 0.5]]}', "law has 1E-999999999"),
         ({"law": [["1/2", "1/3"], ["1/2", "1/2"]]}, "row 0 of the law (counted from 0) sums to 5/6"),
         ({"law": [["1", "0"], ["1/2", "1/2"]]}, "distinguishes them with certainty"),
-        ({"law": ROWS, "neighbours": [[0, 3]]}, "from 0 to 2"),
-        ({"law": ROWS, "neighbours": [0, 1]}, "give pairs of inputs"),
+        ({"law": ROWS, "neighbors": [[0, 3]]}, "from 0 to 2"),
+        ({"law": ROWS, "neighbors": [0, 1]}, "give pairs of inputs"),
         ({"law": ROWS, "dummy": 3}, "dummy is 3; give an input from 0 to 2"),
     ],
     ids=range(15),

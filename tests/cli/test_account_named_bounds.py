@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.cli.mechanisms.named_bounds import NAMES, THEOREMS
 from support.cli import hubbub_here
 
@@ -43,7 +43,7 @@ def test_a_wrong_name_lists_those_there_are_and_so_does_the_help() -> None:
     # A narrow page breaks a name after its hyphen.
     shown = "".join(hubbub_here("account", "epsilon", "--help").out.replace("│", " ").split())
     for name in NAMES:
-        assert CATALOGUE[name].direction == "upper"
+        assert CATALOG[name].direction == "upper"
         assert name in shown, name
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.poisson_sampling import NAMES
 from support.documented_commands import answers, missing, said
 
@@ -34,4 +34,4 @@ def test_answers_over_rounds_are_what_is_printed(command: str, lines: str) -> No
 
 def test_every_bound_has_its_row() -> None:
     rows = set(re.findall(r"^\| `([a-z0-9-]+)`", TEXT, re.MULTILINE))
-    assert rows == {*CATALOGUE, *NAMES}
+    assert rows == {*CATALOG, *NAMES}

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.deploy.pki import authority as authority_module
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Role
@@ -61,7 +61,7 @@ LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 def test_a_service_s_new_certificate_is_for_the_hosts_of_the_old_one(tmp_path: Path) -> None:
     hosts = {Role.SHUFFLER: ["shuffler.example.org", "192.0.2.7"]}
-    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    folder = initialize(tmp_path / "deployment", Placement(hosts))
     words = ("certificate", "shuffler", "--authority", folder.of("operator"))
     made = hubbub(*words, "--out", tmp_path / "new", "--json")
     assert made.status == 0, made.err

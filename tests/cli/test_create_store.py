@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.deploy.init.hops import Hops, change
 from hubbub.service.postgres.sessions import shown
 from support import postgres
@@ -19,7 +19,7 @@ SERVICES = ("shuffler", "hop", "analyzer")
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> None:
     party = "hop-2" if service == "hop" else service
-    folder = initialise(tmp_path / "deployment", Placement(hops=Hops(1))).of(party)
+    folder = initialize(tmp_path / "deployment", Placement(hops=Hops(1))).of(party)
     words, store = (service, folder / f"{service}.toml", "--create-store"), folder / "data" / f"{service}.db"
     made = hubbub(*words, "--json")
     assert (made.status, made.err) == (0, "")
@@ -33,7 +33,7 @@ def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> 
 
 @pytest.mark.parametrize("service", ["shuffler", "analyzer"])
 def test_of_a_database_the_tables_and_the_keyring_are_named(tmp_path: Path, service: str) -> None:
-    folder, address = initialise(tmp_path / "deployment", Placement()).of(service), postgres.new_database()
+    folder, address = initialize(tmp_path / "deployment", Placement()).of(service), postgres.new_database()
     settings, keyring = folder / f"{service}.toml", folder / "data" / "keyring.db"
     change(settings, "store", address)
     database = shown(address)
@@ -46,7 +46,7 @@ def test_of_a_database_the_tables_and_the_keyring_are_named(tmp_path: Path, serv
 
 
 def test_check_store_says_what_is_whole_and_what_is_not(tmp_path: Path) -> None:
-    folder = initialise(tmp_path / "deployment", Placement()).of("analyzer")
+    folder = initialize(tmp_path / "deployment", Placement()).of("analyzer")
     settings, store = folder / "analyzer.toml", folder / "data" / "analyzer.db"
     hubbub("analyzer", settings, "--create-store")
     assert f"{store} is whole" in hubbub("analyzer", settings, "--check-store").out

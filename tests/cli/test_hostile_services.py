@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.protos import codec
 from hubbub.protos.messages import CredentialStatus, Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import (
@@ -82,7 +82,7 @@ class Analyzer:
 @contextlib.asynccontextmanager
 async def operated(folder: Path) -> AsyncIterator[Path]:
     """The operator's settings, and both services behind them."""
-    made = initialise(folder)
+    made = initialize(folder)
     settings = made.of("operator") / "operator.toml"
     text = settings.read_text()
     async with contextlib.AsyncExitStack() as stack:

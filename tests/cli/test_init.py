@@ -12,8 +12,8 @@ import pytest
 from cryptography import x509
 
 from hubbub.client import read_settings
-from hubbub.deploy.init import folders as initialising
-from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.init import folders as initializing
+from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.settings import OperatorSettings
@@ -47,7 +47,7 @@ def test_a_host_that_is_none_is_bad_use_and_nothing_is_made(tmp_path: Path, opti
 
 def test_international_names_stand_in_settings_and_certificates_as_they_are_called(tmp_path: Path) -> None:
     hosts = {Role.SHUFFLER: ["münchen.example"], Role.ANALYZER: ["[2001:DB8::7]"]}
-    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    folder = initialize(tmp_path / "deployment", Placement(hosts))
     settings = read_settings(folder.of("client") / "client.toml", {})
     assert settings.shuffler == "xn--mnchen-3ya.example:7301"
     certificate = x509.load_pem_x509_certificate((folder.of("shuffler") / "tls/shuffler.pem").read_bytes())
@@ -131,9 +131,9 @@ def test_a_failure_leaves_what_was_there_before(tmp_path: Path, there: str, monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(initialising, "_write_settings", full)
+    monkeypatch.setattr(initializing, "_write_settings", full)
     with pytest.raises(OSError, match="No space"):
-        initialise(root)
+        initialize(root)
     assert list(tmp_path.rglob("*")) == ([] if there == "nothing" else [tmp_path / "a", root])
 
 
@@ -149,7 +149,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(HubbubError, match=r"is a link to .*gone, which does not exist"):
-        initialise(tmp_path / "link")
+        initialize(tmp_path / "link")
 
 
 def test_a_demo_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_draft_that_cannot_be_planned_leaves_no_pipeline_behind(tmp_path: Path
         async with LocalPipeline(draft, tmp_path / "pipeline"):
             pass
 
-    text = initialising.sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")
+    text = initializing.sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")
     draft = read_draft(text.replace("epsilon = 1.0", "epsilon = 1e-9"))
     with pytest.raises(HubbubError):
         asyncio.run(run(draft))
@@ -242,7 +242,7 @@ def test_a_base_that_leaves_no_room_for_the_ports_is_bad_use_and_nothing_is_made
 
 
 def test_grace_has_a_default() -> None:
-    text = initialising.sample("task.toml").replace("@START@", "2030-01-01T00:00:00Z")
+    text = initializing.sample("task.toml").replace("@START@", "2030-01-01T00:00:00Z")
     without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("grace"))
     assert without != text
     assert read_draft(without) == read_draft(text)

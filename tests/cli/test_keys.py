@@ -18,7 +18,7 @@ import pytest
 
 from hubbub.cli.commands.keys import Name
 from hubbub.cli.main import main
-from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.deploy.init.folders import Folder, Placement, initialize
 from hubbub.deploy.pki import authority
 from hubbub.deploy.pki.authority import CERTIFICATE_DAYS, Authority
 from hubbub.deploy.pki.rotation.key import location_of
@@ -39,7 +39,7 @@ from support.samples import Parties, sample_task
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return initialise(tmp_path / "deployment", Placement({Role.SHUFFLER: ["shuffler.example.org"]}))
+    return initialize(tmp_path / "deployment", Placement({Role.SHUFFLER: ["shuffler.example.org"]}))
 
 
 def settings(folder: Folder, party: str) -> Path:
@@ -132,7 +132,7 @@ def test_an_activation_that_was_cut_between_the_files_is_ended_by_the_next(folde
 
 def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(folder: Folder, tmp_path: Path) -> None:
     shuffler = settings(folder, "shuffler")
-    other = initialise(tmp_path / "other").of("shuffler") / "tls"
+    other = initialize(tmp_path / "other").of("shuffler") / "tls"
     shutil.copytree(other, folder.of("shuffler") / "tls" / "next")
     before = (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes()
     ran = run("activate", "certificate", shuffler)

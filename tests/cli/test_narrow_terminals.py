@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from hubbub.cli.terminal import output
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
 from support.source_tree import MODULES, ROOT
@@ -45,7 +45,7 @@ BOX = re.compile("[│┃━─┏┡└┓┩┘╇┳┴┛┗┻╋┼]")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made, task = tmp_path_factory.mktemp("made"), task_of("top")
-    initialise(made / "deployment")
+    initialize(made / "deployment")
     certificate = encode(content_of(task, PARTIES, [counts(task, 0, DEVICES)]), PARTIES)
     (made / "certificates").mkdir()
     for path in (made / "certificate.json", made / "certificates" / "certificate.json"):

@@ -25,7 +25,7 @@ import pytest
 
 from hubbub.cli.main import COMMANDS, main
 from hubbub.cli.terminal import stdio
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.planning.simulate import table_files
 from support.commands import LEAVES, Leaf, given, is_flag
 from support.patience import PATIENCE
@@ -88,7 +88,7 @@ def bad(leaf: Leaf, parameter: Any) -> tuple[str, ...]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployment, data, and files that hold nothing that anybody wants."""
     folder = tmp_path_factory.mktemp("prepared")
-    initialise(folder / "deployment")
+    initialize(folder / "deployment")
     (folder / "task.toml").write_text(TASK)
     (folder / "data.csv").write_text("theme,session\nlight,1\ndark,\n")
     (folder / "folder").mkdir()

@@ -101,7 +101,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(words: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool) -> str:
-    """What a command shows of its progress, without colours and movements."""
+    """What a command shows of its progress, without colors and movements."""
     err = io.StringIO()
     monkeypatch.setattr(progress, "progress_console", lambda: Printer(file=err, force_terminal=terminal, width=200))
     ran = hubbub_here(*words, folder=folder)
@@ -185,7 +185,7 @@ def test_bars_that_go_on_erase_nothing_that_was_printed_meanwhile() -> None:
     assert "verify" not in after
 
 
-def test_a_program_that_asks_for_colours_without_a_terminal_gets_no_moving_bars(
+def test_a_program_that_asks_for_colors_without_a_terminal_gets_no_moving_bars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a notebook does for each command that it runs."""

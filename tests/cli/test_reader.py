@@ -8,7 +8,7 @@ from pathlib import Path
 from unit.results.test_service_reader import ROUNDS, Analyzer
 from unit.service.rpc.test_caller_access import SIGNED, TASK
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.protos.identity.keys import save_public
 from hubbub.results import connect
 from hubbub.results.published_row import rows_of
@@ -19,7 +19,7 @@ from vectors.make_signed import PARTIES
 
 
 async def test_a_readers_folder_shows_both_services_and_closes_nothing(tmp_path: Path) -> None:
-    root = initialise(tmp_path / "deployment").root
+    root = initialize(tmp_path / "deployment").root
     (tmp_path / "task.json").write_bytes(SIGNED.encode())
     async with served(root) as addresses:
         reader = root / "reader" / "reader.toml"
@@ -34,7 +34,7 @@ async def test_a_readers_folder_shows_both_services_and_closes_nothing(tmp_path:
 
 
 async def test_a_reader_writes_a_report_whose_signers_are_those_of_the_folder_trust(tmp_path: Path) -> None:
-    root = initialise(tmp_path / "deployment").root
+    root = initialize(tmp_path / "deployment").root
     settings, page, known = root / "reader" / "reader.toml", tmp_path / "report.html", tmp_path / "known"
     known.mkdir()
     for name, party in (("operator", PARTIES.operator), ("shuffler", PARTIES.shuffler), ("analyzer", PARTIES.analyzer)):

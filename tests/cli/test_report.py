@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from unit.results.test_saved import COMMUTE, OVER_TIME, saved
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from support.cli import hubbub_here
 from support.html_page import Page
 from support.patience import PATIENCE
@@ -127,7 +127,7 @@ def test_a_file_that_is_no_page_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_one_file_for_two_options_is_refused(tmp_path: Path) -> None:
-    initialise(tmp_path / "d")
+    initialize(tmp_path / "d")
     settings, both = tmp_path / "d/operator/operator.toml", tmp_path / "both"
     for first, second in (("--csv", "--parquet"), ("--csv", "--certificate"), ("--parquet", "--certificate")):
         ran = hubbub_here("results", settings, first, both, second, both)
@@ -140,7 +140,7 @@ def test_one_file_for_two_options_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["--csv", "--parquet", "--certificate", "--candidates"])
 def test_a_link_to_itself_is_no_fault(tmp_path: Path, option: str) -> None:
     """`Path.resolve` has an error for it that is none of the system's."""
-    initialise(tmp_path / "d")
+    initialize(tmp_path / "d")
     (tmp_path / "loop").symlink_to("loop")
     ran = hubbub_here("results", tmp_path / "d/operator/operator.toml", option, tmp_path / "loop")
     assert (ran.status, "a fault in hubbub" in ran.err) == (1, False), ran.err

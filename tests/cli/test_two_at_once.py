@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.deploy.files import changing, signed_task_in
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.protos.identity.keys import Identity
 from support.cli import Ran, hubbub, hubbub_here
 from support.patience import PATIENCE
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not LOCKS.exists(), reason="the system does not 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployment with a planned task, an entry that publishes it, and a ticket."""
     folder = tmp_path_factory.mktemp("made")
-    initialise(folder / "deployment")
+    initialize(folder / "deployment")
     operator = folder / "deployment/operator"
     for words in (
         ("plan", operator / "task.toml", "--out", operator / "task.json", "--no-compare"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.deploy.init.cluster import STANDBY, Cluster
-from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.deploy.init.folders import Folder, Placement, initialize
 from hubbub.protos.identity.keys import Role
 from hubbub.service.settings import checked_database
 from support.deployment_files import FRONTENDS, SYSTEMD, Unit, command_of, compose, compose_cluster, stages
@@ -33,7 +33,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     cluster = Cluster(len(FRONTENDS), standby_hosts=["standby"], stores=stores)
     listen = dict.fromkeys(hosts, "0.0.0.0")
     placement = Placement(hosts, listen, Path("/var/lib/hubbub"), cluster=cluster)
-    return initialise(tmp_path_factory.mktemp("made") / "deployment", placement)
+    return initialize(tmp_path_factory.mktemp("made") / "deployment", placement)
 
 
 def settings_name(service: str) -> str:

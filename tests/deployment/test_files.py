@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hubbub.deploy.init.cluster import STANDBY, Cluster
-from hubbub.deploy.init.folders import Folder, Placement, initialise, sample
+from hubbub.deploy.init.folders import Folder, Placement, initialize, sample
 from hubbub.deploy.init.hops import Hops
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.service.transport.ports import DRAIN_SECONDS
@@ -56,11 +56,11 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
         identity.save_public(keys[role])
     hops = Hops(len(HOPS))
     placement = Placement(data=Path("/var/lib/hubbub"), public_keys=keys, hops=hops, proxy=True)
-    made = initialise(folder / "deployment", placement)
+    made = initialize(folder / "deployment", placement)
     for role in keys:
         shutil.move(folder / f"{role.value}.pem", made.identity(role))
     # What a cluster has beside them, and the files of passwords that its operator makes: one in containers.
-    cluster = initialise(folder / "cluster", Placement(data=Path("/var/lib/hubbub"), cluster=Cluster(len(FRONTENDS))))
+    cluster = initialize(folder / "cluster", Placement(data=Path("/var/lib/hubbub"), cluster=Cluster(len(FRONTENDS))))
     for name in (STANDBY, *FRONTENDS):
         shutil.copytree(cluster.of(name), made.of(name))
     for name in ("pgpass", "hubbub-shuffler.pgpass", "hubbub-frontend.pgpass", "hubbub-analyzer.pgpass"):
@@ -412,7 +412,7 @@ def test_no_party_gives_containers_more_than_its_own_containers_read() -> None:
 
 
 def test_the_proxys_numbers_are_where_the_page_opens_them(tmp_path: Path) -> None:
-    made = initialise(tmp_path / "made", Placement(proxy=True)).of("proxy") / "haproxy.cfg"
+    made = initialize(tmp_path / "made", Placement(proxy=True)).of("proxy") / "haproxy.cfg"
     ((old, new),) = re.findall(r"replace `(bind [\d.:]+)` by `(bind [\d.:]+)`", CONTAINERS_PAGE.read_text())
     assert made.read_text().count(f"    {old}\n") == 1
     assert new == old.replace("127.0.0.1", "0.0.0.0")

@@ -140,7 +140,7 @@ def set_up(fleet: Fleet) -> None:
         made.mkdir(exist_ok=True)
         assert hubbub("identity", f"{service}.pem", folder=made).status == 0
         shutil.copy(made / f"{service}.pub.pem", outside.files / f"{service}.pub.pem")
-    initialise(fleet)
+    initialize(fleet)
     for service in fleet.services:
         host = fleet.hosts[service]
         shutil.copytree(outside.files / "deployment" / service, host.files / "etc" / "hubbub" / service)
@@ -158,7 +158,7 @@ def set_up(fleet: Fleet) -> None:
     agree(fleet)
 
 
-def initialise(fleet: Fleet) -> None:
+def initialize(fleet: Fleet) -> None:
     words: list[str | Path] = ["init", "deployment", "--data", fleet.outside.root / "var" / "lib" / "hubbub"]
     for service in fleet.services:
         host, name = fleet.hosts[service], command_of(service)

@@ -17,7 +17,7 @@ from hubbub.cli.main import COMMANDS
 from hubbub.client import read_settings
 from hubbub.client.settings import SETTINGS as CLIENT_SETTINGS
 from hubbub.deploy.init.cluster import Cluster
-from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.deploy.init.folders import Folder, Placement, initialize
 from hubbub.deploy.init.hops import Hops
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError
@@ -72,13 +72,13 @@ def taken(line: Part) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    return initialise(tmp_path_factory.mktemp("made") / "deployment", Placement(hops=Hops(2)))
+    return initialize(tmp_path_factory.mktemp("made") / "deployment", Placement(hops=Hops(2)))
 
 
 @pytest.fixture(scope="module")
 def readers(deployment: Folder, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path, Any]]:
     """The file that each reader reads, with the reader."""
-    cluster = initialise(tmp_path_factory.mktemp("made") / "cluster", Placement(cluster=Cluster(1)))
+    cluster = initialize(tmp_path_factory.mktemp("made") / "cluster", Placement(cluster=Cluster(1)))
     return {
         "shuffler": (deployment.of("shuffler") / "shuffler.toml", shuffler_settings.load),
         "leader": (cluster.of("shuffler") / "shuffler.toml", shuffler_settings.load),

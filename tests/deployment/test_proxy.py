@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from hubbub.deploy.init.folders import LOOPBACK, Folder, Placement, initialise
+from hubbub.deploy.init.folders import LOOPBACK, Folder, Placement, initialize
 from hubbub.deploy.init.proxy import (
     HTTPS_SHUFFLER_PORT,
     METRICS_PORT,
@@ -62,7 +62,7 @@ KEPT_AT_HOME = (
 def made(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     hosts = {Role.SHUFFLER: ["shuffler.example.org"]}
     placement = Placement(hosts, {Role.SHUFFLER: "0.0.0.0"}, proxy=True)
-    return initialise(tmp_path_factory.mktemp("proxy") / "deployment", placement)
+    return initialize(tmp_path_factory.mktemp("proxy") / "deployment", placement)
 
 
 def configuration(made: Folder) -> Path:

@@ -11,7 +11,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS
+from hubbub.accountant.bounds.catalog import CATALOG, FORMULAS
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.walks import Walk, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
@@ -44,7 +44,7 @@ def test_epsilon_formulas_are_the_printed_ones_rounded_up_to_the_next_double(nam
     answered = 0
     for people, local, delta in EPSILON_CASES:
         try:
-            found = CATALOGUE[name].epsilon(Generic(local), people, delta)
+            found = CATALOG[name].epsilon(Generic(local), people, delta)
         except OutsideConditions:
             continue
         exact = printed_epsilon(name, people, local, delta)
@@ -94,8 +94,8 @@ def printed_rdp(name: str, people: int, local: float, order: int) -> mp.mpf:
 def test_renyi_formulas_are_those_of_the_paper_on_their_safe_side(name: str, case: tuple[int, float, int]) -> None:
     people, local, order = case
     exact = printed_rdp(name, people, local, order)
-    found = CATALOGUE[name].rdp(Generic(local), people, order)
-    if CATALOGUE[name].direction == "upper":
+    found = CATALOG[name].rdp(Generic(local), people, order)
+    if CATALOG[name].direction == "upper":
         assert exact <= found <= exact * (1 + 1e-9)
     else:
         assert exact * (1 - 1e-7) <= found <= exact
@@ -121,7 +121,7 @@ def test_the_closed_renyi_form_of_the_clones_is_above_their_divergence(people: i
     laws = clone_laws(people, local)
     for order in (mp.mpf("1.01"), mp.mpf(2), mp.mpf("6.5"), mp.mpf(40)):
         exact = mp.log(mp.fsum(q * (p / q) ** order for p, q in laws)) / (order - 1)
-        bound = CATALOGUE["clones-rdp"]
+        bound = CATALOG["clones-rdp"]
         assert exact <= bound.rdp(Generic(local), people, float(order))
 
 
@@ -142,7 +142,7 @@ def test_the_closed_renyi_form_is_the_papers_with_a_constant_below_five_and_with
     """cλE((E−1)/(E+1))²/(n−1), where orders are small beside n/(16ε₀E); the pair's own divergence has c near 2."""
     ratio, unknown = exp(local), Generic(local)
     for order in (1.5, 4.0, people / (80 * local * ratio)):
-        found = CATALOGUE["clones-rdp"].rdp(unknown, people, order)
+        found = CATALOG["clones-rdp"].rdp(unknown, people, order)
         assert found < 5 * order * ratio * ((ratio - 1) / (ratio + 1)) ** 2 / (people - 1)
         if order < 5:
             exact = clone_divergence(people, ratio, order)
@@ -164,7 +164,7 @@ def test_long_sums_that_are_cut_stay_above_the_whole_sum(case: tuple[int, float,
     crowd = mp.floor((people - 1) / (2 * e)) + 1
     inside = mp.binomial(order, 2) * (e - 1) ** 2 / (crowd * e) + total
     exact = mp.log1p(inside + mp.exp(mp.mpf(local) * order - (people - 1) / (8 * e))) / (order - 1)
-    found = CATALOGUE["girgis-upper-1"].rdp(Generic(local), people, order)
+    found = CATALOG["girgis-upper-1"].rdp(Generic(local), people, order)
     assert exact <= found <= exact * (1 + 1e-8)
 
 
@@ -209,7 +209,7 @@ def test_mixtures_are_sums_over_blankets_and_above_the_integral_of_the_tails(
         # By quadrature, which 20 digits are enough for.
         with mp.workdps(20):
             tails = mp.fsum(chance * integral(m) for m, chance in enumerate(chances, 1)) / (gamma * people)
-        lower, upper = CATALOGUE[name].delta(mechanism, people, epsilon)
+        lower, upper = CATALOG[name].delta(mechanism, people, epsilon)
         assert lower * (1 - 1e-14) <= min(summed, 1) <= upper * (1 + 1e-14)
         assert min(tails, 1) <= upper
 
@@ -219,7 +219,7 @@ Masses = tuple[np.ndarray, np.ndarray]
 
 
 @cache
-def neighbours(mechanism: KRR, people: int) -> list[Masses]:
+def neighbors(mechanism: KRR, people: int) -> list[Masses]:
     """Every pair of shuffled laws of one round, both ways: victim 0 against 1, the others everything up to order.
 
     Each has the masses of the same outcomes in the same order.
@@ -247,11 +247,11 @@ def counts(laws: list[np.ndarray]) -> Law:
 
 def true_delta(mechanism: KRR, people: int, epsilon: float) -> float:
     factor = exp(min(epsilon, 100.0))
-    return max(float(np.maximum(p - factor * q, 0.0).sum()) for p, q in neighbours(mechanism, people))
+    return max(float(np.maximum(p - factor * q, 0.0).sum()) for p, q in neighbors(mechanism, people))
 
 
 def true_rdp(mechanism: KRR, people: int, order: float) -> float:
-    return log(max(float(q @ (p / q) ** order) for p, q in neighbours(mechanism, people))) / (order - 1)
+    return log(max(float(q @ (p / q) ** order) for p, q in neighbors(mechanism, people))) / (order - 1)
 
 
 SMALL = [(KRR.from_local_epsilon(2, 0.4), 24), (KRR.from_local_epsilon(2, 2.0), 8), (KRR.from_local_epsilon(3, 1.0), 5)]
@@ -292,7 +292,7 @@ def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, 
     answered = 0
     for delta in spread((1e-2, 1e-6, 1e-12), 2):
         exact = {
-            name: CATALOGUE[name].epsilon(krr, people, delta).lower for name in ("blanket", "stronger-clones", "clones")
+            name: CATALOG[name].epsilon(krr, people, delta).lower for name in ("blanket", "stronger-clones", "clones")
         }
         below = {"balle-generic": "stronger-clones", "feldman-closed": "stronger-clones"}
         below |= {"clones-closed": "clones", "clones-rdp": "clones"}
@@ -313,9 +313,9 @@ def test_renyi_formulas_enclose_what_exact_pairs_give(order: float) -> None:
         binary = KRR.from_local_epsilon(2, local)
         attacks = [rdp_lower(KRR.from_local_epsilon(k, local), people, order) or 0.0 for k in (2, 3, 10)]
         for name in ("erlingsson-rdp", "clones-rdp", "girgis-upper-1", "girgis-upper-2"):
-            assert max(attacks) <= CATALOGUE[name].rdp(Generic(local), people, order)
+            assert max(attacks) <= CATALOG[name].rdp(Generic(local), people, order)
         if order >= 2:
-            floors = [CATALOGUE[name].rdp(binary, people, order) for name in ("girgis-lower-simple", "girgis-lower")]
+            floors = [CATALOG[name].rdp(binary, people, order) for name in ("girgis-lower-simple", "girgis-lower")]
             assert all(
                 one <= other * (1 + 1e-7) for one, other in pairwise([*floors, rdp_upper(binary, people, order)])
             )

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from scipy.stats import binom, norm
 
 from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.renyi import converted, interpolated
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
@@ -77,7 +77,7 @@ def test_generic_hoeffding_with_gamma_in_the_range_too_is_below_an_attack() -> N
     assert mixed == pytest.approx(3.80e-11, rel=1e-2)
     assert attack == pytest.approx(1.364e-9, rel=1e-3)
     for name in ("balle-hoeffding", "balle-bennett", "balle-generic"):
-        assert CATALOGUE[name].delta(Generic(local), people, epsilon)[0] > attack
+        assert CATALOG[name].delta(Generic(local), people, epsilon)[0] > attack
 
 
 def test_simplified_renyi_bound_needs_its_proofs_second_condition() -> None:
@@ -85,11 +85,11 @@ def test_simplified_renyi_bound_needs_its_proofs_second_condition() -> None:
     people, local, order = 150, 1e-4, 2
     assert order**4 * exp(5 * local) < people / 9
     printed = log1p(4 * expm1(local) ** 2 / people)
-    whole = CATALOGUE["girgis-upper-1"].rdp(Generic(local), people, order)
+    whole = CATALOG["girgis-upper-1"].rdp(Generic(local), people, order)
     assert printed == pytest.approx(2.667e-10, rel=1e-3)
     assert whole == pytest.approx(8.302e-9, rel=1e-3)
     with pytest.raises(OutsideConditions, match=r"by \(47\)"):
-        CATALOGUE["girgis-simplified"].rdp(Generic(local), people, order)
+        CATALOG["girgis-simplified"].rdp(Generic(local), people, order)
 
 
 def test_first_renyi_bound_with_half_the_order_as_coefficient_is_below_the_truth() -> None:
@@ -103,7 +103,7 @@ def test_first_renyi_bound_with_half_the_order_as_coefficient_is_below_the_truth
     assert truth is not None
     assert printed == pytest.approx(3.9e-9, rel=0.05)
     assert truth == pytest.approx(5.43e-9, rel=1e-2)
-    assert truth < CATALOGUE["girgis-upper-1"].rdp(BINARY, people, order)
+    assert truth < CATALOG["girgis-upper-1"].rdp(BINARY, people, order)
 
 
 def test_second_renyi_bound_as_stored_is_zero_where_there_is_a_divergence() -> None:
@@ -114,7 +114,7 @@ def test_second_renyi_bound_as_stored_is_zero_where_there_is_a_divergence() -> N
     assert truth is not None
     assert printed == 0.0
     assert truth == pytest.approx(5.4348e-4, rel=1e-4)
-    assert truth < CATALOGUE["girgis-upper-2"].rdp(BINARY, people, order)
+    assert truth < CATALOG["girgis-upper-2"].rdp(BINARY, people, order)
 
 
 def test_real_orders_with_floor_and_ceiling_swapped_fall_below_the_truth() -> None:
@@ -130,15 +130,15 @@ def test_real_orders_with_floor_and_ceiling_swapped_fall_below_the_truth() -> No
 @pytest.mark.parametrize("categories", [10, 100])
 def test_renyi_lower_bounds_of_binary_response_do_not_hold_for_more_categories(categories: int) -> None:
     many = KRR.from_local_epsilon(categories, 1.0)
-    assert rdp_upper(many, 10_000, 10) < CATALOGUE["girgis-lower-simple"].rdp(Generic(1.0), 10_000, 10)
+    assert rdp_upper(many, 10_000, 10) < CATALOG["girgis-lower-simple"].rdp(Generic(1.0), 10_000, 10)
     for name in ("girgis-lower", "girgis-lower-simple"):
         with pytest.raises(OutsideConditions, match="2 categories"):
-            CATALOGUE[name].rdp(many, 10_000, 10)
+            CATALOG[name].rdp(many, 10_000, 10)
 
 
 def test_converting_a_renyi_lower_bound_gives_no_lower_bound_on_epsilon() -> None:
     people, delta = 10_000, 1e-6
-    below = CATALOGUE["girgis-lower"]
+    below = CATALOG["girgis-lower"]
     least = min(converted(below.rdp(BINARY, people, order), order, delta) for order in spread(range(2, 690), 100))
     certified = BOUNDS["2rr"].epsilon(BINARY, people, delta).upper
     assert certified == pytest.approx(0.03566, rel=1e-3)
@@ -147,7 +147,7 @@ def test_converting_a_renyi_lower_bound_gives_no_lower_bound_on_epsilon() -> Non
 
 
 def test_second_renyi_bound_is_asked_below_order_two_only_by_the_chord() -> None:
-    bound = CATALOGUE["girgis-upper-2"]
+    bound = CATALOG["girgis-upper-2"]
     assert bound.rdp(BINARY, 10_000, 2) <= bound.rdp(BINARY, 10_000, 1.5) <= bound.rdp(BINARY, 10_000, 2) * (1 + 1e-12)
 
 

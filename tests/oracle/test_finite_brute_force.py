@@ -20,23 +20,23 @@ PairOfViews = tuple[View, View]
 
 
 def random_law(seed: int, inputs: int, outputs: int, spread: int) -> Finite:
-    """A law whose probabilities differ up to `spread`-fold between inputs, or more; some pairs of neighbours."""
+    """A law whose probabilities differ up to `spread`-fold between inputs, or more; some pairs of neighbors."""
     draws = random.Random(seed)
     base = [draws.randint(1, 6) for _ in range(outputs)]
     rows = []
     for _ in range(inputs):
         weights = [each * draws.randint(1, spread) for each in base]
         rows.append(tuple(Fraction(weight, sum(weights)) for weight in weights))
-    neighbours = None if seed % 2 else ((0, 1), (inputs - 1, 0)) if inputs > 2 else None
-    return Finite(tuple(rows), None, neighbours, rows[0])
+    neighbors = None if seed % 2 else ((0, 1), (inputs - 1, 0)) if inputs > 2 else None
+    return Finite(tuple(rows), None, neighbors, rows[0])
 
 
 def views(mechanism: Finite, people: int, dummies: int = 0) -> list[PairOfViews]:
-    """Both views of every two neighbours among every choice of the others' inputs."""
+    """Both views of every two neighbors among every choice of the others' inputs."""
     hidden = (mechanism.dummy,) * dummies if mechanism.dummy else ()
     found = []
     for others in combinations_with_replacement(mechanism.law, people - 1):
-        for x, other in mechanism.neighbouring:
+        for x, other in mechanism.neighboring:
             batch = (*others, *hidden)
             found.append((batch_view((*batch, mechanism.law[x])), batch_view((*batch, mechanism.law[other]))))
     return found
@@ -79,7 +79,7 @@ def test_every_data_set_lies_below_the_blanket_and_the_attack_below_the_worst(
 def blanket_by_hand(mechanism: Finite, people: int, power: Fraction) -> Fraction:
     """The largest (1/n)·E(ΣY)₊, Y listed output by output and not joined."""
     worst = Fraction(0)
-    for x, other in mechanism.neighbouring:
+    for x, other in mechanism.neighboring:
         columns = zip(mechanism.law[x], mechanism.law[other], mechanism.masses, strict=True)
         drawn = [((first - power * second) / mass, mass) for first, second, mass in columns]
         drawn.append((Fraction(0), 1 - mechanism.gamma))
@@ -119,7 +119,7 @@ def test_beside_dummies_every_data_set_lies_below(
 
 
 @pytest.mark.parametrize(("seed", "inputs", "outputs", "spread"), CASES[:3])
-def test_two_rounds_of_any_two_data_sets_and_neighbours_lie_below(
+def test_two_rounds_of_any_two_data_sets_and_neighbors_lie_below(
     seed: int, inputs: int, outputs: int, spread: int
 ) -> None:
     """Other people, and other inputs of the victim, in every round: which are the worst may differ between rounds."""
@@ -136,12 +136,12 @@ def _distinct(pairs: Sequence[PairOfViews]) -> list[PairOfViews]:
     return list({str(sorted(pair[0].items()) + sorted(pair[1].items())): pair for pair in pairs}.values())
 
 
-def test_the_worst_mix_of_neighbours_over_rounds_lies_below() -> None:
-    """Rounds of which some differ by one step and others by two: each kind of round has its own neighbours."""
+def test_the_worst_mix_of_neighbors_over_rounds_lies_below() -> None:
+    """Rounds of which some differ by one step and others by two: each kind of round has its own neighbors."""
     rows = tuple(
         tuple(map(Fraction, row)) for row in (("0.9", "0.08", "0.02"), ("0.1", "0.8", "0.1"), ("0.02", "0.08", "0.9"))
     )
-    near, far = Finite(rows, neighbours=((0, 1), (1, 2))), Finite(rows, neighbours=((0, 2),))
+    near, far = Finite(rows, neighbors=((0, 1), (1, 2))), Finite(rows, neighbors=((0, 2),))
     for epsilon in (0.5, 2.0, 4.0):
         power = Fraction(exp_decimal(epsilon))
         truth = max(

@@ -57,7 +57,7 @@ def test_no_upper_end_is_below_the_truth_and_no_lower_end_above_it(batch: int) -
         mechanism = drawn_mechanism(draw)
         symbols, laws = mechanism.krr.categories, answers_of(mechanism.krr)
         liars = [constant(draw.randrange(symbols), symbols) for _ in range(draw.randint(0, 1))]
-        # Neighbours: one person's answer is the first or the second.
+        # Neighbors: one person's answer is the first or the second.
         first, second = (released(mechanism, [*liars, laws[answer]]) for answer in (0, 1))
         for _ in range(SHARES):
             epsilon = draw.choice([0.0, draw.random(), draw.random() ** 8, 1 - draw.random() ** 8])

@@ -42,9 +42,9 @@ def blanket_delta(mechanism: KRR, reports: int, epsilon: float, dummies: int = 0
     """The blanket view itself: B others drew a blanket, counts of them and of the victim's report."""
     gamma, k = mechanism.gamma, mechanism.categories
     uniform = (Fraction(1, k), Fraction(1, k), 1 - Fraction(2, k))
-    mine, neighbour = mechanism.law(0), mechanism.law(1)
+    mine, neighbor = mechanism.law(0), mechanism.law(1)
     first = (mine[0], mine[1], 1 - mine[0] - mine[1])
-    second = (neighbour[0], neighbour[1], 1 - neighbour[0] - neighbour[1])
+    second = (neighbor[0], neighbor[1], 1 - neighbor[0] - neighbor[1])
     total = Fraction(0)
     for blankets in range(reports):
         chance = comb(reports - 1, blankets) * gamma**blankets * (1 - gamma) ** (reports - 1 - blankets)

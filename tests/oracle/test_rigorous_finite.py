@@ -23,14 +23,14 @@ from support.thoroughness import EXHAUSTIVE
 
 WRITTEN = (("0.9", "0.08", "0.02"), ("0.1", "0.8", "0.1"), ("0.02", "0.08", "0.9"))
 ROWS = tuple(tuple(map(Fraction, row)) for row in WRITTEN)
-TERNARY, NEAR = Finite(ROWS, dummy=ROWS[1]), Finite(ROWS, neighbours=((0, 1), (1, 2)))
+TERNARY, NEAR = Finite(ROWS, dummy=ROWS[1]), Finite(ROWS, neighbors=((0, 1), (1, 2)))
 SUBSETS = subset_selection(20, 3, Fraction(20))
 
 
 def exact_delta(mechanism: Finite, reports: int, epsilon: float) -> Fraction:
     """The largest (1/n)·E[(ΣY)₊], output by output, in fractions but for e^ε."""
     factor, worst = Fraction(exp_decimal(epsilon)), Fraction(0)
-    for x, other in mechanism.neighbouring:
+    for x, other in mechanism.neighboring:
         columns = zip(mechanism.law[x], mechanism.law[other], mechanism.masses, strict=True)
         steps = [((first - factor * second) / mass, mass) for first, second, mass in columns]
         steps.append((Fraction(0), 1 - mechanism.gamma))
@@ -82,7 +82,7 @@ def test_what_is_certified_is_proven_and_less_is_not(mechanism: Finite, reports:
         assert bool(less.upper > ball(Fraction(1, 10**6)))
 
 
-def test_local_epsilons_are_those_of_neighbours() -> None:
+def test_local_epsilons_are_those_of_neighbors() -> None:
     assert prove_local((TERNARY, NEAR), log(45) + log(10) + 1e-9).route == "local"
     with pytest.raises(NotProvenError, match="must be at least") as refuted:
         prove_local((TERNARY, NEAR), log(45) + log(10) - 1e-9)
@@ -92,7 +92,7 @@ def test_local_epsilons_are_those_of_neighbours() -> None:
 # tests/oracle/test_rigorous_composition.py proves different rounds together, and the test above what is certified of
 # one.
 @pytest.mark.exhaustive
-def test_rounds_of_different_neighbours_are_proven_together() -> None:
+def test_rounds_of_different_neighbors_are_proven_together() -> None:
     parts = [Part(NEAR, 100, 2), Part(TERNARY, 100, 1)]
     if EXHAUSTIVE:
         parts = [Part(NEAR, 10**5, 3), Part(TERNARY, 10**5, 1), Part(KRR(3, Fraction(1, 2)), 1000, 1)]

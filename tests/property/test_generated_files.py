@@ -94,7 +94,7 @@ def test_a_file_that_is_no_table_is_refused_in_words(content: bytes, name: str, 
 
 
 MEMBERS = (
-    "mechanism law categories local_epsilon reports rounds body signature task queries cells noise dummy neighbours "
+    "mechanism law categories local_epsilon reports rounds body signature task queries cells noise dummy neighbors "
     "signatures results certificate"
 )
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from support.cli import hubbub_here
 from support.patience import PATIENCE
 
@@ -157,7 +157,7 @@ COMMANDS: Mapping[tuple[str, ...], int] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("made")
-    initialise(made / "first" / "deployment")
+    initialize(made / "first" / "deployment")
     (made / "first" / "data.csv").write_text("città,n\n" + "é,1\nß,2\n" * 60, "utf-8")
     parties = made / "first" / "deployment"
     task = parties / "client" / "task.json"

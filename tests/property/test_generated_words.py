@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as drawing
 from hypothesis import strategies as st
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from support.cli import Ran, hubbub_here
 from support.commands import LEAVES, Leaf, is_flag, usual, written
 
@@ -101,7 +101,7 @@ def calls(draw: st.DrawFn) -> tuple[list[str], list[str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("words")
-    initialise(made / "deployment")
+    initialize(made / "deployment")
     (made / "data.csv").write_text("theme,session\nlight,1\ndark,2\n")
     draft = made / "deployment/operator/task.toml"
     shutil.copy(draft, made / "task.toml")

@@ -18,7 +18,7 @@ import pytest
 from simulation import disk
 
 from hubbub.client import Device, Retrying, RetryPolicy
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.deploy.local.pipeline import Freeze, LocalPipeline
 from hubbub.deploy.local.process import ServiceError
 from hubbub.deploy.pki.rotation.key import location_of
@@ -230,7 +230,7 @@ def test_a_succession_that_is_made_and_published_is_never_left_half_done(what: s
     library, killed = disk.build(tmp_path), 0
     words = [sys.executable, "-m", "hubbub.cli.main"]
     for count in itertools.count(1):
-        folder = initialise(tmp_path / f"{what}-{count}")
+        folder = initialize(tmp_path / f"{what}-{count}")
         settings, operator = folder.of("shuffler") / "shuffler.toml", folder.identity(Role.OPERATOR)
         deaths = 0
         for step in ("add", "sign", "activate"):

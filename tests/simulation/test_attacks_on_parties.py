@@ -2,7 +2,7 @@
 
 Three rounds of enrolled people are released first. Then the analyzer, with its real identity, signs certificates that
 leave rounds out; operator and thieves hand services, devices and `hubbub verify` tasks and successions of their own; a
-thief of the disk reads the shuffler's files, and a neighbour on the machine its memory. Where somebody else's key would
+thief of the disk reads the shuffler's files, and a neighbor on the machine its memory. Where somebody else's key would
 be needed too, the same attack with that key is seen to succeed.
 """
 
@@ -522,7 +522,7 @@ ALLOW = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)"
 """PR_SET_PTRACER: also where Yama would let a process be traced by nobody but its parent."""
 
 
-def neighbour(secret: bytes, *steps: str) -> subprocess.Popen[bytes]:
+def neighbor(secret: bytes, *steps: str) -> subprocess.Popen[bytes]:
     """A program of the same account that has a secret in memory."""
     lines = [*steps, f"secret = bytes.fromhex({secret.hex()!r})", "print(flush=True)", "input()"]
     command = [*UNPRIVILEGED, sys.executable, "-c", "\n".join(lines)]
@@ -530,7 +530,7 @@ def neighbour(secret: bytes, *steps: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_no_neighbour_of_the_account_reads_the_memory_of_a_running_service(deployment: ReleasedRounds) -> None:
+async def test_no_neighbor_of_the_account_reads_the_memory_of_a_running_service(deployment: ReleasedRounds) -> None:
     """Without privileges on either side. The same spy reads a program that does not keep its memory in."""
     master, secret = master_key(deployment.running), os.urandom(16)
     services = list(processes(deployment.running))
@@ -540,7 +540,7 @@ async def test_no_neighbour_of_the_account_reads_the_memory_of_a_running_service
         while any(got := (await asyncio.to_thread(spied, master, services)).values()):
             assert not any("the secret" in each for each in got)
     for steps, readable in (((ALLOW,), {"memory", "the secret", "maps", "environ", "tracing"}), ((KEEP, ALLOW), set())):
-        with neighbour(secret, *steps) as program:
+        with neighbor(secret, *steps) as program:
             try:
                 assert program.stdout is not None
                 assert program.stdout.readline() == b"\n"

@@ -233,7 +233,7 @@ async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None
 
 UNARY = (
     Number("session", 0.0, 60.0, "minutes", optional=True, randomizer="unary"),
-    Histogram("colour", ("red", "green", "blue")),
+    Histogram("color", ("red", "green", "blue")),
 )
 
 
@@ -245,7 +245,7 @@ async def test_queries_through_several_randomizers_are_answered_counted_and_cert
     tmp_path: Path, dummies: int
 ) -> None:
     devices = [
-        (name, {"session": given["session"], "colour": ("red", "green", "blue")[min(int(name) % 6, 2)]})
+        (name, {"session": given["session"], "color": ("red", "green", "blue")[min(int(name) % 6, 2)]})
         for name, given in answers(0, DEVICES)
     ]
     several = replace(draft(privacy=replace(PROMISE, dummies=dummies)), questions=UNARY)
@@ -259,10 +259,10 @@ async def test_queries_through_several_randomizers_are_answered_counted_and_cert
     assert [(query.reports, query.valid, dict(query.left_out)) for query in results.queries] == [
         (DEVICES, DEVICES, {})
     ] * 2
-    session, colour = results.queries
+    session, color = results.queries
     # Five estimates, each beyond eight standard errors with probability 4e-9 at most.
     assert near(session, {("answered", None): 450, ("sum", None): 9000})
-    assert near(colour, {("count", "red"): 100, ("count", "green"): 100, ("count", "blue"): 400})
+    assert near(color, {("count", "red"): 100, ("count", "green"): 100, ("count", "blue"): 400})
     identities = task.identities
     verified = verify(results.certificate, Pins(identities.operator, identities.shuffler, identities.analyzer))
     assert verified.pinned

@@ -29,11 +29,11 @@ from support.planted_secrets import found_in
 from support.samples import FEW
 
 DEVICES = 60
-NAME = "recognisable-device"
+NAME = "recognizable-device"
 DEVICES_TRACE = bytes.fromhex("1234567890abcdef" * 2)
 """A trace of which a device claims to be part."""
 
-DEVICES_BAGGAGE = "recognisable-baggage"
+DEVICES_BAGGAGE = "recognizable-baggage"
 ALLOWED = {"hubbub.task", "hubbub.task_id", "hubbub.round", "hubbub.query", *(f"hubbub.{count}" for count in SpanCount)}
 
 PARENTS = {
@@ -74,7 +74,7 @@ async def test_a_round_is_one_trace_from_its_cut_to_its_certificate_and_has_noth
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What the environment names is nobody's business: the services read their settings alone.
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=recognisable-host")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=recognizable-host")
     with collecting() as collector:
         pipeline = TracedPipeline(draft(), tmp_path / "pipeline", hops=2)
         pipeline.endpoint = collector.endpoint
@@ -95,7 +95,7 @@ async def test_a_round_is_one_trace_from_its_cut_to_its_certificate_and_has_noth
         sent = b"".join(collector.bodies) + "".join(collector.headers).encode()
     assert len(planted) > 3 * DEVICES
     assert found_in(sent, planted) == []
-    words = (NAME, DEVICES_BAGGAGE, "recognisable-host", str(tmp_path), "dark", "https://", "submission")
+    words = (NAME, DEVICES_BAGGAGE, "recognizable-host", str(tmp_path), "dark", "https://", "submission")
     assert [word for word in words if word.encode() in sent] == []
     # The address of the collector itself is in the header `Host` alone.
     assert b"127.0.0.1" not in b"".join(collector.bodies)

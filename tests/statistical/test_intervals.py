@@ -225,7 +225,7 @@ def test_variances_are_covered(kind: str, expected: float) -> None:
     query = Query(question, KRandomizedResponse(5, gamma), noise)
     people = []
     for number, size in ((0.5, 800), (2.5, 400)):
-        nearest, below, above = question.neighbours(number)
+        nearest, below, above = question.neighbors(number)
         law = [0.0] * 5
         law[nearest - 1], law[nearest], law[nearest + 1] = float(below), float(1 - below - above), float(above)
         people.append((size, law))

@@ -211,7 +211,7 @@ VARIANCE = {
 
 def rounded(query: Query, value: float) -> list[float]:
     """The law of a number's symbol; by group, in the second one."""
-    nearest, below, above = DELAY.neighbours(value)
+    nearest, below, above = DELAY.neighbors(value)
     found = [0.0] * query.symbols
     first = 5 if query.symbols == 15 else 0
     for place, chance in ((nearest - 1, below), (nearest, 1 - below - above), (nearest + 1, above)):
@@ -241,7 +241,7 @@ def test_a_variance_is_unbiased_has_the_error_it_states_and_is_covered(case: str
 
 
 def test_plain_rounding_would_be_seen() -> None:
-    """Power: rounding to two neighbours, whose variance depends on the number, is far from the truth."""
+    """Power: rounding to two neighbors, whose variance depends on the number, is far from the truth."""
     query, _ = VARIANCE["krr"]
     grid, people = [(place - 0.5) / 3 for place in range(5)], []
     for value, size in DELAYS.items():

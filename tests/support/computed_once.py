@@ -80,7 +80,7 @@ def remember_in(folder: Path) -> None:
 
 
 BLOCK = 64
-"""So many neighbouring sums have their intervals computed in one call, which takes hardly longer than one sum's."""
+"""So many neighboring sums have their intervals computed in one call, which takes hardly longer than one sum's."""
 
 _ends: WeakKeyDictionary[CountLaw, dict[tuple[float, int], tuple[Whole, Whole]]] = WeakKeyDictionary()
 

@@ -22,8 +22,8 @@ def _extract(suite: bytes, salt: bytes, label: bytes, content: bytes) -> bytes:
 
 
 def _expand(suite: bytes, secret: bytes, label: bytes, info: bytes, length: int) -> bytes:
-    labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
-    return HKDFExpand(SHA256(), length, labelled).derive(secret)
+    labeled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
+    return HKDFExpand(SHA256(), length, labeled).derive(secret)
 
 
 def sealed(plain: bytes, public: bytes, info: bytes, ephemeral: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A randomizer that the accountant knows nothing of but its law: neighbouring symbols are taken for one another."""
+"""A randomizer that the accountant knows nothing of but its law: neighboring symbols are taken for one another."""
 
 from __future__ import annotations
 

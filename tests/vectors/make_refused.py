@@ -92,7 +92,7 @@ def _bodies(task: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]
     """What is wrong in bodies that both have signed."""
     yield "a later version", "format", {**task, "format": "hubbub-task/2"}
     yield "another kind of document", "format", {**task, "format": "hubbub-key/1"}
-    yield "a member that no version has", "value", {**task, "colour": "red"}
+    yield "a member that no version has", "value", {**task, "color": "red"}
     yield "no queries", "value", {**task, "queries": []}
     first, *others = task["queries"]
 
@@ -211,8 +211,8 @@ def key_cases() -> Iterator[tuple[str, str | None, SignedDocument, SignedDocumen
     yield "the shuffler's record signed by nobody known", "signature", shuffler.signed_by(OTHER), second
     moved = SignedDocument(first.body.replace(b'"round":1', b'"round":2'), first.signature)
     yield "a body that was changed after it was signed", "signature", moved, second
-    labelled = SignedDocument(first.body, sign(BATCH_RECORD.format, first.body, PARTIES.shuffler.key))
-    yield "a signature under the label of a batch record", "signature", labelled, second
+    labeled = SignedDocument(first.body, sign(BATCH_RECORD.format, first.body, PARTIES.shuffler.key))
+    yield "a signature under the label of a batch record", "signature", labeled, second
     yield "a body with a space, signed so", "canonical", _signed(first.body.replace(b":", b": ", 1)), second
     yield "a member twice, signed so", "canonical", _signed(first.body.replace(b'{"', b'{"a":1,"a":1,"', 1)), second
     for what, because, changed in (
@@ -233,7 +233,7 @@ def key_cases() -> Iterator[tuple[str, str | None, SignedDocument, SignedDocumen
         ("a key id of another key", "value", {"key_id": "0" * 16}),
         ("a key of 31 bytes", "value", {"public_key": "08" * 31}),
         ("a validity that ends before it begins", "value", {"not_before": NOW + 10_001}),
-        ("a member that no version has", "value", {"colour": "red"}),
+        ("a member that no version has", "value", {"color": "red"}),
         ("a round that is no number", "value", {"round": "1"}),
     ):
         yield what, because, _signed(canonical(body | change), str(change.get("format", KEY_RECORD.format))), second

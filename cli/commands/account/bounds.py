@@ -36,7 +36,7 @@ from hubbub.cli.terminal.progress import working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
-    from hubbub.accountant.bounds.catalogue import Assessment
+    from hubbub.accountant.bounds.catalog import Assessment
     from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import GaussianRound, Part
     from hubbub.cli.mechanisms.arguments import Description
@@ -116,7 +116,7 @@ def _mechanism(description: Description) -> AnyMechanism:
 def _assessed(
     mechanism: AnyMechanism, part: Part | GaussianRound, delta: float, order: float | None, sampling_rate: str | None
 ) -> Sequence[Assessment]:
-    from hubbub.accountant.bounds.catalogue import assess
+    from hubbub.accountant.bounds.catalog import assess
     from hubbub.accountant.bounds.poisson_sampling import assess_sampled
     from hubbub.accountant.mechanisms import Gaussian
     from hubbub.cli.mechanisms.arguments import read_exact

@@ -1,6 +1,6 @@
 /** Runs in Node what pages run in a browser, and prints the results.
  *
- * `node vectors.js FOLDERS` runs the vectors, each in the first folder that has it; with `--behaviour STATES` what a
+ * `node vectors.js FOLDERS` runs the vectors, each in the first folder that has it; with `--behavior STATES` what a
  * device promises, over files in that folder; with the name of a suite it prints an envelope in hex. */
 
 import { existsSync } from "node:fs";
@@ -10,7 +10,7 @@ import { delimiter, join } from "node:path";
 import { hex } from "../src/base/bytes.js";
 import { FileStore } from "../src/state/files.js";
 import type { SuiteName } from "../src/task/task.js";
-import { behave } from "./behaviour.js";
+import { behave } from "./behavior.js";
 import { run, sealVector } from "./vectors.js";
 
 const [, , folders, what, states] = process.argv;
@@ -20,7 +20,7 @@ const load = async (name: string): Promise<Uint8Array<ArrayBuffer>> => {
 };
 if (what === undefined) {
   console.log(JSON.stringify(await run(load)));
-} else if (what === "--behaviour") {
+} else if (what === "--behavior") {
   console.log(JSON.stringify(await behave(load, (name) => new FileStore(join(states!, name)))));
 } else {
   const vectors: unknown = JSON.parse(new TextDecoder().decode(await load("sealed.json")));

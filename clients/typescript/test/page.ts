@@ -6,14 +6,14 @@ import { type DeviceOptions, IndexedStore, openDevice, postByFetch, readTask } f
 import { type Answers, drawReports } from "../src/queries/encode.js";
 import { sealSubmission } from "../src/seal/envelope.js";
 import type { SuiteName } from "../src/task/task.js";
-import { behave } from "./behaviour.js";
+import { behave } from "./behavior.js";
 import { type Load, run, sealVector } from "./vectors.js";
 import { verifyCases } from "./verifying.js";
 import { type Play, watched } from "./watched.js";
 
 const load: Load = async (name) => new Uint8Array(await (await fetch(`/vectors/${name}`)).arrayBuffer());
 
-const behaviour = (): ReturnType<typeof behave> => behave(load, (name) => new IndexedStore(name));
+const behavior = (): ReturnType<typeof behave> => behave(load, (name) => new IndexedStore(name));
 
 async function sealed(suite: SuiteName): Promise<string> {
   return hex(await sealVector(JSON.parse(new TextDecoder().decode(await load("sealed.json"))), suite));
@@ -60,5 +60,5 @@ async function measured(
 const vectors = (): ReturnType<typeof run> => run(load);
 
 Object.assign(globalThis, {
-  hubbub: { vectors, behaviour, sealed, opened, measured, verified: verifyCases },
+  hubbub: { vectors, behavior, sealed, opened, measured, verified: verifyCases },
 });

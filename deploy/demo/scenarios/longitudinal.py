@@ -14,16 +14,16 @@ PERIODS = 16
 """Rounds: parts of the year, of about 23 days each."""
 
 REMEMBERED = 3
-"""How many periods an aeroplane's worst delay counts for."""
+"""How many periods an airplane's worst delay counts for."""
 
 LATE_MINUTES = 120
 
 QUESTION = Longitudinal("late", changes=6, epsilon_local=40.0)
-"""One aeroplane in a thousand changes more often, and is clipped. The cap is on the total of one's reports."""
+"""One airplane in a thousand changes more often, and is clipped. The cap is on the total of one's reports."""
 
 
 def lateness() -> Dataset:
-    """Return whether each aeroplane arrived over two hours late in the last ten weeks, after each period of 2013.
+    """Return whether each airplane arrived over two hours late in the last ten weeks, after each period of 2013.
 
     Raises:
         HubbubError: if the package with the data is not installed.
@@ -46,7 +46,7 @@ def _states(late: np.ndarray) -> pa.Table:
 
 LONGITUDINAL = Scenario(
     "longitudinal",
-    "each aeroplane is a device, which reports sixteen times whether it was two hours late in the last ten weeks",
+    "each airplane is a device, which reports sixteen times whether it was two hours late in the last ten weeks",
     lateness,
     devices=1250,
     rounds=PERIODS,

@@ -1,4 +1,4 @@
-"""Reads the flights that left New York City in 2013, with their aeroplanes, airports and airlines."""
+"""Reads the flights that left New York City in 2013, with their airplanes, airports and airlines."""
 
 from __future__ import annotations
 

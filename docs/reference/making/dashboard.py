@@ -183,7 +183,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
 
 
 def _steps(panel: Panel, found: Iterable[Rule]) -> list[dict[str, Any]]:
-    """Return the colours of a panel: red beyond the limit with which an alert compares what the panel shows."""
+    """Return the colors of a panel: red beyond the limit with which an alert compares what the panel shows."""
     plain = {re.sub(r"\{[^{}]*\}", "", query) for query, _ in queries(panel)}
     limits = [found for rule in found for found in _LIMIT.findall(rule.expression) if found[0] in plain]
     for _, sign, limit in limits:

@@ -14,7 +14,7 @@ import pytest
 from hubbub import accountant
 from hubbub.accountant import (
     BOUNDS,
-    CATALOGUE,
+    CATALOG,
     KRR,
     RAPPOR,
     AccountingError,
@@ -100,9 +100,9 @@ FUNCTIONS: dict[str, Ask] = {
 }
 QUESTIONS = {
     **FUNCTIONS,
-    **{f"{name}.epsilon": lambda m, n, d, b=bound: b.epsilon(m, n, 1e-6, d) for name, bound in CATALOGUE.items()},
-    **{f"{name}.delta": lambda m, n, d, b=bound: b.delta(m, n, 0.5, d) for name, bound in CATALOGUE.items()},
-    **{f"{name}.rdp": lambda m, n, d, b=bound: b.rdp(m, n, 3.0, d) for name, bound in CATALOGUE.items()},
+    **{f"{name}.epsilon": lambda m, n, d, b=bound: b.epsilon(m, n, 1e-6, d) for name, bound in CATALOG.items()},
+    **{f"{name}.delta": lambda m, n, d, b=bound: b.delta(m, n, 0.5, d) for name, bound in CATALOG.items()},
+    **{f"{name}.rdp": lambda m, n, d, b=bound: b.rdp(m, n, 3.0, d) for name, bound in CATALOG.items()},
 }
 
 
@@ -146,12 +146,12 @@ def test_every_mechanism_is_answered_or_refused(name: str) -> None:
         assert all(isfinite(each) and each >= 0 for each in found), (mechanism, reports, dummies, found)
         assert list(found) == sorted(found), (mechanism, reports, dummies, found)
     # A bound gives some of the three; every other function answers at least one mechanism.
-    assert answered or name.partition(".")[0] in CATALOGUE
+    assert answered or name.partition(".")[0] in CATALOG
 
 
 def test_all_mechanisms_and_functions_are_asked() -> None:
     assert {type(each) for each in EVERY} == {*KINDS.values(), Gaussian}
     functions = {name for name in accountant.__all__ if name[0].islower()}
     assert functions == {name for name in FUNCTIONS if name[0].islower() and "," not in name}
-    assert set(BOUNDS) <= set(CATALOGUE)
+    assert set(BOUNDS) <= set(CATALOG)
     assert {each for name in DEAR for each in asked(name)} == {*product(EVERY, BATCHES)}

@@ -65,7 +65,7 @@ def test_every_data_set_lies_below(mechanism: Finite, people: int, share: float)
     composed = compose_delta([Part(mechanism, people)], epsilon).delta_upper
     worst = Fraction(0)
     for others in combinations_with_replacement(mechanism.law, people - 1):
-        for x, other in mechanism.neighbouring:
+        for x, other in mechanism.neighboring:
             p, q = _view([*others, mechanism.law[x]]), _view([*others, mechanism.law[other]])
             worst = max(worst, sum((max(Fraction(0), p[at] - power * q[at]) for at in p), Fraction(0)))
     assert (upper.delta_lower or 0.0) <= worst <= min(upper.delta_upper, composed)

@@ -18,7 +18,7 @@ from hubbub.accountant.mechanisms import KRR
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
-QUERIES = [("colour", KRR.from_numerator(4, 2**30))]
+QUERIES = [("color", KRR.from_numerator(4, 2**30))]
 TERMS = Terms(3.0, 1e-6, 20.0, 0.9, 1000)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Gaussian, Generic, Laplace, LocalMechanism, Mechanism
 from support.source_tree import ROOT
@@ -16,7 +16,7 @@ VECTORS: dict[str, Any] = json.loads((ROOT / "tests" / "vectors" / "accountant.j
 
 
 def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) -> float:
-    return CATALOGUE[name].epsilon(mechanism, reports, delta).upper
+    return CATALOG[name].epsilon(mechanism, reports, delta).upper
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_clones_closed_is_just_below_what_the_released_tool_prints() -> None:
 def test_published_renyi_divergences_of_binary_response(key: str, name: str) -> None:
     case = VECTORS["renyi_2rr"][0]
     mechanism = KRR.from_local_epsilon(2, case["local_epsilon"])
-    found = CATALOGUE[name].rdp(mechanism, case["reports"], case["order"])
+    found = CATALOG[name].rdp(mechanism, case["reports"], case["order"])
     assert found == pytest.approx(case[key], rel=1e-7)
-    if CATALOGUE[name].direction == "upper":
+    if CATALOG[name].direction == "upper":
         assert found > case["exact"]
     else:
         assert found < case["exact"]
@@ -78,7 +78,7 @@ def test_published_renyi_divergences_of_binary_response(key: str, name: str) -> 
 def test_renyi_lower_bounds_are_not_made_lower_bounds_on_epsilon() -> None:
     for name in ("girgis-lower", "girgis-lower-simple"):
         with pytest.raises(OutsideConditions, match="no lower bound on ε"):
-            CATALOGUE[name].epsilon(Generic(1.0), 1000, 1e-6)
+            CATALOG[name].epsilon(Generic(1.0), 1000, 1e-6)
 
 
 E = exp(1.0)
@@ -124,9 +124,9 @@ EDGES: list[tuple[str, tuple[Mechanism, int, float], tuple[Mechanism, int, float
 def test_conditions_hold_on_one_side_of_their_edge_and_are_named_on_the_other(
     name: str, inside: tuple[Mechanism, int, float], outside: tuple[Mechanism, int, float], says: str
 ) -> None:
-    assert isfinite(CATALOGUE[name].epsilon(*inside).upper)
+    assert isfinite(CATALOG[name].epsilon(*inside).upper)
     with pytest.raises(OutsideConditions, match=says) as raised:
-        CATALOGUE[name].epsilon(*outside)
+        CATALOG[name].epsilon(*outside)
     assert "; " in str(raised.value), "a remedy"
 
 
@@ -148,7 +148,7 @@ def test_conditions_hold_on_one_side_of_their_edge_and_are_named_on_the_other(
     ],
 )
 def test_orders_inside_and_outside(name: str, people: int, local: float, order: float, holds: bool) -> None:
-    bound = CATALOGUE[name]
+    bound = CATALOG[name]
     if holds:
         assert 0 < bound.rdp(Generic(local), people, order) < inf
     else:
@@ -157,7 +157,7 @@ def test_orders_inside_and_outside(name: str, people: int, local: float, order: 
 
 
 def test_closed_blanket_theorem_gives_delta_only_where_it_holds() -> None:
-    bound, mechanism = CATALOGUE["balle-closed"], KRR(4, Fraction(1, 10))
+    bound, mechanism = CATALOG["balle-closed"], KRR(4, Fraction(1, 10))
     lower, upper = bound.delta(mechanism, 40_001, 0.5)
     assert lower == pytest.approx(2 * exp(-1000 * 0.25 / 14), rel=1e-12)
     assert lower < upper <= lower * (1 + 1e-14)
@@ -169,7 +169,7 @@ def test_closed_blanket_theorem_gives_delta_only_where_it_holds() -> None:
 
 @pytest.mark.parametrize("name", ["balle-generic", "balle-hoeffding", "balle-bennett"])
 def test_delta_formulas_return_the_epsilon_that_was_checked(name: str) -> None:
-    bound = CATALOGUE[name]
+    bound = CATALOG[name]
     for mechanism in (KRR(3, Fraction(1, 3)), Generic(0.7)):
         ends = bound.epsilon(mechanism, 50_000, 1e-8)
         assert bound.delta(mechanism, 50_000, ends.upper)[1] <= 1e-8 * (1 + 1e-12)
@@ -181,7 +181,7 @@ def test_delta_formulas_return_the_epsilon_that_was_checked(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["erlingsson", "clones-closed", "girgis-upper-1", "feldman-closed"])
 def test_formulas_refuse_what_their_theorem_is_silent_about(name: str) -> None:
-    bound = CATALOGUE[name]
+    bound = CATALOG[name]
     with pytest.raises(OutsideConditions, match="gives no δ"):
         bound.delta(Generic(1.0), 10**5, 0.1)
     if "rdp" not in bound.gives:
@@ -190,7 +190,7 @@ def test_formulas_refuse_what_their_theorem_is_silent_about(name: str) -> None:
 
 
 def test_dummies_count_as_clients_above_and_not_at_all_below() -> None:
-    for name, bound in CATALOGUE.items():
+    for name, bound in CATALOG.items():
         if bound.cost.startswith("a formula") and bound.direction == "upper" and name != "balle-closed":
             try:
                 more = bound.epsilon(Generic(0.3), 1500, 1e-4).upper
@@ -198,4 +198,4 @@ def test_dummies_count_as_clients_above_and_not_at_all_below() -> None:
                 continue
             assert bound.epsilon(Generic(0.3), 1000, 1e-4, 500).upper == more
     with pytest.raises(OutsideConditions, match="takes no dummies"):
-        CATALOGUE["girgis-lower"].rdp(Generic(0.3), 1000, 2.0, 1)
+        CATALOG["girgis-lower"].rdp(Generic(0.3), 1000, 2.0, 1)

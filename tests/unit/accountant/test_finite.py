@@ -40,15 +40,15 @@ def as_finite(mechanism: KRR | RAPPOR, inputs: int) -> Finite:
     return Finite(tuple(mechanism.law(x) for x in range(inputs)))
 
 
-def test_its_local_epsilon_is_that_of_neighbours_rounded_up() -> None:
-    near = Finite(TERNARY, neighbours=((1, 0), (1, 2)))
+def test_its_local_epsilon_is_that_of_neighbors_rounded_up() -> None:
+    near = Finite(TERNARY, neighbors=((1, 0), (1, 2)))
     assert WHOLE.likelihood_ratio == near.likelihood_ratio == 45
     assert log(45) <= WHOLE.epsilon_local <= log(45) * (1 + 1e-15)
-    assert near.neighbour_ratio == 10
+    assert near.neighbor_ratio == 10
     assert log(10) <= near.epsilon_local <= log(10) * (1 + 1e-15)
-    assert near.neighbours == ((0, 1), (1, 2))
+    assert near.neighbors == ((0, 1), (1, 2))
     assert WHOLE.gamma == Fraction("0.12")
-    assert Finite(TERNARY, neighbours=((0, 1), (2, 1), (0, 2))) == WHOLE
+    assert Finite(TERNARY, neighbors=((0, 1), (2, 1), (0, 2))) == WHOLE
     assert Finite(TERNARY, blanket=WHOLE.masses) != WHOLE
 
 
@@ -67,9 +67,9 @@ def test_its_local_epsilon_is_that_of_neighbours_rounded_up() -> None:
         ({"law": law_of((Fraction(1, 2**90), 1 - Fraction(1, 2**90)), ("1/2", "1/2"))}, "at most 2\\*\\*80-fold"),
         ({"blanket": law_of(("0.2", "0.08", "0.02"))[0]}, "give at most 1/50"),
         ({"blanket": law_of(("0.001", "0.08", "0.02"))[0]}, "can be below 1/50"),
-        ({"neighbours": ((0, 0),)}, "two different inputs"),
-        ({"neighbours": ((0, 3),)}, "from 0 to 2"),
-        ({"neighbours": ()}, "at least one"),
+        ({"neighbors": ((0, 0),)}, "two different inputs"),
+        ({"neighbors": ((0, 3),)}, "from 0 to 2"),
+        ({"neighbors": ()}, "at least one"),
         ({"dummy": law_of(("0.001", "0.499", "0.5"))[0]}, "hides less than a person"),
         ({"dummy": law_of(("0.5", "0.5", "0.5"))[0]}, "dummy sums to 3/2"),
     ],
@@ -143,11 +143,11 @@ def test_it_is_ahead_of_the_numbers_that_were_released_elsewhere(
     assert found.epsilon_upper >= (found.epsilon_lower or 0.0) > 0.25
 
 
-def test_fewer_neighbours_cost_less_and_clones_still_rest_on_all_inputs() -> None:
-    near = Finite(TERNARY, neighbours=((0, 1), (1, 2)))
+def test_fewer_neighbors_cost_less_and_clones_still_rest_on_all_inputs() -> None:
+    near = Finite(TERNARY, neighbors=((0, 1), (1, 2)))
     every, some = (epsilon_bracket(each, 1000, 1e-6) for each in (WHOLE, near))
     assert some.epsilon_upper < every.epsilon_upper
-    # Their proof takes the blanket of all inputs for granted, so it may not start from the neighbours' ratio.
+    # Their proof takes the blanket of all inputs for granted, so it may not start from the neighbors' ratio.
     clones = [EXACT["stronger-clones"].delta(each, 1000, 0.1)[1] for each in (WHOLE, near)]
     assert clones[0] == clones[1]
     rdp = [EXACT["stronger-clones"].rdp(each, 1000, 2.0) for each in (WHOLE, near)]

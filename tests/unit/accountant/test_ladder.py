@@ -48,7 +48,7 @@ NOBODY = (
 def words(
     terms: Terms = TERMS, mechanisms: Mapping[str, LocalMechanism] | None = None, rounds: int = 1
 ) -> dict[str, str]:
-    return ladder_words(terms, {"colour": PLAIN} if mechanisms is None else mechanisms, rounds)
+    return ladder_words(terms, {"color": PLAIN} if mechanisms is None else mechanisms, rounds)
 
 
 def certificate(

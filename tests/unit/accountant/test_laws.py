@@ -126,7 +126,7 @@ def test_a_law_that_is_krr_is_told_apart_from_one_that_is_not() -> None:
     assert simplest(Finite(rows, dummy=(Fraction(1, 4),) * 4)) == krr
     assert simplest(Finite(((Fraction(1, 2),) * 2,) * 2)) == KRR(2, Fraction(1))
     for other in (
-        Finite(rows, neighbours=((0, 1),)),
+        Finite(rows, neighbors=((0, 1),)),
         Finite(rows, dummy=rows[0]),
         Finite((rows[0], *rows[:3])),
         Finite(rows[:3]),

@@ -34,7 +34,7 @@ FINITE_FORM = {
     "mechanism": "finite",
     "law": [["1/2", "1/4", "1/4"], ["1/4", "1/4", "1/2"]],
     "blanket": ["1/4", "1/8", "1/4"],
-    "neighbours": None,
+    "neighbors": None,
     "dummy": ["1/2", "1/4", "1/4"],
 }
 
@@ -144,8 +144,8 @@ def test_gaussian_noise_has_no_form() -> None:
         (FINITE_FORM, {"law": [["1/0", "1/4", "1/4"], ["1/4", "1/4", "1/2"]]}),
         (FINITE_FORM, {"law": [[0.5, 0.25, 0.25], ["1/4", "1/4", "1/2"]]}),
         (FINITE_FORM, {"blanket": ["1/2", "1/4", "1/4"]}),
-        (FINITE_FORM, {"neighbours": [[0, 1]]}),
-        (FINITE_FORM, {"neighbours": [[0, 1, 2]]}),
+        (FINITE_FORM, {"neighbors": [[0, 1]]}),
+        (FINITE_FORM, {"neighbors": [[0, 1, 2]]}),
         (FINITE_FORM, {"dummy": "1/2"}),
         (Laplace(0.5).content(), {"epsilon_local_hex": "inf"}),
         (Laplace(0.5).content(), {"epsilon_local_hex": 0.5}),

@@ -5,7 +5,7 @@ from math import comb, exp, inf, log
 
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.poisson_sampling import ORDERS, as_plotted, assess_sampled
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
@@ -25,14 +25,14 @@ def test_the_exact_pair_is_proven_and_stands_above_its_attack() -> None:
     assert (plotted.chosen, plotted.proven, plotted.applies) == (False, False, True)
 
 
-def test_what_the_paper_plots_is_in_no_catalogue_that_certificates_use() -> None:
-    assert not {"girgis-sampled", "sampled-blanket"} & set(CATALOGUE)
+def test_what_the_paper_plots_is_in_no_catalog_that_certificates_use() -> None:
+    assert not {"girgis-sampled", "sampled-blanket"} & set(CATALOG)
 
 
 def test_what_is_plotted_is_the_formula_of_the_sampling_theorem() -> None:
     """Recomputed with plain sums; all terms are representable here."""
     q, rounds, delta = 0.5, 10, 1e-2
-    rho = {order: CATALOGUE["girgis-upper-1"].rdp(KRR_3, 50, float(order)) for order in range(2, 20)}
+    rho = {order: CATALOG["girgis-upper-1"].rdp(KRR_3, 50, float(order)) for order in range(2, 20)}
     best = inf
     for order in range(2, 20):
         inside = (1 - q) ** (order - 1) * (order * q - q + 1)
@@ -46,7 +46,7 @@ def test_what_is_plotted_is_the_formula_of_the_sampling_theorem() -> None:
 
 
 def test_without_sampling_it_is_the_paper_s_rdp_bound() -> None:
-    plain = CATALOGUE["girgis-upper-1"].epsilon(KRR_3, 10_000, 1e-6).upper
+    plain = CATALOG["girgis-upper-1"].epsilon(KRR_3, 10_000, 1e-6).upper
     assert as_plotted(KRR_3, 10_000, 1e-6, Fraction(1)) >= plain * (1 - 1e-9)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.accountant import composition
 from hubbub.accountant.bounds import BOUNDS, blanket, delta_bracket, epsilon_bracket, epsilon_upper
-from hubbub.accountant.bounds.catalogue import assess
+from hubbub.accountant.bounds.catalog import assess
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.noise import NOISE_WORTH, least_noise
 from hubbub.accountant.composition import NOISE, compose, compose_delta, compose_upper

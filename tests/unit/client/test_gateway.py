@@ -168,7 +168,7 @@ async def test_who_opted_out_meanwhile_settles_nothing(device: Make, gateway: Ga
         await one.settle(outcomes[0])
 
 
-async def test_a_parcel_that_spoils_a_call_spoils_none_of_its_neighbours(
+async def test_a_parcel_that_spoils_a_call_spoils_none_of_its_neighbors(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
     _, sealed_submissions = await prepared(device, 3)

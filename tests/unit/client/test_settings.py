@@ -41,7 +41,7 @@ from hubbub.client.settings import (
     GatewayArguments,
     placed,
 )
-from hubbub.deploy.init.folders import initialise, sample
+from hubbub.deploy.init.folders import initialize, sample
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import TLS
@@ -264,7 +264,7 @@ def test_a_device_that_is_made_of_arguments_reads_no_variable(
         ("staet = 1", "staet is not a setting of a device; write state if you mean that"),
         ("delta = 1", "write limits.delta if you mean that"),
         ("limits.epsilon_per_dya = 1", "write limits.epsilon_per_day if you mean that"),
-        ("colour = 1", "colour is not a setting of a device; the names are authority, certificate, "),
+        ("color = 1", "color is not a setting of a device; the names are authority, certificate, "),
         ('"a\\nb" = 1', r"'a\nb' is not a setting of a device"),
         ("tls = 1", "is another party's settings file; give a device's, such as client.toml"),
         ("task = ", "is not TOML: "),
@@ -297,7 +297,7 @@ def test_a_wrong_line_of_a_file_is_named_with_the_value_and_what_it_must_be(
         ("HUBBUB_STAET", "x", " is no variable of hubbub; write HUBBUB_STATE if you mean that, or unset it"),
         ("HUBBUB_LIMITS_EPSILON_PER_DY", "1", " is no variable of hubbub; write HUBBUB_LIMITS_EPSILON_PER_DAY if"),
         ("HUBBUB_SETTING", "x", " is no variable of hubbub; write HUBBUB_SETTINGS if"),
-        ("HUBBUB_COLOUR", "x", " is no variable of hubbub; the names are HUBBUB_AUTHORITY, "),
+        ("HUBBUB_COLOR", "x", " is no variable of hubbub; the names are HUBBUB_AUTHORITY, "),
         ("HUBBUB_SETTINGS", "/no/such/file", ": cannot read /no/such/file: No such file or directory; check the path;"),
         ("HUBBUB_SETTINGS", "/", ": cannot read /: Is a directory; name a file, not a folder"),
     ],
@@ -463,5 +463,5 @@ def test_a_secret_in_place_of_its_files_name_is_refused_and_not_shown(key: str, 
 
 
 def test_a_name_of_a_file_that_is_there_is_no_content(tmp_path: Path) -> None:
-    folder = initialise(tmp_path / "line\nbreak").of("client")
+    folder = initialize(tmp_path / "line\nbreak").of("client")
     assert read_settings(folder / "client.toml", {}).authority == folder / "tls" / "authority.pem"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.cli.app import build
 from hubbub.client.state.file import close_state, open_state
-from hubbub.deploy.init.folders import Folder, initialise
+from hubbub.deploy.init.folders import Folder, initialize
 from hubbub.protos.identity.keys import CORE_ROLES
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from support.planted_secrets import private_keys
@@ -30,7 +30,7 @@ def no_umask() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return initialise(tmp_path / "deployment")
+    return initialize(tmp_path / "deployment")
 
 
 def mode(path: Path) -> int:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client import read_settings
 from hubbub.client.settings import SETTINGS
-from hubbub.deploy.init.folders import Placement, initialise, sample
+from hubbub.deploy.init.folders import Placement, initialize, sample
 from hubbub.deploy.init.hops import Hops
 from hubbub.deploy.settings import OperatorSettings, ReaderSettings
 from hubbub.planning.plan import plan
@@ -63,7 +63,7 @@ def _compare(content: dict[str, object], model: type[BaseModel]) -> None:
 
 @pytest.mark.parametrize("name", [*MODELS, "client"])
 def test_sample_loads_from_the_folder_init_makes(tmp_path: Path, name: str) -> None:
-    folder = initialise(tmp_path / "deployment", Placement(hops=Hops(1)))
+    folder = initialize(tmp_path / "deployment", Placement(hops=Hops(1)))
     party = "hop-2" if name == "hop" else name
     path = folder.of(party) / f"{name}.toml"
     loaders = {"shuffler": shuffler_settings.load, "hop": hop_settings.load, "analyzer": analyzer_settings.load}
@@ -77,8 +77,8 @@ def test_sample_loads_from_the_folder_init_makes(tmp_path: Path, name: str) -> N
 
 def test_unknown_setting_is_refused_with_those_there_are(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    path.write_text("colour = 1\n" + sample("operator.toml"))
-    with pytest.raises(HubbubError, match="colour"):
+    path.write_text("color = 1\n" + sample("operator.toml"))
+    with pytest.raises(HubbubError, match="color"):
         load(path, OperatorSettings, "operator")
 
 
@@ -91,7 +91,7 @@ def test_missing_setting_is_named(tmp_path: Path) -> None:
 
 def test_hosts_that_are_named_stand_in_settings_and_certificates(tmp_path: Path) -> None:
     hosts = {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
-    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    folder = initialize(tmp_path / "deployment", Placement(hosts))
     assert read_settings(folder.of("client") / "client.toml", {}).shuffler == "shuffler.example:7301"
     operator = load(folder.of("operator") / "operator.toml", OperatorSettings, "operator")
     assert (operator.shuffler_control, operator.analyzer_results) == ("shuffler.example:7302", "analyzer.example:7402")
@@ -102,7 +102,7 @@ def test_hosts_that_are_named_stand_in_settings_and_certificates(tmp_path: Path)
 def test_a_placement_stands_in_the_settings(tmp_path: Path) -> None:
     listen = {Role.SHUFFLER: "0.0.0.0", Role.ANALYZER: "fd00::2"}
     hosts = {Role.ANALYZER: ["fd00::2", "analyzer.example"]}
-    folder = initialise(tmp_path / "deployment", Placement(hosts, listen, tmp_path / "stores"))
+    folder = initialize(tmp_path / "deployment", Placement(hosts, listen, tmp_path / "stores"))
     shuffler = shuffler_settings.load(folder.of("shuffler") / "shuffler.toml")
     assert (shuffler.listen, shuffler.control_listen) == ("0.0.0.0:7301", "0.0.0.0:7302")
     assert (shuffler.analyzer, shuffler.data) == ("[fd00::2]:7401", tmp_path / "stores" / "shuffler")
@@ -114,7 +114,7 @@ def test_a_placement_stands_in_the_settings(tmp_path: Path) -> None:
 def test_a_party_that_hands_over_its_public_key_keeps_its_identity(tmp_path: Path) -> None:
     identity = Identity.generate()
     identity.save_public(tmp_path / "shuffler.pub.pem")
-    folder = initialise(tmp_path / "deployment", Placement(public_keys={Role.SHUFFLER: tmp_path / "shuffler.pub.pem"}))
+    folder = initialize(tmp_path / "deployment", Placement(public_keys={Role.SHUFFLER: tmp_path / "shuffler.pub.pem"}))
     assert not folder.identity(Role.SHUFFLER).exists()
     assert folder.identity(Role.ANALYZER).exists()
     for party in ("operator", "analyzer", "client"):
@@ -124,7 +124,7 @@ def test_a_party_that_hands_over_its_public_key_keeps_its_identity(tmp_path: Pat
 def test_a_private_key_is_not_taken_for_a_public_one(tmp_path: Path) -> None:
     Identity.generate().save(tmp_path / "identity.pem")
     with pytest.raises(HubbubError, match=r"pub\.pem"):
-        initialise(tmp_path / "deployment", Placement(public_keys={Role.ANALYZER: tmp_path / "identity.pem"}))
+        initialize(tmp_path / "deployment", Placement(public_keys={Role.ANALYZER: tmp_path / "identity.pem"}))
     assert not (tmp_path / "deployment").exists()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.cli.plots.plan import CurvePlan
@@ -133,8 +133,8 @@ def test_the_strong_adversarys_pair_reaches_the_reference_values() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.5, 0.8])
 def test_the_pairs_composed_once_are_the_bounds_of_one_round(epsilon: float) -> None:
-    strong = CATALOGUE["koskela-strong"].delta(koskela.KRR_4, koskela.KRR_REPORTS, epsilon)
-    clones = CATALOGUE["koskela-clones"].delta(koskela.COMMON, koskela.COMMON_REPORTS, epsilon)
+    strong = CATALOG["koskela-strong"].delta(koskela.KRR_4, koskela.KRR_REPORTS, epsilon)
+    clones = CATALOG["koskela-clones"].delta(koskela.COMMON, koskela.COMMON_REPORTS, epsilon)
     for composed, ends in ((koskela.strong_delta, strong), (koskela.half_clones_delta, clones)):
         assert ends[0] <= composed(1, epsilon) <= ends[1] * 1.001
 
@@ -172,21 +172,21 @@ def test_the_factor_that_the_caption_of_girgis_states() -> None:
 
 @pytest.mark.parametrize("order", [2, 10, 100])
 def test_summing_logarithms_gives_girgis_lower(order: float) -> None:
-    known = CATALOGUE["girgis-lower"].rdp(Generic(girgis.LOCAL_EPSILON), girgis.REPORTS, order)
+    known = CATALOG["girgis-lower"].rdp(Generic(girgis.LOCAL_EPSILON), girgis.REPORTS, order)
     assert girgis.zeros_divergence(order) == pytest.approx(known, rel=1e-6)
 
 
 @pytest.mark.parametrize(("bound", "categories"), [("balle-hoeffding", 2), ("balle-bennett", 100), ("blanket", 10)])
 def test_the_largest_local_epsilon_was_checked_and_hardly_more_holds(bound: str, categories: int) -> None:
     found = largest_local_epsilon(
-        CATALOGUE[bound], lambda local: KRR.from_local_epsilon(categories, local), 5000, 0.1, 1e-6
+        CATALOG[bound], lambda local: KRR.from_local_epsilon(categories, local), 5000, 0.1, 1e-6
     )
-    assert CATALOGUE[bound].delta(KRR.from_local_epsilon(categories, found), 5000, 0.1)[1] <= 1e-6
-    assert CATALOGUE[bound].delta(KRR.from_local_epsilon(categories, found * 1.001), 5000, 0.1)[1] > 1e-6
+    assert CATALOG[bound].delta(KRR.from_local_epsilon(categories, found), 5000, 0.1)[1] <= 1e-6
+    assert CATALOG[bound].delta(KRR.from_local_epsilon(categories, found * 1.001), 5000, 0.1)[1] > 1e-6
 
 
 def test_a_bound_that_holds_nowhere_has_no_largest_local_epsilon() -> None:
     with pytest.raises(OutsideConditions, match="at no local ε, with 100 reports"):
-        largest_local_epsilon(CATALOGUE["erlingsson-simple"], Generic, 100, 0.1, 1e-6)
-    simple = largest_local_epsilon(CATALOGUE["erlingsson-simple"], Generic, 10_000, 0.1, 1e-6)
-    assert CATALOGUE["erlingsson-simple"].epsilon(Generic(simple), 10_000, 1e-6).upper <= 0.1
+        largest_local_epsilon(CATALOG["erlingsson-simple"], Generic, 100, 0.1, 1e-6)
+    simple = largest_local_epsilon(CATALOG["erlingsson-simple"], Generic, 10_000, 0.1, 1e-6)
+    assert CATALOG["erlingsson-simple"].epsilon(Generic(simple), 10_000, 1e-6).upper <= 0.1

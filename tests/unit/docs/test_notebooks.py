@@ -129,7 +129,7 @@ def test_outputs_are_below_their_cells_and_a_picture_needs_words(tmp_path: Path)
 
 def test_the_variables_of_whoever_builds_change_no_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.setenv("HUBBUB_SETTINGS", "recognisable")
+    monkeypatch.setenv("HUBBUB_SETTINGS", "recognizable")
     text = (
         '```python alt="a line"\nimport os\nfrom matplotlib import pyplot\n_ = pyplot.plot([1, 2])\n'
         "print(os.environ.get('HUBBUB_SETTINGS'), '\\n```\\n# No heading')\n```\n"

@@ -32,7 +32,7 @@ from hubbub.queries.questions.question import Question
 from support.samples import START, Parties
 
 THEME, MINUTES = Histogram("theme", ("a", "b", "c")), Number("minutes", 0.0, 60.0, "minutes")
-COLOUR = Histogram("colour", ("red", "green"))
+COLOR = Histogram("color", ("red", "green"))
 
 TASK = """
 [task]
@@ -150,13 +150,13 @@ def test_if_no_single_change_is_enough_the_nearest_error_is_named_with_what_give
 
 @pytest.mark.exhaustive
 def test_errors_over_epsilon_are_those_of_plans() -> None:
-    planned = plan(replace(draft(1.0), questions=(COLOUR,)))
+    planned = plan(replace(draft(1.0), questions=(COLOR,)))
     found = errors_of_plan(planned)
     assert [each.epsilon for each in found] == list(USUAL_EPSILONS)
     (own,) = (each for each in found if each.planned)
     assert own.errors == {each.query.name: each.expected_error for each in planned.queries}
-    colour = [each.errors["colour"] for each in found]
-    assert colour == sorted(colour, reverse=True)
+    color = [each.errors["color"] for each in found]
+    assert color == sorted(color, reverse=True)
 
 
 def test_an_epsilon_that_cannot_be_planned_says_why() -> None:

@@ -29,7 +29,7 @@ from support.samples import FEW, START
 pytestmark = pytest.mark.usefixtures("composed_once")
 
 THEME = Histogram("theme", ("dark", "light", "system"))
-COLOUR = Histogram("colour", ("red", "green"), randomizer="krr", weight=2.0)
+COLOR = Histogram("color", ("red", "green"), randomizer="krr", weight=2.0)
 PRIVACY = Privacy(1.0, 1e-4, 8.0, large_delta=FEW)
 
 
@@ -44,7 +44,7 @@ def one() -> Plan:
 
 @pytest.fixture(scope="module")
 def two() -> Plan:
-    return planned(replace(THEME, randomizer="krr"), COLOUR)
+    return planned(replace(THEME, randomizer="krr"), COLOR)
 
 
 def test_a_flood_leaves_what_so_many_honest_reports_give(one: Plan) -> None:

@@ -121,7 +121,7 @@ def krr(planned: PlannedQuery) -> tuple[int, int | None]:
 # Unary encoding
 
 UNARY_THEME = replace(THEME, randomizer="unary")
-COLOUR = Histogram("colour", ("red", "green"))
+COLOR = Histogram("color", ("red", "green"))
 UNARY_MINUTES = replace(MINUTES, optional=True, randomizer="unary")
 PRIVACY = Privacy(2.0, 1e-4, 16.0, large_delta=FEW)
 
@@ -132,7 +132,7 @@ UNARY: dict[str, Draft] = {
     "histogram with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME),
     "sum with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_MINUTES),
     "both, of fewer honest people": draft(500, replace(PRIVACY, honest_share=0.8), UNARY_THEME, UNARY_MINUTES),
-    "both and kRR, with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME, UNARY_MINUTES, COLOUR),
+    "both and kRR, with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME, UNARY_MINUTES, COLOR),
 }
 ALONE = [name for name, drafted in UNARY.items() if len(drafted.questions) == 1]
 TOGETHER = [

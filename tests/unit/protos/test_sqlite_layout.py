@@ -118,13 +118,13 @@ def test_a_store_of_any_version_comes_to_look_like_a_new_one(vector: Path, tmp_p
 # A second version
 
 
-def _with_colours(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE round ADD COLUMN colour TEXT NOT NULL DEFAULT 'white'")
-    connection.execute("CREATE TABLE palette (colour TEXT) STRICT")
-    connection.execute("INSERT INTO palette SELECT DISTINCT colour FROM round")
+def _with_colors(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE round ADD COLUMN color TEXT NOT NULL DEFAULT 'white'")
+    connection.execute("CREATE TABLE palette (color TEXT) STRICT")
+    connection.execute("INSERT INTO palette SELECT DISTINCT color FROM round")
 
 
-SECOND = replace(SHUFFLER, version=2, migrations={1: _with_colours})
+SECOND = replace(SHUFFLER, version=2, migrations={1: _with_colors})
 GOLDEN = VECTORS[0].parent / "shuffler-1.db.gz"
 
 
@@ -146,10 +146,10 @@ def test_a_store_is_brought_to_a_second_version_whole_or_not_at_all(tmp_path: Pa
     assert stops > 4
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert bring_forward(connection, path, SECOND, HubbubError) == 2  # nothing is left to do
-        assert connection.execute("SELECT number, colour FROM round ORDER BY number").fetchall() == [
+        assert connection.execute("SELECT number, color FROM round ORDER BY number").fetchall() == [
             (number, "white") for number in range(4)
         ]
-        assert connection.execute("SELECT colour FROM palette").fetchall() == [("white",)]
+        assert connection.execute("SELECT color FROM palette").fetchall() == [("white",)]
     check_version(path, SECOND, HubbubError)
     with pytest.raises(
         HubbubError, match="of version 2, but this hubbub knows 1; nothing was touched: install the hubbub"
@@ -183,7 +183,7 @@ def _stopped(path: Path, stop: int, killed: Path) -> bool:
 
 
 def test_a_layout_has_a_migration_from_every_version_before_it() -> None:
-    for version, migrations in ((2, {}), (3, {2: _with_colours}), (1, {1: _with_colours})):
+    for version, migrations in ((2, {}), (3, {2: _with_colors}), (1, {1: _with_colors})):
         with pytest.raises(ValueError, match="one migration from each version below"):
             replace(SHUFFLER, version=version, migrations=migrations)
 

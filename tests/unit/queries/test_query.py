@@ -164,7 +164,7 @@ def test_estimates_are_those_beside_the_noise() -> None:
             assert one.standard_error**2 == pytest.approx(other.standard_error**2 + more, rel=1e-12)
 
 
-def test_a_sum_has_the_noise_of_centred_weights() -> None:
+def test_a_sum_has_the_noise_of_centered_weights() -> None:
     """Var z · Σ_j (j/L − ½)², in units of the range: the total is known."""
     levels = 4
     question = Number("share", 0.0, 10.0, levels=levels)

@@ -79,7 +79,7 @@ def test_rows_are_chosen_by_one_value_or_by_several(wanted: dict[str, Any], rows
         ({"significant": 1}, "significant of a row is True or False; got 1"),
         ({"group": "north"}, "group of a row is a tuple of pairs"),
         ({"group": {"region": "north"}}, "group of a row is a tuple of pairs; got 'region'"),
-        ({"colour": "red"}, "rows have no colour; they have task"),
+        ({"color": "red"}, "rows have no color; they have task"),
     ],
 )
 def test_a_value_that_no_row_can_have_is_refused(wanted: dict[str, Any], says: str) -> None:

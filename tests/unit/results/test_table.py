@@ -35,8 +35,8 @@ def test_rows_are_chosen_by_their_attributes(table: ResultsTable) -> None:
     assert counts.queries == ("transport",)
     assert isinstance(counts[1:3], ResultsTable)
     assert len(counts[1:3]) == 2
-    with pytest.raises(UsageError, match="rows have no colour"):
-        table.where(colour="red")
+    with pytest.raises(UsageError, match="rows have no color"):
+        table.where(color="red")
 
 
 def test_arrow_and_pandas_have_every_attribute_with_its_type(table: ResultsTable) -> None:

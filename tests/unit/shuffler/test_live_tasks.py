@@ -175,7 +175,7 @@ async def test_a_round_that_got_no_keys_before_its_task_s_end_is_given_up_at_onc
     def ended(_call: str) -> None:
         raise Refusal(Reason.TASK_ENDED, "the task has ended after round 1")
 
-    # The analyzer has learnt of the end first.
+    # The analyzer has learned of the end first.
     world.analyzer.incident = ended
     world.clock.now = prepared_from(world.task.schedule, 2)
     world.rounds.timer.recheck()

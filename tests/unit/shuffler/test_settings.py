@@ -58,8 +58,8 @@ def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
             "level is not a setting of the shuffler; did you mean log.l",
         ),
         (
-            ('data = "data"', 'data = "data"\ncolour = 1'),
-            "colour is not a setting of the shuffler; it knows analyzer, ",
+            ('data = "data"', 'data = "data"\ncolor = 1'),
+            "color is not a setting of the shuffler; it knows analyzer, ",
         ),
         (
             ("[tls]", "[tls]\nauthorty = 1"),

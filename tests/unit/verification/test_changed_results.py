@@ -139,7 +139,7 @@ def case(name: str) -> list[dict[str, Any]]:
     return documents([several()] if name == "several" else results_of(name))
 
 
-def neighbours(value: float) -> Iterator[float]:
+def neighbors(value: float) -> Iterator[float]:
     """The numbers that differ by one in the last digit that JSON has of it, and a whole one also by a thousandth."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
     assert isinstance(exponent, int)
@@ -178,7 +178,7 @@ def changed_numbers(document: dict[str, Any]) -> Iterator[tuple[Place, Any]]:
         elif type(value) is int:
             yield from ((path, other) for other in (value + 1, value - 1, float(value), str(value), value == 1, None))
         else:
-            yield from ((path, other) for other in neighbours(value))
+            yield from ((path, other) for other in neighbors(value))
             yield from ((path, other) for other in ([] if value == 0 else [-value]))
             yield from ((path, other) for other in (str(value), None, value > 0.5, [value]))
 
@@ -310,7 +310,7 @@ def test_every_number_of_the_certificate_changed_by_its_last_digit_is_refused() 
     assert len(paths) >= 40
     for path in paths:
         value = at(document, path)
-        others = [not value] if type(value) is bool else [value + 1] if type(value) is int else neighbours(value)
+        others = [not value] if type(value) is bool else [value + 1] if type(value) is int else neighbors(value)
         for other in others:
             changed = canonical(_put(document, path, lambda _, other=other: other))
             with pytest.raises(VerificationError):

@@ -1,4 +1,4 @@
-"""`verify --rigorous` on certificates: what is proven, what is refused, and what is labelled as not proven."""
+"""`verify --rigorous` on certificates: what is proven, what is refused, and what is labeled as not proven."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lying(content: dict[str, Any]) -> list[Finding]:
     return list(islice(findings, CLAIMS_OF_QUERY * len(TASK.queries)))
 
 
-def test_every_number_of_a_sound_certificate_is_proven_or_labelled() -> None:
+def test_every_number_of_a_sound_certificate_is_proven_or_labeled() -> None:
     # Of ten people, no composed number is proven, which is found soon; of a hundred, all are.
     people = usually(10, 100)
     task = sample_task(PARTIES, minimum_reports=people)

@@ -58,7 +58,7 @@ export function isProofOf(proof: LoggedProof, leaf: Uint8Array): boolean {
     if (last === 0) return false;
     const isRight = place % 2 === 1 || place === last;
     node = sha256(joined(new Uint8Array([1]), ...(isRight ? [beside, node] : [node, beside])));
-    // The last node of a level has no neighbour where its place is even: it goes up unchanged.
+    // The last node of a level has no neighbor where its place is even: it goes up unchanged.
     if (isRight) while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)];
     [place, last] = [Math.floor(place / 2), Math.floor(last / 2)];
   }

@@ -133,7 +133,7 @@ class FrontendStore(PostgresIngestStore):
         self._held: dict[int, tuple[float, int]] = {}
         self._looking: dict[RoundId, asyncio.Task[Round | None]] = {}
         self._admitted = Admitted(b"")
-        self._learnt = -math.inf
+        self._learned = -math.inf
 
     def close(self) -> None:
         """Write what waits, and close the connections."""
@@ -231,7 +231,7 @@ class FrontendStore(PostgresIngestStore):
         """
         asked = self._monotonic()
         found = await self._leader.ask(lambda caller, deadline: caller.get_admitted(self._admitted.version, deadline))
-        self._learnt = asked
+        self._learned = asked
         if found is not None:
             self._admitted = found
         with contextlib.suppress(StoreError):
@@ -242,7 +242,7 @@ class FrontendStore(PostgresIngestStore):
     @property
     def outdated(self) -> bool:
         """Whether the leader may have a master key that is unknown here."""
-        return self._monotonic() - self._learnt > OUTDATED_SECONDS
+        return self._monotonic() - self._learned > OUTDATED_SECONDS
 
     async def masters(self) -> list[MasterSecret]:
         """Return the master keys as they were last received."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hubbub.cli.options.device import naming_ticket
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.deploy.init.hops import change
 from hubbub.protos.refusals import Reason, Refusal
 
@@ -13,7 +13,7 @@ LACKS = Refusal(Reason.NOT_ENROLLED, "this device has no ticket")
 
 
 def test_a_missing_ticket_is_named_by_its_file(tmp_path: Path) -> None:
-    settings = initialise(tmp_path / "deployment").root / "client" / "client.toml"
+    settings = initialize(tmp_path / "deployment").root / "client" / "client.toml"
     change(settings, "ticket", "nowhere.json")
     missing = settings.with_name("nowhere.json")
     told = naming_ticket(LACKS, settings)

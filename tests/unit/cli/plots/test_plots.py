@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from hubbub.accountant.bounds import epsilon_bracket
-from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.catalog import CATALOG
 from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
@@ -52,7 +52,7 @@ def test_points_over_reports_are_the_accountants_own() -> None:
         bracket = epsilon_bracket(mechanism, reports, 1e-6)
         assert found["best"].y[place] == bracket.epsilon_upper
         assert found["attack"].y[place] == bracket.epsilon_lower
-        assert found["clones"].y[place] == CATALOGUE["clones"].epsilon(mechanism, reports, 1e-6).upper
+        assert found["clones"].y[place] == CATALOG["clones"].epsilon(mechanism, reports, 1e-6).upper
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_every_mechanism_can_be_drawn(said: Description, mechanism: Laplace | RA
         sweep(SweepQuestion(said, delta=1e-6), Range(Variable.REPORTS, 500, 1000, 2), ("best", "balle-bennett"))
     )
     assert found["best"].y[0] == epsilon_bracket(mechanism, 500, 1e-6).epsilon_upper
-    assert found["balle-bennett"].y[0] == CATALOGUE["balle-bennett"].epsilon(mechanism, 500, 1e-6).upper
+    assert found["balle-bennett"].y[0] == CATALOG["balle-bennett"].epsilon(mechanism, 500, 1e-6).upper
 
 
 def test_gaussian_noise_has_gaps_where_rounds_would_be_composed() -> None:
@@ -288,7 +288,7 @@ def test_settings_of_the_program_around_are_left_as_they_were() -> None:
         assert mpl.rcParams["axes.grid"] is False
 
 
-def test_curves_differ_by_marker_and_by_line_without_colour(svg: bytes) -> None:
+def test_curves_differ_by_marker_and_by_line_without_color(svg: bytes) -> None:
     root = ElementTree.fromstring(svg)
     styles = []
     for place in (1, 2, 4):
@@ -347,7 +347,7 @@ def test_over_rounds_each_bound_is_composed_by_the_tightest_of_its_ways() -> Non
     found = series_of(sweep(question, over, (*ways, "girgis-lower")))
     part = Part(Generic(0.5), 10_000, 9)
     for name, tried in ways.items():
-        assert found[name].y[-1] == min(composed_epsilon(CATALOGUE[name], part, 1e-6, way) for way in tried)
+        assert found[name].y[-1] == min(composed_epsilon(CATALOG[name], part, 1e-6, way) for way in tried)
     assert found["girgis-lower"].y == (None, None)
     assert "Lemma 2.1 makes no lower bound" in str(found["girgis-lower"].why_not)
 

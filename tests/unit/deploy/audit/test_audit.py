@@ -127,7 +127,7 @@ NOISY = replace(QUERY, noise=NoiseLaw.of("geometric", Fraction(3, 5), 6))
 
 
 def noisy(far: int) -> Audit:
-    """The audit of a query with noise, of whose counts so many are far from their centre."""
+    """The audit of a query with noise, of whose counts so many are far from their center."""
     played = audited_task(changed(TASK, queries=(NOISY,)), AuditOptions(participants=30, delta=0.05))
     return replace(found(0.7), task=SignedTask(played), noise=(NoiseResult("theme", 600, 2, far, 150.0, 100),))
 
@@ -138,7 +138,7 @@ def test_noise_that_is_as_its_law_is_shown_with_what_would_contradict_it() -> No
     assert row["law"] == NOISY.noise.content()  # type: ignore[union-attr]
     assert (row["draws"], row["far"], row["far_least"], row["consistent"]) == (600, 140, 100, True)
     shown = said(noisy(140))
-    assert "noise of theme: 140 of 600 counts are more than 2 from their centre" in shown
+    assert "noise of theme: 140 of 600 counts are more than 2 from their center" in shown
     assert "150 are expected by the law, and fewer than 100 contradict it" in shown
     assert "NOT CONSISTENT" not in shown
 

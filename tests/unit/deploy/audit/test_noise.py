@@ -105,7 +105,7 @@ def test_no_shift_makes_a_draw_less_often_far_than_its_law(law: NoiseLaw, shift:
 
 def test_fewer_far_counts_than_the_least_have_the_probability_of_the_error_at_most() -> None:
     found = compare(task(THREE), worst_case_of(THREE), played(THREE, of(LAW)), ERROR)
-    # One query, three distances, and as many centres as the law has values.
+    # One query, three distances, and as many centers as the law has values.
     share, chance = ERROR / 3 / 29, beyond(LAW, found.distance)
     assert (
         stats.binom.cdf(found.least - 1, found.draws, chance)

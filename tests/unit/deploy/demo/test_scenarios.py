@@ -69,7 +69,7 @@ def test_answers_of_later_rounds_follow_their_devices_into_a_sample() -> None:
     assert truth_of(dataset.in_round(1), dataset.questions[0])["count", "A"] == 4
 
 
-def test_the_series_of_aeroplanes_is_that_of_2013_and_hardly_any_is_clipped() -> None:
+def test_the_series_of_airplanes_is_that_of_2013_and_hardly_any_is_clipped() -> None:
     dataset = SCENARIOS["longitudinal"].dataset()
     states = [dataset.in_round(number).answers["late"].to_pylist() for number in range(16)]
     assert dataset.devices == 4037

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from hubbub.cli.commands import status
 from hubbub.cli.tables.status import overview_document, print_overview, status_document
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
@@ -232,7 +232,7 @@ def test_a_service_that_answers_others_only_is_named(check: bool) -> None:
 
 
 async def test_every_command_names_the_service_that_is_silent_with_its_address_in_one_form(tmp_path: Path) -> None:
-    made = load(initialise(tmp_path / "made").of("operator") / "operator.toml", OperatorSettings, "operator")
+    made = load(initialize(tmp_path / "made").of("operator") / "operator.toml", OperatorSettings, "operator")
     silent = {"shuffler_control": "127.0.0.1:1", "analyzer_results": "127.0.0.1:2", "hops": ("127.0.0.1:3",)}
     nowhere = made.model_copy(update=silent)
     advice = "no server listens there (connection refused); check that it is running and that the address is right"

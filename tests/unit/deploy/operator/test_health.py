@@ -13,7 +13,7 @@ import typer
 
 from hubbub.cli.commands.health import STOPPING, WORKING, ServiceKind, _silent, command
 from hubbub.deploy.init.cluster import STORES, Cluster
-from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.deploy.init.hops import Hops
 from hubbub.deploy.operator.health import ask, ask_parts, ask_why, ports_of, store_of
 from hubbub.protos.errors import Distrusted, HubbubError
@@ -30,7 +30,7 @@ WAIT = 5.0
 
 def settings(folder: Path, role: Role, **replaced: str) -> Path:
     """A service's settings in a new deployment, some addresses replaced."""
-    path = initialise(folder / "deployment").of(role.value) / f"{role.value}.toml"
+    path = initialize(folder / "deployment").of(role.value) / f"{role.value}.toml"
     text = path.read_text()
     for old, new in replaced.items():
         text = text.replace(f'{old} = "127.0.0.1:', f'{old} = "{new}:')
@@ -47,12 +47,12 @@ def test_ports_are_those_of_the_settings(tmp_path: Path) -> None:
         "delivery": "127.0.0.1:7401",
         "results": "127.0.0.1:7402",
     }
-    hop = initialise(tmp_path / "c", Placement(hops=Hops(2))).of("hop-3") / "hop.toml"
+    hop = initialize(tmp_path / "c", Placement(hops=Hops(2))).of("hop-3") / "hop.toml"
     assert ports_of("hop", hop)[0] == {"delivery": "127.0.0.1:7511"}
 
 
 def test_of_a_cluster_each_is_asked_at_the_ports_that_it_has(tmp_path: Path) -> None:
-    root = initialise(tmp_path / "deployment", Placement(cluster=Cluster())).root
+    root = initialize(tmp_path / "deployment", Placement(cluster=Cluster())).root
     leader, standby = (root / name / "shuffler.toml" for name in ("shuffler", "standby"))
     frontend = root / "frontend-2" / "frontend.toml"
     assert ports_of("shuffler", leader)[0] == {"control": "127.0.0.1:7302"}
@@ -84,7 +84,7 @@ def test_who_asks_without_the_services_knows_all_kinds_of_parts() -> None:
 async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path) -> None:
     """The certificate is for a name that is no address of the port: the service is told by it all the same."""
     hosts = {Role.SHUFFLER: ["shuffler.example"]}
-    folder = initialise(tmp_path / "deployment", Placement(hosts)).of("shuffler") / "tls"
+    folder = initialize(tmp_path / "deployment", Placement(hosts)).of("shuffler") / "tls"
     tls = TLS(folder / "authority.pem", folder / "shuffler.pem", folder / "shuffler.key")
     async with opened_server() as server:
         health = Health(server, ["hubbub.v1.Anything"])
@@ -130,7 +130,7 @@ async def test_a_service_that_waits_says_for_what_and_is_not_to_be_started_again
 
 async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Path) -> None:
     hosts = {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
-    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    folder = initialize(tmp_path / "deployment", Placement(hosts))
     own, other = (
         TLS(tls / "authority.pem", tls / f"{tls.parent.name}.pem", tls / f"{tls.parent.name}.key")
         for tls in (folder.of("shuffler") / "tls", folder.of("analyzer") / "tls")
@@ -167,7 +167,7 @@ def test_why_a_port_does_not_serve_is_said(tmp_path: Path, capsys: pytest.Captur
 
 
 async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:
-    folder = initialise(tmp_path / "deployment")
+    folder = initialize(tmp_path / "deployment")
     tls = folder.of("shuffler") / "tls"
     shutil.copy(folder.of("operator") / "tls" / "operator.pem", tls / "shuffler.pem")
     ports, files = ports_of("shuffler", tls.parent / "shuffler.toml")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from unit.service.rpc.test_caller_access import PARTIES, TASK, Everything
 
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.pages.dashboard.access import Access
 from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.site import Site
@@ -81,7 +81,7 @@ class Answering(Everything):
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return initialise(tmp_path_factory.mktemp("services") / "deployment").root
+    return initialize(tmp_path_factory.mktemp("services") / "deployment").root
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ from support.source_tree import ROOT
 SAFE = 2**53 - 1
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 EDGES = (*(1e21, 1e-7, 1e-6, 5e-324, 1.7976931348623157e308, -0.0, 0.1, 4.0, 1e16), *(2.0**53 + i for i in (-1, 0, 2)))
-NEIGHBOURS = [math.nextafter(edge, end) for edge in EDGES for end in (-math.inf, math.inf)]
-FINITE = [number for number in (*EDGES, *NEIGHBOURS) if math.isfinite(number)]
+NEIGHBORS = [math.nextafter(edge, end) for edge in EDGES for end in (-math.inf, math.inf)]
+FINITE = [number for number in (*EDGES, *NEIGHBORS) if math.isfinite(number)]
 FLOATS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(FINITE)
 
 

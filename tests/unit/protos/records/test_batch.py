@@ -115,7 +115,7 @@ def test_missing_member_is_refused(member: str) -> None:
         read({name: value for name, value in CONTENT.items() if name != member})
 
 
-def test_digest_is_the_labelled_hash_of_the_envelopes_in_order() -> None:
+def test_digest_is_the_labeled_hash_of_the_envelopes_in_order() -> None:
     envelopes = [bytes([number]) * 52 for number in range(3)]
     assert released_digest(envelopes) == hashlib.sha256(b"hubbub/v1 batch digest" + b"".join(envelopes)).digest()
     assert released_digest(iter(envelopes)) == released_digest(envelopes)

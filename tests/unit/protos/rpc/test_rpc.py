@@ -288,7 +288,7 @@ async def test_many_submissions_are_answered_one_by_one_in_order(handler: Record
     assert (answers[1].reason, answers[1].message, answers[1].retry_after) == (Reason.TOO_LATE, "too late", 2.5)
 
 
-async def test_malformed_submission_does_not_sink_its_neighbours(handler: Recorder, callers: Callers) -> None:
+async def test_malformed_submission_does_not_sink_its_neighbors(handler: Recorder, callers: Callers) -> None:
     handler.answer = [receipt(0), receipt(2)]
     batch = [submission(0), Submission(b"short", b"e"), submission(2), Submission(b"", b"")]
     answers = await callers.submissions.submit_batch(HERE, batch, CALL_SECONDS)

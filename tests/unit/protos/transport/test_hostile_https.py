@@ -21,7 +21,7 @@ from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
 ESCAPES = "\x1b]0;owned\x07\x9b31m\u202e"
-"""A title of the terminal, a colour by one byte, and a text from right to left."""
+"""A title of the terminal, a color by one byte, and a text from right to left."""
 
 SHOWN = r"\x1b]0;owned\x07"
 

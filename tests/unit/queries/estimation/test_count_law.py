@@ -212,7 +212,7 @@ def test_a_chance_of_as_many_is_hardly_above_the_exact_one() -> None:
 def test_ends_that_are_remembered_for_tests_are_those_computed_for_each_sum_alone(
     dummies: int, noise: NoiseLaw | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`counted_once` computes those of neighbouring sums together."""
+    """`counted_once` computes those of neighboring sums together."""
     law = law_of_counts(KRR, 500, dummies, noise and ChainNoise(noise), 1)
     sums = np.array([17, 60, 61, 64, 17, 127, 300])
     alone = [law.intervals(sums[place : place + 1], rate) for rate in (0.05, 0.002) for place in range(len(sums))]

@@ -234,8 +234,8 @@ def test_the_error_of_an_optional_sum_is_exact_but_for_the_rounding_which_is_at_
     exact = exact_variance(laws, values, gamma) + missing_rounding
     assert number(result, "sum").standard_error ** 2 == pytest.approx(float(exact))
     mean = truth / 16
-    centred = [(value - mean) * answer for value, answer in zip(values, answers, strict=True)]
-    linear = (exact_variance(laws, centred, gamma) + missing_rounding) / 16**2
+    centered = [(value - mean) * answer for value, answer in zip(values, answers, strict=True)]
+    linear = (exact_variance(laws, centered, gamma) + missing_rounding) / 16**2
     assert number(result, "mean").value == pytest.approx(float(mean))
     assert number(result, "mean").standard_error ** 2 == pytest.approx(float(linear))
 

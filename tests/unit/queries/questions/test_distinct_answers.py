@@ -17,18 +17,18 @@ from hubbub.queries.questions.variance import Variance
 from hubbub.queries.registry import QUESTIONS
 from hubbub.queries.texts.text import Text
 
-COLOURS = ("red", "green", "blue", "grey")
+COLORS = ("red", "green", "blue", "gray")
 ASKED: dict[str, tuple[Question, int]] = {
-    "histogram": (Histogram("colour", COLOURS), 3),
-    "two categories": (Histogram("colour", COLOURS[:2]), 2),
-    "one optional category": (Histogram("colour", COLOURS[:1], optional=True), 1),
-    "top": (Top("colour", COLOURS), 3),
+    "histogram": (Histogram("color", COLORS), 3),
+    "two categories": (Histogram("color", COLORS[:2]), 2),
+    "one optional category": (Histogram("color", COLORS[:1], optional=True), 1),
+    "top": (Top("color", COLORS), 3),
     "sum": (Number("minutes", 0.0, 60.0, levels=8), 3),
     "one step": (Number("minutes", 0.0, 60.0, levels=1), 2),
     "distribution": (Distribution("minutes", (0.0, 10.0, 20.0, 30.0, 60.0)), 3),
     "two buckets": (Distribution("minutes", (0.0, 10.0, 20.0)), 2),
     "variance": (Variance("minutes", 0.0, 60.0, levels=20), 3),
-    "grouped": (Grouped("colour", (Histogram("shop", ("A", "B")),), Histogram("colour", COLOURS[:2])), 3),
+    "grouped": (Grouped("color", (Histogram("shop", ("A", "B")),), Histogram("color", COLORS[:2])), 3),
     "text": (Text("word"), 3),
     "longitudinal": (Longitudinal("subscribed", 1), 2),
 }

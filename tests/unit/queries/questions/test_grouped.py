@@ -210,7 +210,7 @@ def test_planning_takes_whole_groups_and_states_the_worst_error_of_one() -> None
 
 @pytest.mark.parametrize("question", ALL, ids=lambda each: each.name)
 def test_the_planned_error_is_the_largest_over_what_everybody_may_answer(question: Grouped) -> None:
-    """By brute force: everybody encodes one and the same symbol, or a mixture of two neighbours."""
+    """By brute force: everybody encodes one and the same symbol, or a mixture of two neighbors."""
     query = asked(question)
     weights = question.headline()
     each = query.randomizer.variances(weights)

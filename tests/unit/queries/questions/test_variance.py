@@ -26,7 +26,7 @@ UNIT = Variance("value", 0.0, 1.0, levels=4)
 
 
 def law(question: Variance, value: float) -> dict[int, Fraction]:
-    nearest, below, above = question.neighbours(value)
+    nearest, below, above = question.neighbors(value)
     found = {nearest - 1: below, nearest: 1 - below - above, nearest + 1: above}
     return {place: chance for place, chance in found.items() if chance}
 
@@ -138,7 +138,7 @@ def test_the_levels_that_are_planned_have_the_least_error() -> None:
 def test_one_step_tells_the_variance_too() -> None:
     """Without noise: half at either end has the largest variance, all in the middle has none."""
     one = Query(Variance("value", 0.0, 1.0, levels=1), KRandomizedResponse(3, 1))
-    # At the ends a half goes to each of two neighbours; in the middle an eighth goes to either side.
+    # At the ends a half goes to each of two neighbors; in the middle an eighth goes to either side.
     ends, middle = np.array([2500, 5000, 2500]), np.array([1250, 7500, 1250])
     assert number(one.estimates(Tally(ends, 10_000), 0), "variance").value == pytest.approx(0.25, abs=1e-4)
     assert number(one.estimates(Tally(middle, 10_000), 0), "variance").value == pytest.approx(0.0, abs=1e-4)

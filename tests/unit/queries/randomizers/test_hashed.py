@@ -94,7 +94,7 @@ def test_the_probability_of_a_collision_is_that_of_two_uniform_hashes(cells: int
 
 
 def test_symbols_collide_as_often_as_stated() -> None:
-    """64 rows of 4 cells over 40 neighbouring symbols: 49,920 pairs, two-sided false-alarm rate 1e-6 if independent."""
+    """64 rows of 4 cells over 40 neighboring symbols: 49,920 pairs, two-sided false-alarm rate 1e-6 if independent."""
     randomizer = HashedResponse(40, 4, 64, HALF)
     together = sum(
         randomizer.place(row, one) == randomizer.place(row, other)

@@ -76,7 +76,7 @@ def test_a_certificate_states_the_law_and_holds() -> None:
     assert query["bound"] == "whole-law"
     assert isclose(float(Fraction(query["law"][0][0])), 0.5 / 3 + 0.5 * 0.75)
     check_statement(TERMS, [("step", QUERY.mechanism)], content)
-    form = {name: query[name] for name in ("mechanism", "law", "blanket", "neighbours", "dummy")}
+    form = {name: query[name] for name in ("mechanism", "law", "blanket", "neighbors", "dummy")}
     assert read_mechanism(form) == QUERY.mechanism
 
 

@@ -77,11 +77,11 @@ async def test_a_service_joins_the_trace_without_being_told_of_it(collector: OTL
 async def test_nothing_is_said_of_the_machine_or_the_environment(
     collector: OTLPCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=recognisable")
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "recognisable")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=recognizable")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "recognizable")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=recognisable")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=recognizable")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
     # These are no numbers, too small to keep what a span has, or larger than the queue.
     for name in ("SPAN_EVENT_COUNT_LIMIT", "SPAN_LINK_COUNT_LIMIT", "EVENT_ATTRIBUTE_COUNT_LIMIT"):
@@ -92,11 +92,11 @@ async def test_nothing_is_said_of_the_machine_or_the_environment(
     async with collected("hop", collector.endpoint, NO_TLS) as traces:
         with traces.span(Step.HOP, ROUND):
             pass
-    assert "recognisable" not in collector.headers[0]
+    assert "recognizable" not in collector.headers[0]
     ((_, span),) = collector.spans
     assert attributes(span) == {"hubbub.task": "usage", "hubbub.task_id": "000102030405", "hubbub.round": 7}
     assert [set(attributes(each.resource)) for each in collector.resources] == [{"service.name", "service.version"}]
-    assert b"recognisable" not in collector.bodies[0]
+    assert b"recognizable" not in collector.bodies[0]
 
 
 async def test_the_sdk_can_be_disabled(collector: OTLPCollector, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +109,9 @@ async def test_the_sdk_can_be_disabled(collector: OTLPCollector, monkeypatch: py
 
 async def test_an_error_is_named_by_its_kind_and_none_of_its_words_is_sent(collector: OTLPCollector) -> None:
     errors = {
-        "mix": ValueError("recognisable"),
-        "release": Refusal(Reason.OVER_BUDGET, "recognisable"),
-        "hop": OSError(2, "recognisable"),
+        "mix": ValueError("recognizable"),
+        "release": Refusal(Reason.OVER_BUDGET, "recognizable"),
+        "hop": OSError(2, "recognizable"),
     }
     async with collected("shuffler", collector.endpoint, NO_TLS) as traces:
         for name, error in errors.items():
@@ -120,7 +120,7 @@ async def test_an_error_is_named_by_its_kind_and_none_of_its_words_is_sent(colle
     kinds = {span.name: attributes(span)["error.type"] for _, span in collector.spans}
     assert kinds == {"mix": "ValueError", "release": "over_budget", "hop": "FileNotFoundError"}
     assert {span.status.code for _, span in collector.spans} == {2}
-    assert b"recognisable" not in collector.bodies[0]
+    assert b"recognizable" not in collector.bodies[0]
 
 
 async def test_a_step_that_ends_with_the_service_or_is_dropped_is_not_sent(collector: OTLPCollector) -> None:
@@ -216,7 +216,7 @@ class PlayedExporter(SpanExporter):
     def export(self, spans: object) -> SpanExportResult:  # noqa: ARG002 - as the library has it
         answer = self.answers.pop(0)
         if answer is None:
-            raise RuntimeError("recognisable")
+            raise RuntimeError("recognizable")
         return SpanExportResult.SUCCESS if answer else SpanExportResult.FAILURE
 
 

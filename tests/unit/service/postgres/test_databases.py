@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hubbub.deploy.init.cluster import DATABASE, Cluster
-from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.protos.identity.keys import Role
 from hubbub.service.postgres.sessions import as_store_error
 from support import postgres
@@ -25,7 +25,7 @@ def test_without_its_account_or_its_database_a_store_says_what_makes_them(tmp_pa
     store = f"postgresql://{account}@/{name}?host={host}"
     other = {Role.SHUFFLER: Role.ANALYZER, Role.ANALYZER: Role.SHUFFLER}[role]
     cluster = Cluster(stores={role: store, other: f"postgresql://other@/other?host={host}"})
-    folder = initialise(tmp_path / "deployment", Placement(cluster=cluster)).of(role)
+    folder = initialize(tmp_path / "deployment", Placement(cluster=cluster)).of(role)
     settings = folder / f"{role.value}.toml"
 
     def created() -> tuple[int, str]:

@@ -27,7 +27,7 @@ async def test_receipt_names_submission_and_round(world: World) -> None:
     assert await world.send([submission]) == [Receipt(submission.id, 0)]
 
 
-async def test_wrong_size_is_refused_and_its_neighbours_are_not(world: World) -> None:
+async def test_wrong_size_is_refused_and_its_neighbors_are_not(world: World) -> None:
     first, second, third = await world.seal([(0, 0)] * 3)
     answers = await world.send([first, replace(second, envelope=second.envelope + b"\0"), third])
     assert reason(answers[1]) is Reason.WRONG_SIZE

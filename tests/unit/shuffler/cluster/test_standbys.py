@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from hubbub.cli.commands.health import STOPPING, ServiceKind, _what
-from hubbub.deploy.init.folders import initialise
+from hubbub.deploy.init.folders import initialize
 from hubbub.deploy.init.hops import change
 from hubbub.protos.identity.keys import Role
 from hubbub.service.observability.incidents import IncidentKind, Incidents
@@ -55,7 +55,7 @@ def test_the_numbers_are_in_words(asked: int, following: int, says: str) -> None
 
 
 def test_health_names_missing_standbys_and_fails_for_them(tmp_path: Path) -> None:
-    settings = initialise(tmp_path / "deployment").of(Role.SHUFFLER) / "shuffler.toml"
+    settings = initialize(tmp_path / "deployment").of(Role.SHUFFLER) / "shuffler.toml"
     for asked, says in ((1, "1 standby is asked for, and none follows"), (2, "2 standbys are asked for, and fewer")):
         change(settings, "store", "postgresql://hubbub@db/shuffler")
         change(settings, "standbys", asked)

@@ -203,7 +203,7 @@ def second_version(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: s
     return Schema(SCHEMA.name, "second")
 
 
-ADD_COLOUR = "ALTER TABLE round ADD COLUMN colour text NOT NULL DEFAULT 'white'"
+ADD_COLOR = "ALTER TABLE round ADD COLUMN color text NOT NULL DEFAULT 'white'"
 
 
 async def test_a_database_is_brought_to_a_second_version_and_refused_by_name_by_the_first(
@@ -212,11 +212,11 @@ async def test_a_database_is_brought_to_a_second_version_and_refused_by_name_by_
     with contextlib.closing(postgres.store_in(folder)) as store:
         await store.add_round(TASK, 0)
     address = (folder / postgres.ADDRESS_FILE).read_text()
-    second = second_version(tmp_path, monkeypatch, ADD_COLOUR)
+    second = second_version(tmp_path, monkeypatch, ADD_COLOR)
     for _ in range(2):  # nothing is left to do the second time
         bring_forward(address, second)
         with psycopg.connect(address) as connection:
-            found = connection.execute("SELECT number, colour FROM hubbub_shuffler.round").fetchall()
+            found = connection.execute("SELECT number, color FROM hubbub_shuffler.round").fetchall()
         assert found == [(0, "white")]
     with pytest.raises(
         StoreError, match="of version shuffler_2, but this hubbub knows shuffler_1; nothing was touched"
@@ -231,7 +231,7 @@ async def test_a_migration_that_fails_leaves_the_first_version_as_it_was(
         round_ = await store.add_round(TASK, 0)
     address = (folder / postgres.ADDRESS_FILE).read_text()
     with pytest.raises(StoreError, match="division by zero"):
-        bring_forward(address, second_version(tmp_path, monkeypatch, ADD_COLOUR, "SELECT 1 / 0"))
+        bring_forward(address, second_version(tmp_path, monkeypatch, ADD_COLOR, "SELECT 1 / 0"))
     with contextlib.closing(postgres.store_in(folder)) as store:
         assert await store.rounds() == [round_]
 

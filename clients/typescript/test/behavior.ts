@@ -149,7 +149,7 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
   };
   const test = async (claim: string, body: (name: string) => Promise<void>): Promise<void> => {
     try {
-      await body(`behaviour-${place++}`);
+      await body(`behavior-${place++}`);
       results.push([claim, null]);
     } catch (error) {
       results.push([claim, error instanceof Error ? `${error.name}: ${error.message}` : String(error)]);

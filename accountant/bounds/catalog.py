@@ -1,6 +1,6 @@
 """Compares all bounds: which apply, which do not and why, and the value of each.
 
-`CATALOGUE` has every bound by its name; `assess` asks all of them the same question. A certificate rests on the exactly
+`CATALOG` has every bound by its name; `assess` asks all of them the same question. A certificate rests on the exactly
 evaluated bounds; the others are here for comparison.
 """
 
@@ -32,7 +32,7 @@ from hubbub.accountant.pairs.renyi import checked_order
 FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
 """The papers' closed forms and Rényi theorems."""
 
-CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound for bound in FORMULAS}})
+CATALOG: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound for bound in FORMULAS}})
 """Every bound by its name; the exactly evaluated ones come first."""
 
 CERTIFIED = ("2rr", "whole-law", "blanket", "stronger-clones")
@@ -51,7 +51,7 @@ class Assessment:
     """The answer of one bound to one question; over several rounds, composed in one way.
 
     Attributes:
-        bound: its name in `CATALOGUE`.
+        bound: its name in `CATALOG`.
         source: paper and theorem.
         direction: whether it is above or below the true ε.
         composition: how it was composed over several rounds; None for one round, and if it does not apply.
@@ -89,7 +89,7 @@ def assess(
     rounds: int = 1,
     order: float | None = None,
 ) -> tuple[Assessment, ...]:
-    """Ask every bound for the ε at `delta` of batches of `reports` (and `dummies` uniform ones), in catalogue order.
+    """Ask every bound for the ε at `delta` of batches of `reports` (and `dummies` uniform ones), in catalog order.
 
     Over several `rounds`, there is one assessment per bound and way of composing it. With an `order`, an assessment
     also has the Rényi divergence, if the bound gives one. Exactly one assessment is `chosen`: the one that a
@@ -106,7 +106,7 @@ def assess(
     wanted = checked_delta(delta)
     if order is not None:
         checked_order(order)
-    found = [each for bound in CATALOGUE.values() for each in _assessments(bound, part, wanted, order)]
+    found = [each for bound in CATALOG.values() for each in _assessments(bound, part, wanted, order)]
     chosen = _chosen(part, wanted, found)
     return tuple(replace(each, chosen=(each.bound, each.composition) == chosen) for each in found)
 

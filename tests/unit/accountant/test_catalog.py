@@ -7,7 +7,7 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.bounds.bound import described
-from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
+from hubbub.accountant.bounds.catalog import CATALOG, assess
 from hubbub.accountant.bounds.over_rounds import composed_epsilon
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError, OutsideConditions
@@ -25,7 +25,7 @@ MECHANISMS = [KRR.from_local_epsilon(16, 4.0), KRR.from_local_epsilon(2, 1.0), G
 )
 def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
     found = assess(mechanism, 10_000, 1e-6)
-    assert [each.bound for each in found] == list(CATALOGUE)
+    assert [each.bound for each in found] == list(CATALOG)
     for each in found:
         number = each.epsilon_upper if each.direction == "upper" else each.epsilon_lower
         assert (number is None) == (each.why_not is not None)

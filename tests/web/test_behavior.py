@@ -1,6 +1,6 @@
 """What the TypeScript client stores, sends again, discards and refuses: over files, and over IndexedDB in a browser.
 
-The claims are in `clients/typescript/test/behaviour.ts`; each is a result of its own.
+The claims are in `clients/typescript/test/behavior.ts`; each is a result of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLAIMS = 34
 @pytest.fixture(scope="session")
 def claimed(built: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[str, str | None]], Path]:
     states = tmp_path_factory.mktemp("states")
-    return run_program("vectors.js", vector_folders(), "--behaviour", states), states
+    return run_program("vectors.js", vector_folders(), "--behavior", states), states
 
 
 def test_every_claim_holds_over_files(claimed: tuple[list[tuple[str, str | None]], Path]) -> None:
@@ -51,7 +51,7 @@ async def test_every_claim_holds_in_a_real_browser(
 ) -> None:
     async with pages() as tab:
         await tab.open("/")
-        results = await tab.page.evaluate("hubbub.behaviour()")
+        results = await tab.page.evaluate("hubbub.behavior()")
         assert tab.said == []
     assert failed(results) == {}
     assert [name for name, _ in results] == [name for name, _ in claimed[0]]

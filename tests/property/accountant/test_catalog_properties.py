@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import epsilon_bracket
-from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS, assess
+from hubbub.accountant.bounds.catalog import CATALOG, FORMULAS, assess
 from hubbub.accountant.bounds.closed_form import EpsilonFormula
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism
@@ -27,7 +27,7 @@ mechanisms = st.one_of(usual, further)
 
 def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) -> float | None:
     try:
-        return CATALOGUE[name].epsilon(mechanism, reports, delta).upper
+        return CATALOG[name].epsilon(mechanism, reports, delta).upper
     except OutsideConditions:
         return None
 
@@ -100,7 +100,7 @@ def test_a_larger_delta_never_hurts_a_formula(
 def test_renyi_formulas_are_finite_or_refused_and_above_zero(
     bound: object, mechanism: LocalMechanism, reports: int, order: float
 ) -> None:
-    formula = CATALOGUE[getattr(bound, "name", "")]
+    formula = CATALOG[getattr(bound, "name", "")]
     try:
         found = formula.rdp(mechanism, reports, order)
     except OutsideConditions:
@@ -115,5 +115,5 @@ def test_renyi_formulas_that_are_divergences_rise_with_the_order(
     name: str, local: float, reports: int, order: float
 ) -> None:
     if reports > 1:
-        below, above = (CATALOGUE[name].rdp(Generic(local), reports, each) for each in (order, 1.5 * order))
+        below, above = (CATALOG[name].rdp(Generic(local), reports, each) for each in (order, 1.5 * order))
         assert below <= above * (1 + 1e-7)

@@ -1,0 +1,48 @@
+"""Words are spelled in one way, the American one, in code, pages and messages: a search for a word finds all of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.source_tree import ROOT
+
+OTHER = re.compile(
+    r"neighbour|\bcent(?:re|red)s?\b|colour|behaviour|catalogue|licence|favour|honour|artefact|"
+    r"(?:initial|recogn|normal|optim(?!is[mt])|serial|author|organ|summar|minim|maxim|random|anonym)is(?:e|ing|ation|able)|"
+    r"labelled|modelled|aeroplane|\bgrey\b|analyse",
+    re.IGNORECASE,
+)
+"""How words are spelled elsewhere. `cancelled` is not among them: Python and gRPC spell it so."""
+
+WRITTEN = ("*.py", "*.md", "*.toml", "*.html", "*.css", "*.proto", "*.ts", "*.yaml", "Makefile")
+NOT_OURS = {"node_modules", "dist", "site", "build", "gen", "vectors"}
+"""Folders that others wrote, or programs, or whose bytes are held."""
+
+STILL = {"accountant/divergence/noise_atoms.py", "clients/typescript/verify/results/normal.ts"}
+"""Files that still have such a word. The list only gets shorter."""
+
+
+def written() -> list[Path]:
+    """Every text of the repository that people write."""
+    paths = (path for pattern in WRITTEN for path in ROOT.rglob(pattern) if path != Path(__file__))
+    return [path for path in paths if not _is_left_out(path.relative_to(ROOT))]
+
+
+def _is_left_out(path: Path) -> bool:
+    return path.parts[0] == "src" or any(part in NOT_OURS or part.startswith(".") for part in path.parts)
+
+
+def test_words_are_spelled_in_one_way() -> None:
+    found = {
+        str(path.relative_to(ROOT)): sorted(set(words))
+        for path in written()
+        if (words := OTHER.findall(f"{path.name}\n{path.read_text()}"))
+    }
+    assert {name: words for name, words in found.items() if name not in STILL} == {}
+
+
+@pytest.mark.parametrize("word", ["Neighbours", "centre", "_with_colours", "test_catalogue", "randomise", "labelled"])
+def test_the_check_itself_sees_a_word(word: str) -> None:
+    assert OTHER.search(word)
+    assert not OTHER.search("neighbors center color catalog randomize labeled optimism optimistic precise concise")
