@@ -10,7 +10,8 @@ from hubbub.analyzer.stores.protocol import AnalyzerStore
 from hubbub.analyzer.tasks import check_task
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.feed.budgets import PurposeSpending
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities
 from hubbub.service.observability.incidents import Incidents

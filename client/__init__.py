@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from hubbub.client.privacy.certificates import CertifiedLoss
     from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
     from hubbub.client.recorder import Recorder, RecorderCounts
+    from hubbub.client.retry import Retry, Retrying, RetryPolicy
     from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
     from hubbub.client.settings import DeviceSettings, read_settings
     from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
-    from hubbub.client.submit import Retry, Retrying, RetryPolicy
     from hubbub.protos.errors import (
         CannotCall,
         Distrusted,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from hubbub.protos.messages import Receipt
     from hubbub.protos.refusals import Reason, Refusal
-    from hubbub.protos.task.feed.feed import FeedError
+    from hubbub.protos.task.feed.entry import FeedError
     from hubbub.protos.transparency_log.policy import NotLogged
     from hubbub.queries.questions.question import Value
 
@@ -167,7 +167,7 @@ _MODULES = {
         "DeviceStatus",
         "Spending",
     ),
-    "hubbub.client.submit": (
+    "hubbub.client.retry": (
         "Retry",
         "Retrying",
         "RetryPolicy",
@@ -189,7 +189,7 @@ _MODULES = {
         "Reason",
         "Refusal",
     ),
-    "hubbub.protos.task.feed.feed": ("FeedError",),
+    "hubbub.protos.task.feed.entry": ("FeedError",),
     "hubbub.queries.questions.question": ("Value",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from hubbub.client.blocking import in_thread, run_sync
+from hubbub.client.retry import Retrying
 from hubbub.client.session.trust import (
     check_epsilon_local,
     checked_bytes,
@@ -17,11 +18,12 @@ from hubbub.client.session.trust import (
     public_key,
     trusted_authority,
 )
-from hubbub.client.submit import Retrying, ShufflerLink
+from hubbub.client.submit import ShufflerLink
 from hubbub.client.validation import checked_function, checked_type
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS, read_successions
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedPage, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed, FeedPage
 from hubbub.protos.task.feed.files import add_entry, feed_in
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.channels import TLS

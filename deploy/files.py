@@ -21,7 +21,7 @@ from hubbub.protos.errors import HubbubError, SignatureError, TaskError, UsageEr
 from hubbub.protos.identity.formats import FEED_ENTRY, SUCCESSION, Kind
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
-from hubbub.protos.task.feed.feed import FeedEntry
+from hubbub.protos.task.feed.entry import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft
 from hubbub.service.runtime.tidying import noted_on, tidied

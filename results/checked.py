@@ -17,7 +17,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import NotAsPinned, VerificationError, verify
 from hubbub.verification.pins import SUCCESSIONS, Pins
-from hubbub.verification.results import RecomputedResults, ResultsFile, as_file, recompute
+from hubbub.verification.results import RecomputedResults, recompute
+from hubbub.verification.results_files import ResultsFile, as_file
 from hubbub.verification.shared_successions import verify_together
 
 _CERTIFICATES = 2048

@@ -22,7 +22,8 @@ from hubbub.results.selection import Named, check_one_task, check_task, chosen_r
 from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import VerificationError
 from hubbub.verification.pins import Pins, pins_of
-from hubbub.verification.results import ResultsFile, query_result_in, read_every
+from hubbub.verification.results import query_result_in
+from hubbub.verification.results_files import ResultsFile, read_every
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed.feed import FeedEntry, FeedPage
+from hubbub.protos.task.feed.entry import FeedEntry
+from hubbub.protos.task.feed.feed import FeedPage
 
 PAGE_BYTES = 128 * 1024
 """Bytes of the entries in one answer, if there are more than `FEWEST`: anybody may ask for them, with a few bytes."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.errors import TaskError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import CONTROL_SERVICE
-from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run

@@ -23,7 +23,8 @@ from hubbub.verification.certificate import (
     other_document,
     verify,
 )
-from hubbub.verification.results import RecomputedResults, ResultsFile, read_every, recompute
+from hubbub.verification.results import RecomputedResults, recompute
+from hubbub.verification.results_files import ResultsFile, read_every
 from hubbub.verification.shared_successions import verify_together
 
 

@@ -109,7 +109,7 @@ def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
         numbered = list(enumerate(rounds))
         mechanism = rounds[0].mechanism
         paid.append(Counter(number for number, _ in costliest(mechanism, numbered, lambda each: each[1].reports)))
-    # Round by round, the order of earlier certificates: another order may round differently.
+    # Round by round, always: everybody who composes again has to, and another order may round differently.
     return [
         part
         for number, of in enumerate(parts)

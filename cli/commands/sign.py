@@ -12,7 +12,7 @@ from hubbub.cli.terminal.output import Json, console, failures, print_json, prog
 if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
     from hubbub.protos.identity.successions import Succession
-    from hubbub.protos.task.feed.feed import FeedEntry
+    from hubbub.protos.task.feed.entry import FeedEntry
     from hubbub.protos.task.signed_task import SignedTask
 
 
@@ -52,7 +52,7 @@ def command(
         from hubbub.protos.identity.pem import readable_by_others
         from hubbub.protos.identity.successions import Succession
         from hubbub.protos.task.delta_warnings import delta_warning
-        from hubbub.protos.task.feed.feed import FeedEntry
+        from hubbub.protos.task.feed.entry import FeedEntry
         from hubbub.protos.task.task import task_content
 
         identity = Identity.load(key)

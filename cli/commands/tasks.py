@@ -12,7 +12,8 @@ from hubbub.cli.terminal.output import Json, console, failures, print_json, prog
 
 if TYPE_CHECKING:
     from hubbub.protos.task.feed.budgets import PurposeBudget
-    from hubbub.protos.task.feed.feed import Feed, FeedEntry
+    from hubbub.protos.task.feed.entry import FeedEntry
+    from hubbub.protos.task.feed.feed import Feed
     from hubbub.protos.task.signed_task import SignedTask
 
 app = typer.Typer(
@@ -178,7 +179,7 @@ def list_(
     with failures(as_json):
         from hubbub.protos.errors import UsageError
         from hubbub.protos.identity.keys import load_public
-        from hubbub.protos.task.feed.feed import FeedParties
+        from hubbub.protos.task.feed.entry import FeedParties
         from hubbub.protos.task.feed.files import feed_in
 
         if (operator_key is None) is not (shuffler_key is None):

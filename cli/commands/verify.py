@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hubbub.verification.history import Histories, Problem
     from hubbub.verification.log_proofs import LogProofs
     from hubbub.verification.proof import Finding
-    from hubbub.verification.results import OneRound
+    from hubbub.verification.results_files import OneRound
 
 KeyFile = Path | None
 
@@ -120,7 +120,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.protos.errors import UsageError
-        from hubbub.verification.results import one_round
+        from hubbub.verification.results_files import one_round
 
         pins = _pinned((operator_key, shuffler_key, analyzer_key), hop_key, succession or [], task)
         pins = replace(pins, log_proofs=_proofs(certificates, log_proof or []))

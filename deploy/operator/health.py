@@ -88,7 +88,7 @@ def shown_database(store: str) -> str:
     if not store:
         return ""
     with of_an_extra():
-        from hubbub.service.postgres.sessions import shown
+        from hubbub.service.postgres.server_errors import shown
 
     return shown(store)
 

@@ -140,13 +140,13 @@ class HashedResponse:
 
     def tally(self, reports: bytes) -> Tally:
         """Keep the cells themselves, because there are too many symbols to count; other numbers are invalid."""
-        from hubbub.queries.randomizers.hashed_decoding import cells_in
+        from hubbub.queries.randomizers.hashed_cells import cells_in
 
         return cells_in(reports, self.rows * self.cells)
 
     def check(self, tally: Tally) -> None:
         """Return only if the tally can be this randomizer's; raise ValueError otherwise."""
-        from hubbub.queries.randomizers.hashed_decoding import check_cells
+        from hubbub.queries.randomizers.hashed_cells import check_cells
 
         check_cells(tally, self.rows * self.cells)
 

@@ -28,9 +28,9 @@ from hubbub.queries.estimation.bands import in_band, rate_of
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
 from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.hashed_cells import packed as packed
+from hubbub.queries.randomizers.hashed_cells import unpacked as unpacked
 from hubbub.queries.randomizers.hashed_decoding import SEARCHES, WRONGLY_EXPLAINED, Decoded, decode
-from hubbub.queries.randomizers.hashed_decoding import packed as packed
-from hubbub.queries.randomizers.hashed_decoding import unpacked as unpacked
 from hubbub.queries.randomizers.hashed_noise import TILTS
 from hubbub.queries.texts.prefixes import Prefix
 

@@ -10,7 +10,8 @@ from psycopg import sql
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.keyring import KeyringFile
 from hubbub.service.postgres.schema import Schema
-from hubbub.service.postgres.sessions import Connection, as_store_error, lock, shown
+from hubbub.service.postgres.server_errors import as_store_error, shown
+from hubbub.service.postgres.sessions import Connection, lock
 
 _NEWEST = "restore the newest copy of both, or end the store's tasks and start new ones in a new store"
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.service.postgres.sessions import Connection, Sessions
 
 

@@ -13,8 +13,11 @@ import psycopg
 from hubbub.service.errors import StoreAwayError
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 
+WAIT_SECONDS = 5.0
+"""How long a call waits for a connection before it fails."""
+
 LOOK_SECONDS = 1.0
-"""Pause between two tries to reach a server that does not answer. A try itself takes up to `sessions.WAIT_SECONDS`."""
+"""Pause between two tries to reach a server that does not answer. A try itself takes up to `WAIT_SECONDS`."""
 
 _EVENT = "the database does not answer"
 

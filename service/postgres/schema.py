@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from hubbub.service.errors import StoreError
-from hubbub.service.postgres.sessions import as_store_error, shown
+from hubbub.service.postgres.server_errors import as_store_error, shown
 
 _ALONE = threading.Lock()
 """Alembic passes a migration its connection in a module variable, so a process runs one migration at a time."""

@@ -16,7 +16,8 @@ import psycopg
 
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
-from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, answers, configure, shown
+from hubbub.service.postgres.server_errors import UnusableError, shown
+from hubbub.service.postgres.sessions import Connection, Sessions, answers, configure
 
 _LOCK = "hashtextextended(current_schema() || ' alone', 0)"
 _RELEASE_SECONDS = 2

@@ -10,7 +10,8 @@ from pathlib import Path
 import structlog
 
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import Stamp, read_entries, stamp_of, with_checked
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import IncidentKind, Incidents

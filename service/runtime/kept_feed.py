@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from hubbub.protos.errors import TaskError
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry, feed_in
 
 KEPT = "feed"

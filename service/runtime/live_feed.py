@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hubbub.protos.task.feed.budgets import PurposeSpending
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import FeedFollower

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import load_public
-from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import StoreError
 from hubbub.service.lifecycle import run

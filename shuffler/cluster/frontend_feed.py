@@ -22,7 +22,8 @@ import structlog
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedPage, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed, FeedPage
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import IncidentKind, Incidents

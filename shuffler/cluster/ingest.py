@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
 from hubbub.protos.task.task import Task
 from hubbub.shuffler.admit.mtls import check_devices
 from hubbub.shuffler.metrics import PREFIX, QUEUES

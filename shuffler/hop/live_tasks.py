@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.task.two_signed import not_named

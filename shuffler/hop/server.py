@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import DELIVERY_SERVICE
-from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
 from hubbub.service.extras import opened_traces
 from hubbub.service.lifecycle import run
 from hubbub.service.observability.incidents import Incidents

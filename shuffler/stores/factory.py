@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.protos.sqlite_layout import Layout
-from hubbub.protos.task.feed.feed import Feed, FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.service.extras import of_an_extra
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved

@@ -26,7 +26,12 @@ OF_SERVICES = {
     for name in (
         *("estimation.count_law", "estimation.debiased", "estimation.digits", "estimation.noise_sums"),
         *("longitudinal.series", "questions.marginals"),
-        *("randomizers.counting", "randomizers.hashed_decoding", "randomizers.hashed_noise"),
+        *(
+            "randomizers.counting",
+            "randomizers.hashed_cells",
+            "randomizers.hashed_decoding",
+            "randomizers.hashed_noise",
+        ),
         *("texts.heavy_hitters", "texts.lookup"),
     )
 }

@@ -9,7 +9,8 @@ from row import Outcome, Row, timed_once
 
 from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Cells, decode
+from hubbub.queries.randomizers.hashed_cells import Cells
+from hubbub.queries.randomizers.hashed_decoding import decode
 
 CANDIDATES = REPORTS = 10**6
 RUNS = 3

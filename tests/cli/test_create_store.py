@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.deploy.init.hops import Hops, change
-from hubbub.service.postgres.sessions import shown
+from hubbub.service.postgres.server_errors import shown
 from support import postgres
 from support.cli import hubbub, hubbub_here
 

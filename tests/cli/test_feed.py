@@ -11,7 +11,7 @@ import pytest
 from hubbub.analyzer.settings import load as analyzer_settings
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed.feed import FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
 from hubbub.protos.task.feed.files import feed_in, file_of
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask

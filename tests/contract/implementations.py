@@ -19,7 +19,7 @@ from simulation.parties import named
 from hubbub.analyzer.stores.protocol import AnalyzerStore as AnalyzerStore
 from hubbub.analyzer.stores.sqlite import AnalyzerSqliteStore as AnalyzerSqlite
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.postgres.sessions import shown
+from hubbub.service.postgres.server_errors import shown
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopSqlite
 from hubbub.shuffler.hop.store import HopStore as HopStore
 from hubbub.shuffler.stores.protocol import ShufflerStore as ShufflerStore

@@ -41,7 +41,8 @@ from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.cli.mechanisms.arguments import read_noise, read_rounds
+from hubbub.cli.mechanisms.arguments import read_noise
+from hubbub.cli.mechanisms.rounds_file import read_rounds
 from hubbub.client import DeviceSettings, read_settings
 from hubbub.client.errors import NoRound, StateError
 from hubbub.client.privacy.report import budget_of
@@ -117,7 +118,8 @@ from hubbub.protos.rpc.releases import write_begin
 from hubbub.protos.rpc.replication import write_replication_request
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Task, task_content
 from hubbub.protos.v1 import (
@@ -135,7 +137,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Cells
+from hubbub.queries.randomizers.hashed_cells import Cells
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.texts.lookup import packed, unpacked
 from hubbub.queries.texts.text import Text

@@ -52,6 +52,11 @@ def test_a_package_that_gives_all_of_a_module_gives_each_name_of_it() -> None:
     assert "hubbub.a.b" not in affected.resolved({"hubbub.a.g"}, exports)
 
 
+def test_a_module_stays_whole_only_if_it_is_long() -> None:
+    lines = {name: len((affected.ROOT / name).read_text().splitlines()) for name in affected.ONE_SUBJECT}
+    assert {name: count for name, count in lines.items() if count < affected.LONG} == {}
+
+
 def test_every_change_is_seen_and_a_long_module_is_told(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
@@ -66,5 +71,6 @@ def test_every_change_is_seen_and_a_long_module_is_told(tmp_path: Path) -> None:
     (tmp_path / "client/new.py").write_text("x = 1\n" * (affected.LONG - 1))
     changed = affected.changed_since("HEAD", tmp_path)
     assert changed == {Path("client/long.py"), Path("client/new.py")}
-    (warning,) = affected.long_modules(changed, tmp_path)
+    (tmp_path / "client/device.py").write_text("x = 1\n" * affected.LONG)
+    (warning,) = affected.long_modules(changed | {Path("client/device.py")}, tmp_path)
     assert warning.startswith(f"client/long.py has {affected.LONG} lines")

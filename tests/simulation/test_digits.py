@@ -23,7 +23,8 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Value
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.proof import CLAIMS_OF_QUERY, prove_certificate
-from hubbub.verification.results import RecomputedResults, as_file, read_every, recompute
+from hubbub.verification.results import RecomputedResults, recompute
+from hubbub.verification.results_files import as_file, read_every
 from support.fleets import fleet_of
 
 DEVICES = 400

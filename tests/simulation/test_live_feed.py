@@ -18,7 +18,8 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
-from hubbub.protos.task.feed.feed import Feed, FeedEntry
+from hubbub.protos.task.feed.entry import FeedEntry
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.signed_task import SignedTask

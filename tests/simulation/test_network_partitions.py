@@ -24,7 +24,7 @@ from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.cluster import LocalCluster
 from hubbub.deploy.local.databases import Databases, new_databases
 from hubbub.protos.identity.keys import Role
-from hubbub.service.postgres.sessions import WAIT_SECONDS
+from hubbub.service.postgres.outage import WAIT_SECONDS
 from hubbub.shuffler.stores.postgres.replication.leadership import LEASE_SECONDS, LOOK_SECONDS
 from support import partitionable_links
 from support.cli import hubbub

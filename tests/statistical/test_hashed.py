@@ -15,7 +15,8 @@ import pytest
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed, decode
+from hubbub.queries.randomizers.hashed_cells import Cells
+from hubbub.queries.randomizers.hashed_decoding import _hashed, _mixed, decode
 from hubbub.queries.texts.lookup import FALSE_DISCOVERIES, standing_out
 from hubbub.queries.texts.text import Text
 

@@ -25,7 +25,8 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.top import Top
 from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Cells, decode
+from hubbub.queries.randomizers.hashed_cells import Cells
+from hubbub.queries.randomizers.hashed_decoding import decode
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Imitable, Tally
 from support.estimate_rows import counts, number

@@ -10,7 +10,8 @@ import numpy as np
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed
+from hubbub.queries.randomizers.hashed_cells import Cells
+from hubbub.queries.randomizers.hashed_decoding import _hashed, _mixed
 from hubbub.queries.texts.text import Text
 
 

@@ -20,7 +20,8 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from hubbub.protos.task.feed.budgets import PurposeBudget  # noqa: E402
-from hubbub.protos.task.feed.feed import Feed, FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.entry import FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.feed import Feed  # noqa: E402
 from hubbub.protos.task.task import Privacy  # noqa: E402
 from support.samples import sample_task, signed  # noqa: E402
 from vectors.make_signed import PARTIES, identity  # noqa: E402

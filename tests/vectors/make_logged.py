@@ -21,7 +21,8 @@ sys.path.insert(0, str(TESTS))
 
 from hubbub.protos.identity.documents import canonical, sign  # noqa: E402
 from hubbub.protos.identity.formats import TASK  # noqa: E402
-from hubbub.protos.task.feed.feed import Feed, FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.entry import FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.feed import Feed  # noqa: E402
 from hubbub.protos.task.task import task_content  # noqa: E402
 from hubbub.protos.transparency_log.proofs import LoggedProof  # noqa: E402
 from hubbub.protos.transparency_log.signed_notes import NoteRole  # noqa: E402

@@ -39,7 +39,8 @@ from hubbub.protos.oblivious.key_records import ObliviousRecord  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord  # noqa: E402
 from hubbub.protos.records.release_chain import ChainPosition  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
-from hubbub.protos.task.feed.feed import Feed, FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.entry import FeedEntry  # noqa: E402
+from hubbub.protos.task.feed.feed import Feed  # noqa: E402
 from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
 from hubbub.queries.questions.number import Number  # noqa: E402

@@ -246,7 +246,7 @@ def compose(
     """
     with failures(as_json):
         from hubbub.accountant.composition import compose as composed
-        from hubbub.cli.mechanisms.arguments import read_rounds
+        from hubbub.cli.mechanisms.rounds_file import read_rounds
         from hubbub.protos.errors import UsageError
 
         if (rounds is None) == (law is None) or (law is None) != (reports is None):

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.pages import charts
-from hubbub.pages.dashboard.checked_results import NotThere, ShownTask, TaskRounds
+from hubbub.pages.dashboard.checked_results import NotThere
 from hubbub.pages.dashboard.shown_round import QueryFacts, ShownRound
+from hubbub.pages.dashboard.shown_task import ShownTask, TaskRounds
 from hubbub.pages.dashboard.site import Site, asked, number_of, whole_number
 from hubbub.pages.shown_rows import parts, table
 from hubbub.protos.messages import ListedTask

@@ -24,7 +24,8 @@ from hubbub.protos.transparency_log.proofs import LoggedProof
 from hubbub.verification.certificate import NotAsPinned, Verified, verify
 from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins
-from hubbub.verification.results import RecomputedResults, read_every, recompute
+from hubbub.verification.results import RecomputedResults, recompute
+from hubbub.verification.results_files import read_every
 
 MOST_FIELDS = 8
 

@@ -28,7 +28,7 @@ from hubbub.deploy.pki.expiry import expiries
 from hubbub.deploy.pki.tickets import devices_given
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.pages.dashboard.access import WORD
-from hubbub.pages.dashboard.checked_results import ShownTask
+from hubbub.pages.dashboard.shown_task import ShownTask
 from hubbub.pages.dashboard.site import Site, asked, number_of
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, RoundState, RoundStatus

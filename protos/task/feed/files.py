@@ -10,7 +10,8 @@ from pathlib import Path
 
 from hubbub.protos.durable_files import NoFolderLock, locked_folder, partial_path, sync_folder, synced_file
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.entry import LONGEST_ENTRY, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 
 _NAME = re.compile(r"\d{6}\.json")
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from hubbub.protos.errors import HubbubError
-from hubbub.service.postgres.sessions import Connection, Sessions, as_store_error
+from hubbub.service.postgres.server_errors import as_store_error
+from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.service.runtime.job_thread import Job, JobThread, give_out
 from hubbub.shuffler.records import InsertOutcome, RoundId, Tally
 from hubbub.shuffler.stores.postgres import tables

@@ -10,15 +10,18 @@ from typing import TypeVar
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from hubbub.protos.task.feed.feed import Feed, FeedParties
+from hubbub.protos.task.feed.entry import FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.errors import StoreError, damaged
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import kept_feed
 from hubbub.service.postgres.binding import check_new, is_kept
+from hubbub.service.postgres.outage import WAIT_SECONDS
 from hubbub.service.postgres.schema import bring_forward
-from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, shown
+from hubbub.service.postgres.server_errors import as_store_error, shown
+from hubbub.service.postgres.sessions import Connection, configure
 from hubbub.shuffler.records import Round, RoundId
 from hubbub.shuffler.stores.postgres import tables
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring

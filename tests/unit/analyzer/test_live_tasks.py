@@ -10,7 +10,8 @@ from unit.analyzer.test_server import Deployment, deliver, prepare, task_of
 
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.feed.feed import Feed, FeedEntry
+from hubbub.protos.task.feed.entry import FeedEntry
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry
 from hubbub.protos.task.signed_task import SignedTask
 from support.patience import CALL_SECONDS, pause

@@ -12,7 +12,8 @@ import pytest
 from hubbub.client import FeedError, TaskError, TaskFeed, Unreachable, UsageError
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS
 from hubbub.protos.task.feed.budgets import PurposeBudget
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedPage
+from hubbub.protos.task.feed.entry import FeedEntry
+from hubbub.protos.task.feed.feed import Feed, FeedPage
 from hubbub.protos.task.feed.files import feed_in, file_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy

@@ -12,7 +12,8 @@ import pytest
 from hubbub.client import feed as client_feed
 from hubbub.client.feed import TaskFeed
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task.feed.feed import FeedEntry, FeedPage
+from hubbub.protos.task.feed.entry import FeedEntry
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.task.feed.files import add_entry
 from vectors.make_feeds import FILE, NAMES, encoded
 

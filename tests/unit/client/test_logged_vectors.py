@@ -13,7 +13,8 @@ from hubbub.client import feed as client_feed
 from hubbub.client.feed import TaskFeed
 from hubbub.client.session.trust import trusted_task
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task.feed.feed import FeedEntry, FeedError, FeedPage
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError
+from hubbub.protos.task.feed.feed import FeedPage
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transparency_log.policy import NotLogged
 from vectors.make_logged import FILE, encoded

@@ -32,7 +32,7 @@ from hubbub.protos.strict_json import (
 )
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from hubbub.verification.results import read_every
+from hubbub.verification.results_files import read_every
 
 values = st.recursive(
     st.none()

@@ -20,7 +20,8 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry
 from hubbub.protos.task.schedule import Schedule, prepared_from
 from hubbub.protos.task.task import Privacy, Task

@@ -42,7 +42,8 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.texts.text import DIGESTS, Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.differences import difference
-from hubbub.verification.results import RecomputedResults, read_every
+from hubbub.verification.results import RecomputedResults
+from hubbub.verification.results_files import read_every
 from support.certificates import content_of, counts, encode
 from support.samples import START, sample_task
 from support.source_tree import ROOT

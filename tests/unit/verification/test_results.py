@@ -29,7 +29,8 @@ from hubbub.protos.records.results_document import results_document
 from hubbub.protos.task.task import Task
 from hubbub.verification.certificate import Pins, VerificationError
 from hubbub.verification.history import read_histories
-from hubbub.verification.results import RecomputedResults, one_round, read_every, recompute
+from hubbub.verification.results import RecomputedResults, recompute
+from hubbub.verification.results_files import one_round, read_every
 from support.certificates import content_of, encode
 from vectors.make_kinds import DEVICES, KINDS, WORDS, counts_of, history_of, published, reports_of, task_of
 from vectors.make_signed import PARTIES

@@ -10,7 +10,7 @@ from unit.verification.test_results import documents, results_of
 
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.queries.randomizers.hashed_decoding import packed
+from hubbub.queries.randomizers.hashed_cells import packed
 from hubbub.results.checked import check_counts
 from hubbub.verification.history import read_histories
 from hubbub.verification.pins import Pins

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.client.privacy.certificates import read_certificate
-from hubbub.pages.dashboard.checked_results import ShownTask
+from hubbub.pages.dashboard.shown_task import ShownTask
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role

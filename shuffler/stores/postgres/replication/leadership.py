@@ -30,7 +30,9 @@ from psycopg.conninfo import make_conninfo
 
 from hubbub.service.errors import StoreError, StoreFault
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, lock, shown
+from hubbub.service.postgres.outage import WAIT_SECONDS
+from hubbub.service.postgres.server_errors import as_store_error, shown
+from hubbub.service.postgres.sessions import Connection, configure, lock
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 
 LEASE_SECONDS = 10

@@ -14,7 +14,9 @@ import pytest
 from markupsafe import Markup, escape
 
 from hubbub.pages.dashboard import checked_results as checked_module
-from hubbub.pages.dashboard.checked_results import CheckedResults, ShownTask
+from hubbub.pages.dashboard import shown_task
+from hubbub.pages.dashboard.checked_results import CheckedResults
+from hubbub.pages.dashboard.shown_task import ShownTask
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.task.signed_task import SignedTask
@@ -291,7 +293,7 @@ def test_a_round_that_is_read_again_must_be_the_one_that_was_verified(
 
 
 def test_few_parts_of_pages_and_few_whole_rounds_are_kept(reader: StubReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_module, "MOST_PARTS", 2)
+    monkeypatch.setattr(shown_task, "MOST_PARTS", 2)
     monkeypatch.setattr(checked_module, "MOST_TABLES", 2)
     browser = Browser(site_of(reader))
     for path in ("", "/round/0", "/round/1", "/round/2", "/series", "/compare?a=0&b=1", "/compare?a=0&b=2"):

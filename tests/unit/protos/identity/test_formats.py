@@ -20,10 +20,10 @@ from hubbub.protos.identity.successions import Succession
 from hubbub.protos.oblivious.key_records import ObliviousRecord
 from hubbub.protos.records.batch import BatchRecord, HopRecord
 from hubbub.protos.records.counts import read_certified
-from hubbub.protos.task.feed.feed import FeedEntry
+from hubbub.protos.task.feed.entry import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, verify
-from hubbub.verification.results import read_every
+from hubbub.verification.results_files import read_every
 from vectors.make_signed import FOLDER, PARTIES, identity, vector_task
 
 KEY = Identity.generate()

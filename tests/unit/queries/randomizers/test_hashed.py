@@ -16,7 +16,8 @@ from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.randomizers.hash_functions import MOST_ROWS, mix, words
 from hubbub.queries.randomizers.hashed import MOST_CELLS, HashedResponse
-from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed, decode
+from hubbub.queries.randomizers.hashed_cells import Cells
+from hubbub.queries.randomizers.hashed_decoding import _hashed, _mixed, decode
 from hubbub.queries.randomizers.randomizer import Tally
 
 HALF = 2**31

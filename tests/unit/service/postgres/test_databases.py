@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from hubbub.deploy.init.cluster import DATABASE, Cluster
 from hubbub.deploy.init.folders import Placement, initialize
 from hubbub.protos.identity.keys import Role
-from hubbub.service.postgres.sessions import as_store_error
+from hubbub.service.postgres.server_errors import as_store_error
 from support import postgres
 from support.cli import hubbub_here
 

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from unit.service.runtime.test_feed_follower import PARTIES, TRUSTED, both, feed_of
 
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.kept_feed import documents_from
 from hubbub.service.postgres.sessions import configure

@@ -15,8 +15,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.errors import StoreAwayError, StoreFault
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.postgres import outage
-from hubbub.service.postgres.outage import Outage, may_be_away
-from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, Sessions
+from hubbub.service.postgres.outage import WAIT_SECONDS, Outage, may_be_away
+from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
 from support.patience import CALL_SECONDS

@@ -15,7 +15,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.service.errors import StoreError
-from hubbub.service.postgres.sessions import Connection, Sessions, as_store_error, check_version, configure, lock
+from hubbub.service.postgres.server_errors import as_store_error
+from hubbub.service.postgres.sessions import Connection, Sessions, check_version, configure, lock
 from hubbub.service.postgres.single_writer import SingleWriterSessions
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres

@@ -14,7 +14,8 @@ import pytest
 
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.task.feed import files as feed_files
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry, file_of
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.runtime import feed_follower, kept_feed

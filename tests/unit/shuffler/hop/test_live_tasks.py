@@ -12,7 +12,8 @@ from unit.shuffler.test_live_tasks import Publisher
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedParties
+from hubbub.protos.task.feed.entry import FeedEntry, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.task import Task
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import FeedFollower

@@ -12,7 +12,8 @@ import pytest
 
 from hubbub.protos.identity.documents import canonical, parse_canonical
 from hubbub.protos.task.feed.budgets import PurposeBudget, PurposeSpending, Share, ShareError
-from hubbub.protos.task.feed.feed import Feed, FeedEntry, FeedError
+from hubbub.protos.task.feed.entry import FeedEntry, FeedError
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from support.samples import Parties, sample_task, signed

@@ -11,17 +11,17 @@ import pytest
 from hubbub.protos.identity.documents import canonical, parse_canonical
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.task.feed.feed import (
+from hubbub.protos.task.feed.entry import (
     LONGEST_ENTRY,
     MOST_ENTRIES,
     MOST_NUMBER,
     NOTHING_BEFORE,
-    Feed,
     FeedEntry,
     FeedError,
     FeedParties,
     FeedPosition,
 )
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
 from support.samples import Parties, sample_task, signed
 from vectors.make_signed import FOLDER, vector_feed_entry

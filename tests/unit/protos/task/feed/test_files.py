@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.task.feed.feed import LONGEST_ENTRY, Feed, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.entry import LONGEST_ENTRY, FeedEntry, FeedError, FeedParties
+from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
 from support.ended_with_test import started_program
 from support.patience import PATIENCE, pause
