@@ -6,6 +6,8 @@ values of such options. An option that takes a text with a number in it, such as
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, get_args, get_type_hints
 
@@ -18,6 +20,12 @@ _REFUSALS = {
 }
 """What the library's messages have in them, with the kind of number and its forms."""
 
+_LIBRARYS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""What the library may read or refuse by itself: with too many digits, a fraction, or beyond a double."""
+
+_REFUSED = "?"
+"""No number in any library. The library's message about it is replaced (`with_forms`), so nobody sees it."""
+
 
 def options_of(kind: type, run: Callable[..., None], option: Callable[[Callable[..., None], str], str]) -> set[str]:
     """Return the options of a command's function that take a number of a kind; `option` names that of a parameter."""
@@ -28,7 +36,7 @@ def options_of(kind: type, run: Callable[..., None], option: Callable[[Callable[
 def written_out(words: Sequence[str], whole_options: Collection[str], other: Collection[str] = ()) -> list[str]:
     """Return the words with the whole numbers after `whole_options` as digits, and those after `other` as decimals.
 
-    Everything else stays as it is.
+    Everything else stays as it is, but for what only the library takes for a number: that becomes no number.
     """
     found = []
     for place, word in enumerate(words):
@@ -58,7 +66,7 @@ def _digits(text: str) -> str:
     try:
         number = whole(text)
     except ValueError:
-        return text
+        return _left(text, int)
     # Python writes out at most 4,300 digits; no option takes so many.
     return str(number) if abs(number) < 10**100 else text
 
@@ -67,4 +75,19 @@ def _decimal(text: str) -> str:
     try:
         return repr(real(text))
     except ValueError:
+        return _left(text, float)
+
+
+def _left(text: str, read: Callable[[str], float]) -> str:
+    """Return a text for the library; if only the library takes it for a number, one that it refuses.
+
+    Python reads more forms than people are told: " 7", "1_00" and digits of every script.
+    """
+    if _LIBRARYS.fullmatch(text):
         return text
+    try:
+        number = read(text)
+    except ValueError:
+        return text
+    # NaN and infinities have a message of their own.
+    return _REFUSED if math.isfinite(number) else text

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from math import isfinite
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.written_numbers import FORMS, WHOLE_FORMS, real, whole
 from hubbub.pages.dashboard.site import Site, download
 from hubbub.pages.dashboard.views.curve import curve
 from hubbub.planning.by_error import USUAL_EPSILONS
@@ -111,13 +111,14 @@ def _value(name: str, text: str, kind: type) -> int | float | str:
         if text not in CHOICES[name]:
             raise UsageError(f"{name} is {text!r:.40}; choose one of {', '.join(CHOICES[name])}")
         return text
+    forms = WHOLE_FORMS if kind is int else FORMS
     try:
-        number = float(text)
+        number = (whole if kind is int else real)(text.strip())
     except ValueError as error:
-        raise UsageError(f"{name} is {text!r:.40}; give a number, such as 0.5 or 1e-6") from error
-    if not isfinite(number) or (kind is int and not (number.is_integer() and 0 < number < 1e12)):
-        raise UsageError(f"{name} is {text!r:.40}; give {'a whole number above 0' if kind is int else 'a number'}")
-    return int(number) if kind is int else number
+        raise UsageError(f"{name} is {text!r:.40}; give a number, such as {forms}") from error
+    if kind is int and not 0 < number < 1e12:
+        raise UsageError(f"{name} is {text!r:.40}; give a whole number above 0")
+    return number
 
 
 @lru_cache(1024)

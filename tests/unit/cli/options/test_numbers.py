@@ -157,6 +157,14 @@ def test_only_values_of_such_options_are_changed() -> None:
         assert written_out(words, whole, other) == words
 
 
+@pytest.mark.parametrize("text", [" 7", "7 ", "7\t", "1_00", "1_0e1", "\u0667", "\uff17", " 0.5"])
+def test_what_only_the_library_takes_for_a_number_is_refused(text: str) -> None:
+    for words in (("account", "bounds", "--reports"), ("account", "bounds", "--delta")):
+        ran = hubbub_here(*words, text)
+        assert ran.status == 2
+        assert re.search("it is no (whole )?number; write one as", " ".join(ran.err.split())), ran.err
+
+
 @pytest.mark.parametrize("command", NEEDS)
 def test_no_option_is_a_number_in_one_command_and_a_text_in_the_next_of_its_group(command: str) -> None:
     names = [command]

@@ -46,6 +46,12 @@ def test_its_numbers_are_those_of_planning(browser: Browser) -> None:
     assert "script" not in page.elements
 
 
+def test_numbers_are_taken_as_the_command_line_takes_them(browser: Browser) -> None:
+    plain = browser.get("/plan/draft.toml?people=5000&epsilon=0.5&delta=1e-7").text
+    written = browser.get("/plan/draft.toml?people=+5e3&epsilon=1/2&delta=0.00001%25").text
+    assert written == plain
+
+
 @pytest.mark.parametrize("kind", CHOICES["kind"])
 def test_the_draft_is_one_that_plan_reads(browser: Browser, kind: str) -> None:
     seen = browser.get(f"/plan/draft.toml?kind={kind}&people=5000&epsilon=0.5")
@@ -61,6 +67,8 @@ def test_the_draft_is_one_that_plan_reads(browser: Browser, kind: str) -> None:
         ("people=x", "people is 'x'"),
         ("people=0", "whole number above 0"),
         ("people=1e30", "whole number above 0"),
+        ("people=%D9%A7", "1000, 1_000 or 1e3"),
+        ("epsilon=1_0", "0.25, .25, 1/4, 25% or 2.5e-1"),
         ("epsilon=nan", "epsilon is 'nan'"),
         ("epsilon=inf", "epsilon is 'inf'"),
         ("delta=0.5", "delta"),
