@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.accountant.written_numbers import real
-from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint
+from hubbub.planning.simulate.notation import PLAIN, Notation, missing_hint, unusable_in
 from hubbub.planning.simulate.notes import crowd_notes, header_notes, part_notes
 from hubbub.planning.simulate.table_files import read_table, row_place
 from hubbub.protos.errors import HubbubError, UsageError
@@ -121,11 +121,12 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec], no
     questions: list[Question] = []
     unusable, notes = {}, header_notes(path, table)
     for column in histograms:
-        values = notation.categories(_column(table, str(path), column), column)
+        written = _column(table, str(path), column)
+        values = notation.categories(written, column)
         questions.append(histogram := _histogram(column, values, notation, path))
         notes += crowd_notes(column, len(histogram.categories), table.num_rows)
         notes += part_notes(histogram, column, values, notation)
-        columns[histogram.name] = values
+        columns[histogram.name], unusable[histogram.name] = values, unusable_in(written)
     for spec in sums:
         written = _column(table, str(path), spec.column)
         values, odd = notation.numbers(written, spec.column, path)
@@ -222,6 +223,7 @@ def _read_parts(
         if part.column is str:
             read = notation.categories if hasattr(part, "categories") else notation.texts
             found[part.name] = read(values, column)
+            unusable.update(unusable_in(values))
             _check_texts(part, found[part.name], where, column, notation)
         else:
             found[part.name], odd = notation.numbers(values, column, Path(where))

@@ -26,6 +26,7 @@ GROUPS = {",": ",", ".": "[.]", " ": _SPACES, "'": "['’]"}
 
 USUALLY_MISSING = frozenset(
     {"NA", "N/A", "na", "n/a", "n.a.", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "Null", "null", "?", "-", "--"}
+    | {"inf", "-inf", "Inf", "-Inf", "Infinity", "-Infinity"}
 )
 """Words that often mean "no answer". They may be names too: NA is Namibia."""
 
@@ -33,6 +34,16 @@ _SIGN = f"[-+{MINUS}]?"
 
 _MOST_DIGITS = 15
 """Beyond so many digits two whole numbers may be one float."""
+
+
+def unusable_in(values: pa.ChunkedArray) -> dict[str, int]:
+    """Return how many values of a column are infinite or NaN; none of them if they are no floats.
+
+    Texts of such a name count for nothing here: they may be names.
+    """
+    if not pa.types.is_floating(values.type):
+        return {}
+    return {"infinite": pc.sum(pc.is_inf(values)).as_py() or 0, "NaN": pc.sum(pc.is_nan(values)).as_py() or 0}
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,8 @@ class Notation:
             if pa.types.is_duration(values.type):
                 raise pa.ArrowTypeError(f"it has {_kind(values.type)}")
             if pa.types.is_floating(values.type):
-                values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+                # As in `numbers`: no device counts a NaN, or an infinity, in any question.
+                values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, values.type))
                 # Zero has two signs, and is one category.
                 values = pc.if_else(pc.equal(values, 0.0), pa.scalar(0.0, values.type), values)
             texts = pc.utf8_normalize(values.cast(pa.string()), "NFC")
@@ -129,7 +141,7 @@ class Notation:
             HubbubError: if a value is not a number in this notation; it names the value, its row and the remedy.
         """
         found = self._read(values, column, where)
-        unusable = {"infinite": pc.sum(pc.is_inf(found)).as_py() or 0, "NaN": pc.sum(pc.is_nan(found)).as_py() or 0}
+        unusable = unusable_in(found)
         # A device cannot answer with NaN or an infinity, so they mean "no answer" too.
         return pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64())), unusable
 

@@ -91,7 +91,8 @@ def written(folder: Path, values: pa.Array) -> Path:
 def test_texts_are_what_they_look_like(values: pa.Array, read: list[Any], tmp_path: Path) -> None:
     found = from_file(written(tmp_path, values), ["column"], [])
     assert found.answers["column"].to_pylist() == read
-    assert notes_of(found) == []
+    unusable = " and ".join(f"{count} {what}" for what, count in found.unusable.get("column", {}).items())
+    assert notes_of(found) == ([f"column: {unusable} in the file, counted as no answer"] if unusable else [])
     (question,) = found.questions
     assert question.optional
     assert {question.encode(each, lambda _: b"") for each in read if each is not None} == {

@@ -144,6 +144,28 @@ def test_infinite_values_and_nan_are_counted(tmp_path: Path) -> None:
     assert dataset.answers["number"].null_count == 4
 
 
+LINES = "".join(f'{{"size": {size}}}\n' for size in ("1.5", "NaN", "2.5", "Infinity", "-Infinity", "null"))
+
+
+def test_categories_that_are_numbers_have_no_infinities_as_sums_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.jsonl"
+    path.write_text(LINES)
+    counted, added = from_file(path, ["size"], []), from_file(path, [], [SumSpec("size", 0.0, 9.0)])
+    assert counted.unusable == added.unusable == {"size": {"infinite": 2, "NaN": 1}}
+    assert counted.answers["size"].null_count == added.answers["size"].null_count == 4
+    assert [question.content()["categories"] for question in counted.questions] == [["1.5", "2.5"]]
+    optional = Histogram("size", ("1.5", "2.5"), optional=True)
+    assert read_answers("usage", [optional], path, []).unusable == counted.unusable
+
+
+def test_an_infinity_that_is_a_text_is_a_category_and_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "brands.csv"
+    path.write_text("brand\nInfinity\nother\nInfinity\nother\n")
+    found = from_file(path, ["brand"], [])
+    assert found.unusable == {}
+    assert "has 'Infinity', counted as a category; if that means no answer" in notes_of(found)[0]
+
+
 def test_a_query_that_needs_an_answer_says_how_many_rows_have_none(tmp_path: Path) -> None:
     path = tmp_path / "numbers.csv"
     path.write_text("number,other\n1,1\ninf,2\n,3\n")
