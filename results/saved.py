@@ -23,7 +23,7 @@ from hubbub.results.table import ResultsTable
 from hubbub.verification.certificate import VerificationError
 from hubbub.verification.pins import Pins, pins_of
 from hubbub.verification.results import query_result_in
-from hubbub.verification.results_files import ResultsFile, read_every
+from hubbub.verification.results_files import ResultsFile, json_files, read_every
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
 
 def _files(path: Path) -> Iterator[ResultsFile]:
     is_folder = path.is_dir()
-    for each in sorted(path.glob("*.json")) if is_folder else [path]:
+    for each in json_files(path):
         try:
             found = read_every(each, each.read_bytes())
         except OSError as error:

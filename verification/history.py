@@ -167,6 +167,9 @@ def _read(paths: Sequence[Path]) -> _GivenFiles:
     for path, named in _files(paths):
         given.seen.append(path)
         with _noted(path, given.unread):
+            if not named and path.is_fifo():
+                # It might never end, and anybody may have put it there.
+                raise VerificationError("it is a pipe, not a file; name it itself, or remove it")
             document = path.read_bytes()
             results = read_every(path, document)
             if results:

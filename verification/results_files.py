@@ -59,6 +59,17 @@ class ResultsFile:
         return str(self.path) if self.place is None else f"{self.path}, rounds[{self.place}]"
 
 
+def json_files(path: Path) -> list[Path]:
+    """Return a file, or the files of a folder that are named `*.json`.
+
+    Folders, pipes and sockets of such a name are left out: nothing was saved there, and a pipe might never end. A link
+    that leads nowhere stays, as what it led to may be missed.
+    """
+    if not path.is_dir():
+        return [path]
+    return sorted(each for each in path.glob("*.json") if each.is_file() or not each.exists())
+
+
 def read_every(path: Path, content: bytes) -> tuple[ResultsFile, ...]:
     """Return the results of each round in a file of results, of one round or of all; none if it is something else.
 
@@ -73,12 +84,15 @@ def read_every(path: Path, content: bytes) -> tuple[ResultsFile, ...]:
 
 
 def _read(content: bytes) -> Any:
-    """Return a JSON document; None if it is not JSON, and names no format of results."""
+    """Return a JSON document; None if it cannot be read, and names no format of results."""
     try:
         return read_json(content, largest=LARGEST_RESULTS)
     except JsonError as error:
-        begins = content[:_BEGINNING]
-        if isinstance(error, NotJson) and not any(f'"{_named(kind)}'.encode() in begins for kind in (RESULTS, SERIES)):
+        # Other programs write NaN into their files. An escape may hide a name, but not in what is no JSON.
+        looked_at = content[:_BEGINNING] if isinstance(error, NotJson) else content
+        names = [f'"{_named(kind)}'.encode() for kind in (RESULTS, SERIES)]
+        escaped = not isinstance(error, NotJson) and b"\\u" in content
+        if not escaped and not any(name in looked_at for name in names):
             return None
         # What readers take differently is not looked at further: another reader may see another format in it.
         raise VerificationError(f"it cannot be read as JSON: {error}") from error

@@ -93,8 +93,9 @@ def _check_kept(sources: list[Path], written: list[Path]) -> None:
     """Return only if no file is written over that the report is read from."""
     from hubbub.deploy.files import check_page
     from hubbub.protos.errors import UsageError
+    from hubbub.verification.results_files import json_files
 
-    read = [each for path in sources for each in (path.glob("*.json") if path.is_dir() else [path])]
+    read = [each for path in sources for each in json_files(path)]
     # Not Path.resolve, which raises another error than OSError for a link to itself.
     kept = {os.path.realpath(each) for each in read}
     for path in written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime, timedelta
@@ -230,3 +231,31 @@ def test_a_saved_task_is_shown_with_its_signatures_checked(folder: Path) -> None
     with pytest.raises(HubbubError, match="names another operator"):
         open_saved(folder, keys=folder).task("commute")
     assert open_saved(folder, keys=folder, verify=False).task("commute").task.name == "commute"
+
+
+FOREIGN = ("NaN", '{"loss": [0.5, NaN, -Infinity]}', '{"a": 1, "a": 2}', '{"number": 1e999}', "[" * 200)
+"""What other programs write beside results."""
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+def test_a_file_of_another_program_in_a_folder_is_left_out(folder: Path, content: str) -> None:
+    (folder / "losses.json").write_text(content)
+    assert len(open_saved(folder).read()) == len(open_saved(COMMUTE).read())
+    with pytest.raises(NotVerified, match="losses"):
+        open_saved(folder / "losses.json")
+
+
+@pytest.mark.parametrize("name", ['"hubbub-results/', '"hubbub-series/', '"\\u0068ubbub'])
+def test_what_may_be_results_is_never_left_out(folder: Path, name: str) -> None:
+    (folder / "more.json").write_text('{"a": NaN, "b": "' + "x" * 300 + f'", "format": {name}1"}}')
+    with pytest.raises(NotVerified, match="NaN is not a number"):
+        open_saved(folder)
+
+
+def test_folders_and_pipes_in_a_folder_are_left_out(folder: Path) -> None:
+    (folder / "folder.json").mkdir()
+    os.mkfifo(folder / "pipe.json")
+    assert len(open_saved(folder).read()) == len(open_saved(COMMUTE).read())
+    (folder / "gone.json").symlink_to("nowhere")
+    with pytest.raises(NotVerified, match=r"gone\.json: No such file"):
+        open_saved(folder)
