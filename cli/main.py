@@ -34,6 +34,9 @@ _NO_MEMORY = ("failed to map segment", "cannot allocate memory")
 _NO_THREAD = ("can't start new thread", "launch worker thread")
 """What Python and Arrow say if the system starts no thread."""
 
+_ARENA_MAX = -8
+"""Option of `mallopt` (malloc.h): the number of places that threads take memory from."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure, 130 after Ctrl-C.
@@ -105,7 +108,31 @@ def _lost(error: stdio.OutputLost) -> int:
     return 1
 
 
+def _save_memory() -> None:
+    """Need less address space, if it is limited (`ulimit -v`): 500 MiB are enough where 900 were too few.
+
+    Arrow's own allocator reserves a GiB at once, and the system's 64 MiB for each thread. A library that gets none
+    ends the process with words of its own.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    import ctypes
+
+    # Processes that this one starts read the variables.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+    # Not every system's library has the function.
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_ARENA_MAX, 1)
+
+
 def _run(words: Sequence[str]) -> int:
+    _save_memory()
     # Libraries that draw and compute end at a wrong value of these. Nothing here has a window, or a date of theirs.
     os.environ.pop("MPLBACKEND", None)
     if not os.environ.get("SOURCE_DATE_EPOCH", "0").isdecimal():

@@ -13,6 +13,7 @@ import io
 import json
 import marshal
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -415,3 +416,25 @@ def test_h_is_help(leaf: Leaf, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_command_is_among_them() -> None:
     assert {leaf.words[0] for leaf in LEAVES} == set(COMMANDS)
+
+
+PEAK = """
+import contextlib, sys
+from pathlib import Path
+from hubbub.cli.main import main
+with contextlib.suppress(SystemExit):
+    main(sys.argv[1:])
+sys.stderr.write(next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmPeak" in line))
+"""
+
+
+def test_a_limited_address_space_is_not_reserved_by_the_gibibyte(here: Path) -> None:
+    # Arrow starts a thread for each core: eight on any machine.
+    environment = {**os.environ, "OMP_NUM_THREADS": "8"}
+    program = [sys.executable, "-c", PEAK, "simulate", "task.toml", "--data", "data.csv"]
+    # So much that nothing ever lacks: what is left free is measured.
+    limited = ["bash", "-c", 'ulimit -v 16777216; exec "$@"', "-", *program]
+    ran = subprocess.run(limited, cwd=here, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    found = re.fullmatch(r"VmPeak:\s+(\d+) kB", ran.stderr)
+    assert found is not None, ran.stderr
+    assert int(found[1]) < 2**20
