@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import sqrt
 from typing import Protocol
 
-from hubbub.accountant.divergence.log_bracket import LogBracket
+from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import COARSE
 from hubbub.accountant.divergence.whole_law import Whole
 
@@ -56,6 +56,9 @@ class SmallerCurve:
         return self._ends(people, epsilon, precision).lower
 
     def _ends(self, people: int, epsilon: float, precision: float) -> LogBracket:
+        # A curve asks for the lower end at its last place, too; that is at 0 if the local ε is.
+        if epsilon >= self.epsilon_local:
+            return ZERO
         return _ends(self, people, epsilon, precision)
 
 

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from hubbub.accountant import composition
+from hubbub.accountant import composition, rdp_upper
 from hubbub.accountant.divergence.log_bracket import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses import curves
@@ -151,3 +151,23 @@ def test_an_attack_near_the_local_epsilon_reaches_what_it_says(
         return sum(max(0.0, p - math.exp(found) * q) for p, q in pairs)
 
     assert max(reached(*law), reached(*law[::-1])) >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("categories", [2, 40])
+def test_bits_that_say_nothing_compose(categories: int) -> None:
+    """Their local ε is 0, so the curve has one place, at which neither bound is asked."""
+    third = Fraction(1, 3)
+    nothing = Part(RAPPOR(categories, third, third), 5, rounds=3)
+    assert composition.compose([nothing], 1e-6).epsilon_upper == 0.0
+    assert composition.compose_delta([nothing], 0.0).delta_upper <= 1e-9
+    known = Part(RAPPOR(2, Fraction(1, 2), third), 1000, rounds=2)
+    alone, beside = (composition.compose(parts, 1e-6).epsilon_upper for parts in ([known], [nothing, known]))
+    assert alone <= beside <= 1.001 * alone
+    assert math.isclose(rdp_upper(nothing.mechanism, 5, 2.0), 0.0, abs_tol=1e-9)
+
+
+def test_from_the_local_epsilon_on_no_bound_is_asked() -> None:
+    whole, blanket = Falling(), Falling()
+    curve = SmallerCurve(whole, blanket, 0.25)  # type: ignore[arg-type]
+    assert curve.log_upper(PEOPLE, 0.25, 1.0) == curve.log_lower(PEOPLE, 0.3, 1.0) == -math.inf
+    assert whole.asked == blanket.asked == []
