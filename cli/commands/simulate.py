@@ -12,7 +12,7 @@ import typer
 from hubbub.cli.comparisons.randomizers import compare_randomizers, give, kinds_of, sizes_of
 from hubbub.cli.options.data_files import Decimal, Every, Missing, Thousands, notation, print_notes
 from hubbub.cli.terminal.output import Json, console, failures, print_json
-from hubbub.cli.terminal.progress import progress_bars
+from hubbub.cli.terminal.progress import progress_bars, working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -190,7 +190,9 @@ def _simulate(
         draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
     dataset = read_answers(draft.name, draft.questions, data, words, written)
     print_notes(dataset, noted)
-    planned = plan(draft)
+    # As in `hubbub plan`, it may take half a minute.
+    with working("planning", as_json):
+        planned = plan(draft)
     reports = reports_drawn(planned, dataset.devices)
     with progress_bars(as_json) as bars:
         bar = bars.add_task("devices encode and randomize", total=reports)

@@ -45,7 +45,11 @@ CASES = [
         ("plan", "task.toml", "--compare"), ["planning", "counting the rounds that fit", "comparing"], id="plan"
     ),
     pytest.param(("plan", "task.toml", "--error", "30"), ["solving for ε"], id="plan by error"),
-    pytest.param(("simulate", "--data", "data.csv", "--column", "a"), ["devices encode and randomize"], id="simulate"),
+    pytest.param(
+        ("simulate", "--data", "data.csv", "--column", "a"),
+        ["planning", "devices encode and randomize"],
+        id="simulate",
+    ),
     pytest.param(
         ("simulate", "--data", "data.csv", "--column", "a", "--compare", "krr", "--reports", "40", "--repeat", "2"),
         ["a: planning", "a: devices encode and randomize"],
