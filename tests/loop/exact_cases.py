@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
+from typing import Protocol
 
 from hubbub.accountant.mechanisms import (
     KRR,
@@ -35,16 +36,25 @@ MOST_PRODUCT = 12_000
 """Most outcomes of two rounds, over all data sets."""
 
 
+class Exact(Protocol):
+    """An exact δ."""
+
+    def delta(self, epsilon: float) -> Fraction:
+        """Return it at `epsilon`."""
+
+
 @dataclass(frozen=True)
 class Case:
     """Parts that are composed, and the pairs of views that they must cover.
 
-    `attacked`: whether the data set of every known attack is among them, so that no lower end may be above all.
+    `attacked`: whether the data set of every known attack is among them, so that no lower end may be above all. `game`
+    has the truth if choices depend on outcomes; there are no pairs then.
     """
 
     parts: tuple[Part, ...]
     pairs: tuple[Pair, ...]
     attacked: bool
+    game: Exact | None = None
 
 
 def case(kind: str, draw: random.Random) -> Case:

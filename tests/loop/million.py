@@ -2,9 +2,10 @@
 
     python tests/loop/million.py [--cases N] [--seed S] [--minutes M] [--kind KIND] [--only NUMBER]
 
-A case is one question: the δ of one law at one ε, or its ε at one δ. One law is asked many. It prints how many cases
-of each kind there were, the least distance of an upper end from the truth, and for every violation a line that repeats
-it. The status is 1 if there was one.
+A case is one question: the δ of one law at one ε, or its ε at one δ. One law is asked many. Of certificates a case is
+one stated ε, of samplers one law, and of intervals how often one is missed. It prints how many cases of each kind there
+were, the least distance of an upper end from the truth, and for every violation a line that repeats it. The status is 1
+if there was one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import math
 import random
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,8 +26,12 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from loop.exact_cases import Case  # noqa: E402
-from loop.over_rounds_cases import KINDS, case  # noqa: E402
+from loop import adaptive_cases, over_rounds_cases  # noqa: E402
+from loop.certificate_cases import certificates  # noqa: E402
+from loop.exact_cases import Case, Exact  # noqa: E402
+from loop.found import NOTHING, Claims, Found  # noqa: E402
+from loop.interval_cases import intervals  # noqa: E402
+from loop.sampler_cases import samplers  # noqa: E402
 
 from hubbub.accountant import BOUNDS, compose, compose_delta, delta_bracket, epsilon_bracket  # noqa: E402
 from hubbub.accountant.arithmetic_errors import BeyondArithmetic  # noqa: E402
@@ -43,8 +47,19 @@ Array = NDArray[np.float64]
 GRID_QUESTIONS = 1000
 """Values of ε at which one round's losses are compared: each takes microseconds."""
 
-DEAR, DEAR_EVERY = "rounds", 4
-"""The kind of which every composition takes a tenth of a second, and how seldom it is drawn."""
+QUESTIONS: Mapping[str, Callable[[random.Random], Case]] = {**over_rounds_cases.KINDS, **adaptive_cases.KINDS}
+"""The kinds that are questions to a bound: how a case of each is drawn."""
+
+CLAIMS: Mapping[str, Callable[[random.Random, Claims], None]] = {
+    each.__name__: each for each in (certificates, samplers, intervals)
+}
+"""The other kinds: what draws each, and claims what is true of it."""
+
+KINDS: Sequence[str] = (*QUESTIONS, *CLAIMS)
+"""All kinds."""
+
+DEAR, DEAR_EVERY = ("rounds", "adaptive", "adaptive-two", "adaptive-laws", "adaptive-noise"), 4
+"""The kinds of which every composition takes a tenth of a second, and how seldom they are drawn."""
 
 REFUSED = ("extremes",)
 """The kinds of which some questions are refused: no double resolves them."""
@@ -55,9 +70,6 @@ BOUND_QUESTIONS = 6
 DELTAS = (1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.999, 0.0, 1.0)
 """The δ at which ε is asked; some are out of range, and must be refused."""
 
-NOTHING = Fraction(1, 10**70)
-"""e^ε has 80 digits: a truth below this may be 0."""
-
 TOLERANCE = Fraction(1, 10**9)
 """A local ε that was rounded up belongs to a law that differs by less than this, unless ε is just below it."""
 
@@ -66,24 +78,6 @@ DOUBT = 1e-15
 
 MOST_COMPARED = 200
 """Most pairs of views that are compared in whole numbers at one ε."""
-
-
-@dataclass
-class Found:
-    """What a run found, kind by kind."""
-
-    cases: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    margins: dict[str, float] = field(default_factory=dict)
-    violations: list[str] = field(default_factory=list)
-
-    def above(self, kind: str, upper: float, truth: Fraction) -> bool:
-        """Count a case; return whether `upper` is not below `truth`, and keep the least distance."""
-        self.cases[kind] += 1
-        if truth > NOTHING and upper < 1:
-            share = float(Fraction(upper) / truth) - 1 if truth > Fraction(1, 10**290) else math.inf
-            self.margins[kind] = min(self.margins.get(kind, math.inf), share)
-        return Fraction(upper) + NOTHING >= truth
 
 
 class Truth:
@@ -153,6 +147,11 @@ def epsilons(draw: random.Random, local: float, count: int) -> Iterator[float]:
         yield min(share * local, 100.0)
 
 
+def case(kind: str, draw: random.Random) -> Case:
+    """Draw a question of this kind."""
+    return QUESTIONS[kind](draw)
+
+
 class Run:
     """Asks one case after the other."""
 
@@ -162,13 +161,24 @@ class Run:
     def ask(self, kind: str, number: int) -> None:
         """Draw the case with this number and ask it everything."""
         draw = random.Random(f"{self._seed}:{kind}:{number}")
-        asked = case(kind, draw)
-        truth, local = Truth(asked), sum(part.mechanism.epsilon_local * part.rounds for part in asked.parts)
 
         def report(words: str) -> None:
             again = f"python tests/loop/million.py --seed {self._seed} --kind {kind} --only {number}"
-            self.found.violations.append(f"{again}: {asked.parts}: {words}")
+            self.found.violations.append(f"{again}: {words}")
 
+        try:
+            if kind in CLAIMS:
+                CLAIMS[kind](draw, Claims(kind, self.found, report))
+            else:
+                asked = case(kind, draw)
+                self._ask_bounds(kind, asked, draw, lambda words: report(f"{asked.parts}: {words}"))
+        except Exception as error:
+            # What breaks is found, too, and the run goes on.
+            report(f"FAULT {error!r} at {traceback.extract_tb(error.__traceback__)[-1]}")
+
+    def _ask_bounds(self, kind: str, asked: Case, draw: random.Random, report: Callable[[str], None]) -> None:
+        truth: Exact = Truth(asked) if asked.game is None else asked.game
+        local = sum(part.mechanism.epsilon_local * part.rounds for part in asked.parts)
         try:
             if _is_one_round(asked) and paid_rounds(asked.parts[0].mechanism, 2) == 2:
                 self._ask_grids(kind, asked, truth, draw, report)
@@ -185,7 +195,7 @@ class Run:
             self.found.refused[kind] += 1
 
     def _ask_grids(
-        self, kind: str, asked: Case, truth: Truth, draw: random.Random, report: Callable[[str], None]
+        self, kind: str, asked: Case, truth: Exact, draw: random.Random, report: Callable[[str], None]
     ) -> None:
         part = asked.parts[0]
         upper, attack = Losses(dominating_grid(part, 60.0)), attack_grid(part, 60.0)
@@ -201,7 +211,7 @@ class Run:
                 if low > exact * (1 + TOLERANCE) + NOTHING:
                     report(f"the attack's delta({epsilon!r}) is {float(low)!r}, in truth {float(exact)!r}")
 
-    def _ask_delta(self, kind: str, asked: Case, truth: Truth, epsilon: float, report: Callable[[str], None]) -> None:
+    def _ask_delta(self, kind: str, asked: Case, truth: Exact, epsilon: float, report: Callable[[str], None]) -> None:
         exact, part = truth.delta(epsilon), asked.parts[0]
         if _is_one_round(asked):
             found = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies)
@@ -217,7 +227,7 @@ class Run:
         if asked.attacked and found.delta_lower and Fraction(found.delta_lower) > exact * (1 + TOLERANCE) + NOTHING:
             report(f"delta({epsilon!r}) is at least {found.delta_lower!r}, in truth {float(exact)!r}")
 
-    def _ask_epsilon(self, kind: str, asked: Case, truth: Truth, delta: float, report: Callable[[str], None]) -> None:
+    def _ask_epsilon(self, kind: str, asked: Case, truth: Exact, delta: float, report: Callable[[str], None]) -> None:
         part = asked.parts[0]
         try:
             if _is_one_round(asked):
@@ -239,13 +249,13 @@ class Run:
                 report(f"epsilon({delta!r}) is at least {lower!r}, where delta is {float(below)!r}")
 
 
-def run(seed: int, cases: int, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> Found:
+def run(seed: int, cases: int, seconds: float, kinds: Sequence[str] = KINDS) -> Found:
     """Ask one law of each kind after the other until there were so many cases, or the time is over."""
     found, end, number = Found(), time.monotonic() + seconds, 0
     asking = Run(seed, found)
     while True:
         for kind in kinds:
-            if kind != DEAR or number % DEAR_EVERY == 0 or len(kinds) == 1:
+            if kind not in DEAR or number % DEAR_EVERY == 0 or len(kinds) == 1:
                 asking.ask(kind, number)
             if sum(found.cases.values()) >= cases or time.monotonic() >= end:
                 return found
@@ -254,11 +264,11 @@ def run(seed: int, cases: int, seconds: float, kinds: Sequence[str] = tuple(KIND
 
 def told(found: Found) -> str:
     """Return what a run found, as text."""
-    lines = [f"{'kind':<26}{'cases':>10}   least distance of an upper end from the truth"]
+    lines = [f"{'kind':<46}{'cases':>10}   least distance of an upper end from the truth"]
     for kind, cases in sorted(found.cases.items()):
         margin = found.margins.get(kind, math.inf)
-        lines.append(f"{kind:<26}{cases:>10,}   {margin:.3g}")
-    lines.append(f"{'all':<26}{sum(found.cases.values()):>10,}   {sum(found.refused.values())} refused")
+        lines.append(f"{kind:<46}{cases:>10,}   {margin:.3g}")
+    lines.append(f"{'all':<46}{sum(found.cases.values()):>10,}   {sum(found.refused.values())} refused")
     lines += [f"{len(found.violations)} violations", *found.violations[:50]]
     return "\n".join(lines)
 
@@ -269,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--cases", type=int, default=10**6, help="stop after so many")
     options.add_argument("--seed", type=int, default=0, help="of the draws")
     options.add_argument("--minutes", type=float, default=10.0, help="stop after so many")
-    options.add_argument("--kind", choices=list(KINDS), help="draw this kind alone")
+    options.add_argument("--kind", choices=KINDS, help="draw this kind alone")
     options.add_argument("--only", type=int, help="ask the law with this number alone; needs --kind")
     given = options.parse_args(arguments)
     if given.only is not None:
@@ -278,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = Found()
         Run(given.seed, found).ask(given.kind, given.only)
     else:
-        kinds = (given.kind,) if given.kind else tuple(KINDS)
+        kinds = (given.kind,) if given.kind else KINDS
         found = run(given.seed, given.cases, 60 * given.minutes, kinds)
     print(told(found))
     return 1 if found.violations else 0

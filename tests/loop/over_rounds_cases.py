@@ -347,8 +347,3 @@ KINDS: Mapping[str, Callable[[random.Random], Case]] = {
     **{kind.__name__.replace("_", "-"): kind for kind in MORE},
 }
 """How a case of each kind is drawn, of this module's and of `exact_cases`."""
-
-
-def case(kind: str, draw: random.Random) -> Case:
-    """Draw one of this kind."""
-    return KINDS[kind](draw)
