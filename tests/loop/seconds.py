@@ -2,8 +2,9 @@
 
     python tests/loop/seconds.py [--seed S] [--minutes M] [--limit SECONDS] [--worst N] [--kind KIND] [--json FILE]
 
-Questions are drawn from a grid of mechanisms, reports, local ε, rounds, δ, dummies and noise. Each is asked as a new
-process would be: nothing is cached. A question that takes more than the limit is listed, and the status is then 1.
+Questions are drawn from a grid of mechanisms, reports, local ε, rounds, δ, dummies and noise, and from what commands
+calibrate, plot and simulate. Each is asked as a new process would be: nothing is cached. A question that takes more
+than the limit is listed, and the status is then 1.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ from hubbub.accountant.mechanisms import (
 from hubbub.accountant.mechanisms import Sequence as SequenceLaw
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.pairs import Part
+from hubbub.queries.errors import TaskError
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from loop.command_seconds import COMMANDS, Timed
 
 REPORTS = (1, 2, 3, 10, 128, 10**3, 10**5, 10**7)
 LOCAL, ROUNDS = (1e-3, 0.03, 0.5, 1.0, 4.0, 8.0, 18.0), (1, 2, 16, 365, 1000, 10**4)
@@ -161,11 +167,12 @@ WHAT = ("epsilon", "delta", "compose", "compose", "compose", "compose-delta", "b
 """What is asked; to compose takes longest, so it is asked most."""
 
 
-def questions(seed: int, kinds: Sequence[str], what: Sequence[str]) -> Iterator[Asked]:
-    """Draw questions for ever, each kind as often."""
+def questions(seed: int, kinds: Sequence[str], what: Sequence[str], commands: Sequence[str] = ()) -> Iterator[Timed]:
+    """Draw questions for ever, each kind and each command as often; of mechanisms none if nothing is asked of them."""
     draw = random.Random(seed)
     while True:
-        for kind in kinds:
+        yield from (COMMANDS[command](draw) for command in commands)
+        for kind in kinds if what else ():
             rate = Fraction(draw.randint(1, 9), 10) if draw.random() < 0.1 and kind.startswith("krr") else None
             yield Asked(
                 kind, draw.choice(what), draw.choice(LOCAL), draw.choice(REPORTS), draw.choice(ROUNDS),
@@ -195,14 +202,14 @@ def _given_up() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
-def seconds_of(asked: Asked) -> tuple[float, str]:
+def seconds_of(asked: Timed) -> tuple[float, str]:
     """Return the seconds that a question took, and the name of what was raised, if anything."""
     forget()
     started, said = time.process_time(), ""
     try:
         with _given_up():
             asked.ask()
-    except AccountingError as error:
+    except (AccountingError, TaskError) as error:
         said = type(error).__name__
     except TooLong:
         said = "given up"
@@ -219,11 +226,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--limit", type=float, default=1.0, help="seconds of the processor for a question")
     options.add_argument("--worst", type=int, default=10, help="how many of the longest are listed")
     options.add_argument("--kind", choices=list(KINDS), action="append", help="ask this kind alone")
-    options.add_argument("--what", choices=sorted(set(WHAT)), action="append", help="ask this alone")
+    choices = sorted({*WHAT, *COMMANDS})
+    options.add_argument("--what", choices=choices, action="append", help="ask this alone")
     options.add_argument("--json", type=Path, help="write every question to this file, a line each")
     given = options.parse_args(arguments)
     end, found = time.monotonic() + 60 * given.minutes, []
-    for asked in questions(given.seed, given.kind or list(KINDS), given.what or WHAT):
+    asked_for = given.what or (WHAT if given.kind else [*WHAT, *COMMANDS])
+    commands, what = ([each for each in asked_for if (each in COMMANDS) is named] for named in (True, False))
+    for asked in questions(given.seed, given.kind or list(KINDS), what, commands):
         seconds, said = seconds_of(asked)
         found.append((seconds, said, asked))
         if given.json:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from itertools import islice
 
 import pytest
 from loop import seconds
+from loop.command_seconds import COMMANDS
 
 
 @pytest.mark.parametrize("kind", list(seconds.KINDS))
@@ -18,10 +20,24 @@ def test_every_kind_is_asked(kind: str) -> None:
 
 
 def test_a_seed_draws_the_same_questions_again() -> None:
-    first, second = (list(islice(seconds.questions(5, list(seconds.KINDS), seconds.WHAT), 200)) for _ in range(2))
+    asked = list(seconds.KINDS), seconds.WHAT, list(COMMANDS)
+    first, second = (list(islice(seconds.questions(5, *asked), 200)) for _ in range(2))
     assert first == second
-    assert {each.kind for each in first} == set(seconds.KINDS)
-    assert {each.what for each in first} == set(seconds.WHAT)
+    assert {each.kind for each in first if isinstance(each, seconds.Asked)} == set(seconds.KINDS)
+    assert {each.what for each in first} == {*seconds.WHAT, *COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_question_of_a_command_is_answered(command: str) -> None:
+    """Some cannot be: no randomizer meets the target, or a bound does not apply."""
+    said = [seconds.seconds_of(COMMANDS[command](random.Random(f"{command}:{number}")))[1] for number in range(2)]
+    assert set(said) <= {"", "OutsideConditions", "UnmetTarget", "UnmetTask"}
+
+
+def test_a_command_alone_is_asked_no_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    assert seconds.main(["--minutes", "0", "--what", "plot", "--limit", "0"]) == 1
+    assert "1 questions, 1 over 0 s" in (said := capsys.readouterr().out)
+    assert "Plotted(" in said
 
 
 def test_what_takes_longer_than_the_limit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
