@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from unit.pages.dashboard.test_services import Answering
+from unit.pages.dashboard.views.test_services import Answering
 
 from hubbub.deploy.init.folders import initialize
 from hubbub.protos.messages import Incident, IncidentReport

@@ -52,7 +52,7 @@ async def test_the_console_says_nothing_and_no_other_host_is_asked(started: Any,
     assert hosts == {("http", urlsplit(visit.asked[0]).netloc)}
 
 
-# A cheaper test of each page has no script in it: tests/unit/pages/dashboard/test_analyst.py.
+# A cheaper test of each page has no script in it: tests/unit/pages/dashboard/views/test_analyst.py.
 @every_page
 @pytest.mark.sampled("compare", "close")
 async def test_without_javascript_it_says_the_same(started: Any, entered: Entered, name: str) -> None:

@@ -78,7 +78,7 @@ def test_no_cause_says_to_ask_for_another_bound_as_all_are_asked(words: tuple[st
         assert causes["clones"].endswith("it needs a randomizer with a local ε")
 
 
-# tests/unit/accountant/test_catalog.py has what rounds and an order add.
+# tests/unit/accountant/bounds/test_catalog.py has what rounds and an order add.
 @pytest.mark.exhaustive
 def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")

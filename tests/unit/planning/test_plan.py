@@ -98,7 +98,7 @@ CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]
 CHARGED = 1e-5
 """How much more noise may be taken: what rounding adds to several queries' composition is charged more carefully."""
 
-# Dummies are in what is planned of unary encoding below, and in tests/unit/accountant/test_budget.py.
+# Dummies are in what is planned of unary encoding below, and in tests/unit/accountant/spending/test_budget.py.
 MARKS = {"flights, cap 8, dummies": pytest.mark.exhaustive}
 
 
