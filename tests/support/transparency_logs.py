@@ -22,6 +22,25 @@ WITNESS_KEYS = tuple(NoteKey(f"w{n}.example", NoteRole.WITNESS, each.public) for
 TRUSTED = TrustedLog(LOG_KEY)
 WITNESSED = TrustedLog(LOG_KEY, WITNESS_KEYS[:2], 2)
 NOW = 1_700_000_000
+_EIGHT = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03"
+_EIGHT_TOO = "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc"
+WEAK_KEYS: Mapping[str, str] = {
+    "the neutral point": "01" + "00" * 31,
+    "the point of order 2": "ec" + "ff" * 30 + "7f",
+    "a point of order 4": "00" * 32,
+    "the other point of order 4": "00" * 31 + "80",
+    "a point of order 8": _EIGHT + "7a",
+    "a second point of order 8": _EIGHT + "fa",
+    "a third point of order 8": _EIGHT_TOO + "05",
+    "a fourth point of order 8": _EIGHT_TOO + "85",
+    "the neutral point with the sign bit": "01" + "00" * 30 + "80",
+    "the neutral point as y = p + 1": "ee" + "ff" * 30 + "7f",
+    "the neutral point as y = p + 1, with the sign bit": "ee" + "ff" * 31,
+    "the point of order 2 with the sign bit": "ec" + "ff" * 31,
+    "a point of order 4 as y = p": "ed" + "ff" * 30 + "7f",
+    "the other point of order 4 as y = p": "ed" + "ff" * 31,
+}
+"""Keys that anybody can sign with: each point whose order divides 8, in each of its forms (RFC 8032)."""
 
 
 class MemoryDisk(LogDisk):

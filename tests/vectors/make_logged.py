@@ -25,10 +25,19 @@ from hubbub.protos.task.feed.entry import FeedEntry  # noqa: E402
 from hubbub.protos.task.feed.feed import Feed  # noqa: E402
 from hubbub.protos.task.task import task_content  # noqa: E402
 from hubbub.protos.transparency_log.proofs import LoggedProof  # noqa: E402
-from hubbub.protos.transparency_log.signed_notes import NoteRole  # noqa: E402
+from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole, NoteSignature  # noqa: E402
 from support.logged_tasks import POLICY, checkpoint_of, demanding, key_of, proof_of  # noqa: E402
 from support.samples import sample_task, signed  # noqa: E402
-from support.transparency_logs import LOG, LOG_KEY, NAME, OTHER, WITNESS_KEYS, WITNESSES, vector_proofs  # noqa: E402
+from support.transparency_logs import (  # noqa: E402
+    LOG,
+    LOG_KEY,
+    NAME,
+    OTHER,
+    WEAK_KEYS,
+    WITNESS_KEYS,
+    WITNESSES,
+    vector_proofs,
+)
 from vectors.make_signed import PARTIES, vector_task  # noqa: E402
 
 FILE = Path(__file__).parent / "wire" / "logged.json"
@@ -144,6 +153,53 @@ def tasks() -> Iterator[Case]:
     yield _refused("null for no log", {**good, "log": None})
 
 
+def weak_keys() -> Iterator[Case]:
+    """Return tasks with a key that more than one party can sign with, or that has two forms.
+
+    But for the last two, the proof is by a log and two witnesses whose keys are right: a client that first looks at a
+    key as it verifies would take these tasks.
+    """
+    two = [each.encode() for each in WITNESS_KEYS[:2]]
+    yield "a witness's key beside those of small order", None, *_naming(witnesses=[*two, _weak(_LARGEST)])
+    for name, public in {**WEAK_KEYS, "a point of large order as y = p + 3": _SECOND_FORM}.items():
+        yield f"a witness's key is {name}", "value", *_naming(witnesses=[*two, _weak(public)])
+    neutral = WEAK_KEYS["the neutral point"]
+    key = NoteKey(NAME, NoteRole.LOG, bytes.fromhex(neutral))
+    task, _ = _naming(key=key.encode())
+    forged = _with_forged(proof_of(task), key)
+    yield "the log's key is the neutral point, and anybody signed", "value", task, forged
+    witness = NoteKey("weak.example", NoteRole.WITNESS, bytes.fromhex(neutral))
+    task, _ = _naming(witnesses=[two[0], witness.encode()])
+    forged = _with_forged(proof_of(task, (0,)), witness)
+    yield "a witness's key is the neutral point, and anybody signed", "value", task, forged
+
+
+_LARGEST = "ea" + "ff" * 30 + "7f"
+"""y = p - 3: the largest y of a point, but for that of order 2."""
+
+_SECOND_FORM = "f0" + "ff" * 30 + "7f"
+"""The point with y = 3 again: libraries that reduce y verify with it."""
+
+
+def _weak(public: str) -> str:
+    return NoteKey("weak.example", NoteRole.WITNESS, bytes.fromhex(public)).encode()
+
+
+def _naming(**changed: object) -> tuple[bytes, bytes]:
+    """A task with other keys, and its proof."""
+    good = task_content(demanding(vector_task()))
+    _, _, task, proof = _refused("", {**good, "log": {**good["log"], **changed}})
+    assert proof is not None
+    return task, proof
+
+
+def _with_forged(proof: LoggedProof, key: NoteKey) -> bytes:
+    """The proof with a signature that is right for the neutral point, whatever is signed: R is that point, s is 0."""
+    time = b"" if key.role is NoteRole.LOG else bytes(8)
+    forged = NoteSignature(key.name, key.id, time + bytes([1]) + bytes(63))
+    return replace(proof, signed=proof.signed.with_signature(forged)).encode()
+
+
 def _refused(what: str, content: Mapping[str, Any]) -> Case:
     body = canonical(content)
     signers = {"operator": PARTIES.operator, "shuffler": PARTIES.shuffler}
@@ -194,7 +250,7 @@ def content() -> dict[str, Any]:
                 "task": _base64(task),
                 "proof": None if proof is None else _base64(proof),
             }
-            for what, because, task, proof in (*proofs(), *tasks())
+            for what, because, task, proof in (*proofs(), *tasks(), *weak_keys())
         ],
         "entries": [{"what": what, "because": because, "entry": _base64(entry)} for what, because, entry in entries()],
     }
