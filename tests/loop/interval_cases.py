@@ -232,7 +232,7 @@ def _encoded(query: Query, answer: Value) -> Law:
     """Return the law of a person's symbol: that of a report is mixed by it."""
     found = [Fraction(0)] * query.symbols
     if isinstance(query.question, Variance) and isinstance(answer, float):
-        nearest, below, above = query.question.neighbours(answer)
+        nearest, below, above = query.question.neighbors(answer)
         for place, mass in ((nearest - 1, below), (nearest, 1 - below - above), (nearest + 1, above)):
             if mass:
                 found[place] += mass

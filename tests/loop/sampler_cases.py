@@ -210,7 +210,7 @@ def rounding(draw: random.Random, claims: Claims) -> None:
     law = {int(below): 1 - rest, int(below) + 1: rest}
     _same(claims, "rounding", lambda source: number.encode(answer, source), law)
     variance = Variance("variance", number.lower, number.upper, levels=2 * draw.randint(1, 4))
-    nearest, down, up = variance.neighbours(answer)
+    nearest, down, up = variance.neighbors(answer)
     law = {nearest - 1: Fraction(down), nearest: 1 - Fraction(down) - Fraction(up), nearest + 1: Fraction(up)}
     _same(claims, "rounding of a variance", lambda source: variance.encode(answer, source), law)
 
