@@ -59,6 +59,7 @@ const programs = {
   "test/vectors": "test/node.ts",
   "test/device": "test/device.ts",
   "test/verify": "test/verify.ts",
+  "test/keeping": "test/keeping.ts",
 };
 const inNode = { ...bundled, platform: "node", minify: false };
 await build({ ...inNode, entryPoints: programs });

@@ -100,11 +100,13 @@ export function checkEpsilon(
   }
   const single = charged.queries.length === 1 && charged.rounds === 1 ? charged.queries[0]! : null;
   const beside = single === null ? null : besideOf(single);
-  const noisy = beside !== null && epsilon <= LARGEST_EPSILON && keeps(beside, epsilon, task.privacy.delta);
-  if (noisy) return "noise";
-  if (rung === ALONE && beside !== null)
+  const noisy =
+    beside === null ? false : epsilon > LARGEST_EPSILON ? null : keeps(beside, epsilon, task.privacy.delta);
+  if (noisy === true) return "noise";
+  if (rung === ALONE && beside !== null && noisy === false)
     throw tooSmall("the shuffler's noise by itself reaches more at this δ");
-  if (bound === "noise") throw tooSmall("the bound noise, which is named for it, gives more at this δ");
+  if (bound === "noise" && noisy === false)
+    throw tooSmall("the bound noise, which is named for it, gives more at this δ");
   if (bound === "local" && device === false)
     throw tooSmall("the bound local, which is named for it, gives more");
   if (rung === ALONE && device === false && charged.queries.every((query) => nothingHides(task, query)))

@@ -1,16 +1,18 @@
 /** The pair of the shuffler's noise, in whole numbers alone: what hides a person if everybody else's report is known.
  *
- * docs/explanation/accounting-noise.md has the law and the proofs. With w the table of a law, a count c has the chance
- * w_(c−1) of z + 1 and w_c of z, both over 2¹²⁸. Beside kRR whose report is the own answer with `own` and one other
- * answer with `other`, δ(ε) is Σ (own·A + other·B − e^ε·(own·B + other·A))₊, that is Σ (α·A − β·B)₊ with
- * α = own − e^ε·other and β = e^ε·own − other. A and B are p and q of one coordinate, or p·p' and q·q' of two. e^ε is
- * rounded down, and then every summand is too large or right: the sum is never below δ. */
+ * docs/explanation/accounting-noise.md has the law and the proofs. With w the table of a law, a count c has the
+ * chance w_(c−1) of z + 1 and w_c of z, both over 2¹²⁸. Beside kRR whose report is the own answer with `own` and one
+ * other answer with `other`, δ(ε) is Σ (own·A + other·B − e^ε·(own·B + other·A))₊, that is Σ (α·A − β·B)₊ with α =
+ * own − e^ε·other and β = e^ε·own − other. If one coordinate is all there is, A and B are its p and q. Of two they
+ * are p·q' and q·p', and α·A − β·B is less by γ·S·q·q', with γ = (e^ε − 1)·other and S the sum of what all other
+ * symbols tell (`other_symbols.ts`). Both ends of e^ε have 256 bits: a δ above takes the lower one, and a δ below
+ * the upper one. */
 
 import { SPAN } from "../../src/base/random.js";
 import type { Noise } from "../../src/task/task.js";
 import { exact, expBelow, type Fraction, POINT } from "../base/exact.js";
+import { MASS_BITS, type OtherSymbols, otherSymbols, SUM_BITS, type Sums, TABLE_BITS } from "./other_symbols.js";
 
-const TABLE_BITS = 128n;
 const DIGITS = 320n;
 const GAMMA_BITS = 32n;
 /** The largest reach of a law. */
@@ -70,33 +72,48 @@ export interface Beside {
   readonly fixedTotal: boolean;
 }
 
-/** The counts of a coordinate by falling ratio p/q, and the sums of the first ones. */
+/** The counts of a coordinate that have some q, by rising ratio p/q, and sums of the first ones. */
 interface Order {
+  readonly table: readonly bigint[];
   readonly p: readonly bigint[];
   readonly q: readonly bigint[];
   readonly sumsP: readonly bigint[];
   readonly sumsQ: readonly bigint[];
+  /** The law of S, by the number of other symbols. */
+  readonly others: Map<number, OtherSymbols>;
 }
 
 const ORDERS = new Map<string, Order>();
 const MOST_ORDERS = 64;
+/** About how many counts are looked at, for all values of S together. */
+const STEPS = 60_000;
+const [FEWEST_SUMS, MOST_SUMS] = [32, 1024];
 
 function orderOf(law: Noise): Order {
   const name = `${law.family} ${law.parameter} ${law.reach}`;
   const known = ORDERS.get(name);
   if (known !== undefined) return known;
   const table = tableOf(law);
-  const counts = Array.from({ length: table.length + 1 }, (_, count) => ({
-    p: count > 0 ? table[count - 1]! : 0n,
-    q: count < table.length ? table[count]! : 0n,
-  })).sort((one, other) => {
-    const [left, right] = [one.p * other.q, other.p * one.q];
-    return left > right ? -1 : left < right ? 1 : 0;
-  });
+  const counts = table
+    .map((q, count) => ({ p: count > 0 ? table[count - 1]! : 0n, q }))
+    .sort((one, other) => {
+      const [left, right] = [one.p * other.q, other.p * one.q];
+      return left < right ? -1 : left > right ? 1 : 0;
+    });
   const [p, q] = [counts.map((each) => each.p), counts.map((each) => each.q)];
-  const found = { p, q, sumsP: sumsOf(p), sumsQ: sumsOf(q) };
+  const found = { table, p, q, sumsP: sumsOf(p), sumsQ: sumsOf(q), others: new Map<number, OtherSymbols>() };
   if (ORDERS.size >= MOST_ORDERS) ORDERS.clear();
   ORDERS.set(name, found);
+  return found;
+}
+
+function othersOf(order: Order, others: number): OtherSymbols {
+  const known = order.others.get(others);
+  if (known !== undefined) return known;
+  const most = Math.min(MOST_SUMS, Math.max(FEWEST_SUMS, Math.floor(STEPS / order.p.length)));
+  const found = otherSymbols(order.table, others, most);
+  if (order.others.size >= MOST_ORDERS) order.others.clear();
+  order.others.set(others, found);
   return found;
 }
 
@@ -106,33 +123,44 @@ function sumsOf(values: readonly bigint[]): bigint[] {
   return sums;
 }
 
-/** Whether the noise alone surely gives (ε, δ), for 0 ≤ ε ≤ 100. It is exact but for e^ε, which has 256 bits. */
-export function keeps(beside: Beside, epsilon: number, delta: number): boolean {
-  const { over, under } = deltaAbove(beside, exact(epsilon));
+/** Whether the noise alone surely gives (ε, δ), or surely does not, for 0 ≤ ε ≤ 100; null if that is not decided. */
+export function keeps(beside: Beside, epsilon: number, delta: number): boolean | null {
   const allowed = exact(delta);
-  return over * allowed.under <= allowed.over * under;
+  const power = expBelow(exact(epsilon));
+  const isWithin = ({ over, under }: Fraction): boolean => over * allowed.under <= allowed.over * under;
+  if (isWithin(deltaOf(beside, power, true))) return true;
+  // `expBelow` is too small by less than two units.
+  return isWithin(deltaOf(beside, power + 2n, false)) ? null : false;
 }
 
-/** Return a δ(ε) that is never below the true one. */
-function deltaAbove(beside: Beside, epsilon: Fraction): Fraction {
+/** Return a δ that is never below the true one at this e^ε, or one that is never above it. */
+function deltaOf(beside: Beside, power: bigint, above: boolean): Fraction {
   const span = BigInt(SPAN);
   const gamma = BigInt(beside.gamma);
   const answers = BigInt(beside.answers);
   // Both times answers · 2³².
   const own = answers * (span - gamma) + gamma;
-  const power = expBelow(epsilon);
   const alpha = (own << POINT) - power * gamma;
   const beta = power * own - (gamma << POINT);
   const scale = (answers * span) << POINT;
   if (alpha <= 0n) return { over: 0n, under: 1n };
   const order = orderOf(beside.noise);
-  return beside.fixedTotal
-    ? { over: one(order, alpha, beta), under: scale << TABLE_BITS }
-    : { over: two(order, alpha, beta), under: scale << (2n * TABLE_BITS) };
+  if (beside.fixedTotal) return { over: one(order, alpha, beta), under: scale << TABLE_BITS };
+  const others = othersOf(order, beside.answers - 2);
+  const steep = (power - (1n << POINT)) * gamma;
+  const mean = (sums: Sums): bigint =>
+    sums.reduce(
+      (sum, { at, mass }) => sum + mass * two(order, alpha << SUM_BITS, beta << SUM_BITS, steep * at),
+      0n,
+    );
+  const under = scale << (SUM_BITS + 2n * TABLE_BITS + MASS_BITS);
+  if (above) return { over: mean(others.spread), under };
+  return { over: mean(others.gathered) - others.excess * (under >> MASS_BITS), under };
 }
 
 function one(order: Order, alpha: bigint, beta: bigint): bigint {
-  let sum = 0n;
+  // Nothing but the report explains the top count.
+  let sum = alpha * order.table.at(-1)!;
   order.p.forEach((p, place) => {
     const part = alpha * p - beta * order.q[place]!;
     if (part > 0n) sum += part;
@@ -140,15 +168,16 @@ function one(order: Order, alpha: bigint, beta: bigint): bigint {
   return sum;
 }
 
-/** For each count of one coordinate, those of the other whose part is positive are the first ones by ratio. */
-function two(order: Order, alpha: bigint, beta: bigint): bigint {
+/** Return Σ (α·p·q' − β·q·p' − γ·q·q')₊: for each count, those of the other that add to it are the first by ratio. */
+function two(order: Order, alpha: bigint, beta: bigint, gamma: bigint): bigint {
   const { p, q, sumsP, sumsQ } = order;
-  let sum = 0n;
-  let above = p.length;
-  for (let place = 0; place < p.length && above > 0; place++) {
-    const [left, right] = [alpha * p[place]!, beta * q[place]!];
-    while (above > 0 && left * p[above - 1]! <= right * q[above - 1]!) above -= 1;
-    sum += left * sumsP[above]! - right * sumsQ[above]!;
+  let sum = alpha * order.table.at(-1)! * sumsQ.at(-1)!;
+  let above = 0;
+  const taken = p.map((each, place) => beta * each + gamma * q[place]!);
+  for (let place = 0; place < p.length; place++) {
+    const gain = alpha * p[place]!;
+    while (above < p.length && gain * q[above]! > q[place]! * taken[above]!) above += 1;
+    sum += (gain - gamma * q[place]!) * sumsQ[above]! - beta * q[place]! * sumsP[above]!;
   }
   return sum;
 }
