@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import exp
 from typing import overload
 
@@ -11,21 +11,16 @@ import numpy as np
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import Bound, Direction, Quantity, require, uncovered, with_local_epsilon
 from hubbub.accountant.divergence.noise_atoms import (
-    RatioOrder,
-    attack_near,
-    attacking_atoms,
+    NoiseAtoms,
     delta_near,
     dominated_atoms,
     dominating_atoms,
     order_above,
-    order_attacking,
     order_below,
 )
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism, WithNoise
-from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism, WithNoise
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_upper
@@ -44,24 +39,19 @@ WIDTH = 1e-9
 CLOSE = 1e-8
 """If quick sums leave a doubt of a smaller share of ε, it is added: no sum over all atoms is made to find the rest."""
 
-FEW_ATOMS = 64
+FEW_ATOMS = 8
 """Up to so many atoms of a coordinate, a sum over their pairs is as quick as any."""
-
-Ends = Callable[[float], tuple[float, float]]
-"""From ε to ends of δ."""
 
 
 @dataclass(frozen=True)
 class NoiseBound:
     """One person beside the shuffler's noise, if everybody else's report is known; the number of reports has no part.
 
-    As an upper bound it is the pair of `divergence.noise_atoms`, as a lower one what the counts of two answers tell.
+    As an upper bound it is the upper pair of `divergence.noise_atoms`, as an attack the lower one.
     """
 
     name: str
     direction: Direction
-    atoms: Callable[[KRR, NoiseLaw, bool], Atoms]
-    near: Callable[[KRR, RatioOrder, float], tuple[float, float]]
     source: str = "the shuffler's noise, everybody else known; arXiv 2504.07362 for its setting"
     cost: str = "a sum of at most a million terms, whatever the number of reports"
     proven: bool = True
@@ -85,11 +75,11 @@ class NoiseBound:
                 f"{pairs_of(mechanism).described()}, {reports} reports and {dummies} dummies; ask for 'best' instead"
             )
 
-    def _atoms(self, beside: WithNoise) -> tuple[Atoms, Atoms]:
+    def _atoms(self, beside: WithNoise) -> tuple[NoiseAtoms, NoiseAtoms]:
         """Return atoms above and below those of the bound: of an attack, the same ones."""
         asked = beside.krr, beside.noise, beside.one_moves
-        above = self.atoms(*asked)
-        return above, dominated_atoms(*asked) if self.direction == "upper" else above
+        below = dominated_atoms(*asked)
+        return dominating_atoms(*asked) if self.direction == "upper" else below, below
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
@@ -104,61 +94,22 @@ class NoiseBound:
             raise uncovered(self.name, mechanism, "noise of the shuffler beside the randomizer")
         return mechanism
 
-    def _orders(self, mechanism: WithNoise) -> tuple[RatioOrder, RatioOrder] | tuple[None, None]:
-        """Return what quick sums need, above and below; None if a sum over all atoms is as quick."""
-        if mechanism.one_moves:
-            return None, None
-        if self.direction == "lower":
-            above = below = order_attacking(mechanism.noise)
-        else:
-            above, below = order_above(mechanism.noise), order_below(mechanism.noise)
-        return (None, None) if len(above.p) <= FEW_ATOMS else (above, below)
-
     def is_within(self, mechanism: WithNoise, epsilon: float, delta: float) -> bool:
         """Return whether the upper end of δ at `epsilon` is at most `delta`, without the sum if that is far from it."""
         if not mechanism.one_moves:
-            low, high = delta_near(mechanism.krr, order_above(mechanism.noise), epsilon)
+            low, high = delta_near(mechanism.krr, order_above(mechanism.noise, mechanism.krr.categories), epsilon)
             if high <= delta or low > delta:
                 return high <= delta
-        return _delta(self.atoms(mechanism.krr, mechanism.noise, mechanism.one_moves), epsilon)[1] <= delta
+        return _delta(dominating_atoms(mechanism.krr, mechanism.noise, mechanism.one_moves), epsilon)[1] <= delta
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Return the ends of ε at `delta`, by bisection; the local ε is valid without the noise."""
         self.conditions(mechanism, reports, dummies)
         beside, wanted = self._beside(mechanism), checked_delta(delta)
-        quick = self._attack_ends(beside, wanted) if self.direction == "lower" else None
-        if quick is not None:
-            return quick
-        upper = self._upper_epsilon(beside, wanted)
-        return EpsilonEnds(upper, min(self._lower_epsilon(beside, wanted, upper), upper))
-
-    def _attack_ends(self, beside: WithNoise, delta: float) -> EpsilonEnds | None:
-        """Return both ends of an attack's ε from one search: its atoms above are those below. None if sums are needed.
-
-        `_most_beyond` returns an ε only if it saw that `CLOSE` more is enough.
-        """
-        order, largest = self._orders(beside)[1], beside.epsilon_local
-        found = None if order is None else _most_beyond(partial(self.near, beside.krr, order), delta, largest)
-        return None if found is None else EpsilonEnds(min(found * (1 + CLOSE), largest), found)
-
-    def _upper_epsilon(self, beside: WithNoise, delta: float) -> float:
-        order, largest = self._orders(beside)[0], beside.epsilon_local
-        if order is not None:
-            near = _least_within(partial(self.near, beside.krr, order), delta, largest)
-            if near is not None:
-                return near
-        atoms = self._atoms(beside)[0]
-        return _boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= delta, largest)[1]
-
-    def _lower_epsilon(self, beside: WithNoise, delta: float, upper: float) -> float:
-        order = self._orders(beside)[1]
-        if order is not None:
-            near = _most_beyond(partial(self.near, beside.krr, order), delta, upper)
-            if near is not None:
-                return near
-        atoms = self._atoms(beside)[1]
-        return _boundary(lambda epsilon: _delta(atoms, epsilon)[0] <= delta, upper)[0]
+        if self.direction == "lower":
+            return _attack_epsilon(beside, wanted)
+        return EpsilonEnds(_upper_epsilon(beside, wanted), _attack_epsilon(beside, wanted).lower)
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
@@ -184,45 +135,71 @@ def covered(bound: Bound, mechanism: AnyMechanism) -> AnyMechanism:
     return mechanism
 
 
-def _delta(atoms: Atoms, epsilon: float) -> tuple[float, float]:
+def _delta(pair: NoiseAtoms, epsilon: float) -> tuple[float, float]:
     """Return ends of Σ (P − e^ε·Q)₊: the mirror images add nothing, as their ratio is below 1."""
     # P − e^ε·Q is (gap − (e^ε − 1)·Q): no digits are lost for a small ε.
-    rate = float(np.expm1(epsilon))
-    over = atoms.gap - rate * atoms.q
-    scales = atoms.gap + rate * atoms.q
-    # An atom whose ratio is near e^ε may be above it although rounding says that it is not: it is in the doubt.
-    found, doubt = float(over[over > 0].sum()), ERROR * float(scales[over > -ERROR * scales].sum())
-    return max(0.0, found - doubt), min(1.0, found + doubt + atoms.cut)
+    rate, low, high = float(np.expm1(epsilon)), 0.0, 0.0
+    for atoms in pair.parts:
+        over = atoms.gap - rate * atoms.q
+        scales = atoms.gap + rate * atoms.q
+        # An atom whose ratio is near e^ε may be above it although rounding says that it is not: it is in the doubt.
+        found, doubt = float(over[over > 0].sum()), ERROR * float(scales[over > -ERROR * scales].sum())
+        low, high = low + found - doubt, high + found + doubt + atoms.cut
+    return max(0.0, low), min(1.0, high)
 
 
-def _least_within(ends: Ends, delta: float, largest: float) -> float | None:
-    """Return an ε at which the upper end is at most `delta`; None if the true one may be smaller by more than `CLOSE`.
+@lru_cache(maxsize=64)
+def _upper_epsilon(beside: WithNoise, delta: float) -> float:
+    """Return an ε at which δ of the pair above is at most `delta`, near the least one."""
+    asked, largest = (beside.noise, beside.krr.categories), beside.epsilon_local
+    order = None if beside.one_moves else order_above(*asked)
+    if order is not None and len(order.p) > FEW_ATOMS:
+        ends = partial(delta_near, beside.krr, order)
+        found = _boundary(lambda epsilon: ends(epsilon)[1] <= delta, 0.0, largest)[1]
+        # δ falls in ε, so an ε at which the lower end is above `delta` is below the true one.
+        if not found or ends(found * (1 - CLOSE))[0] > delta:
+            return found
+    atoms = dominating_atoms(beside.krr, beside.noise, beside.one_moves)
+    return _boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= delta, 0.0, largest)[1]
 
-    δ falls in ε, so an ε at which the lower end is above `delta` is below the true one.
-    """
-    found = _boundary(lambda epsilon: ends(epsilon)[1] <= delta, largest)[1]
-    return found if not found or ends(found * (1 - CLOSE))[0] > delta else None
+
+@lru_cache(maxsize=64)
+def _attack_epsilon(beside: WithNoise, delta: float) -> EpsilonEnds:
+    """Return the ends of the ε of the pair below; it is searched from the upper one down, as it is near that."""
+    asked, upper = (beside.noise, beside.krr.categories), _upper_epsilon(beside, delta)
+    order = None if beside.one_moves else order_below(*asked)
+    if order is not None and len(order.p) > FEW_ATOMS:
+        ends = partial(delta_near, beside.krr, order)
+        found = _last_beyond(lambda epsilon: ends(epsilon)[0] <= delta, upper)
+        farther = min(found * (1 + CLOSE), beside.epsilon_local)
+        if ends(farther)[1] <= delta:
+            return EpsilonEnds(farther, found)
+    atoms = dominated_atoms(beside.krr, beside.noise, beside.one_moves)
+    found = _last_beyond(lambda epsilon: _delta(atoms, epsilon)[0] <= delta, upper)
+    return EpsilonEnds(_boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= delta, found, upper)[1], found)
 
 
-def _most_beyond(ends: Ends, delta: float, upper: float) -> float | None:
-    """Return an ε, at most `upper`, at which the lower end is above `delta`; None if `CLOSE` more might have it too."""
-    found = _boundary(lambda epsilon: ends(epsilon)[0] <= delta, upper)[0]
-    return found if ends(min(found * (1 + CLOSE), upper))[1] <= delta else None
+def _last_beyond(small: Callable[[float], bool], upper: float) -> float:
+    """Return the first end of `_boundary` below `upper`; it is looked for close to `upper` first."""
+    high = upper
+    for share in (1e-6, 1e-4, 1e-2):
+        low = upper * (1 - share)
+        if not small(low):
+            return _boundary(small, low, high)[0]
+        high = low
+    return _boundary(small, 0.0, high)[0]
 
 
-def _boundary(small: Callable[[float], bool], largest: float) -> tuple[float, float]:
-    """Return (an ε at which δ is not small, or 0; one at which it is, or `largest`), close together."""
-    if small(0.0):
+def _boundary(small: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Return (an ε at which δ is not small, or `low`; one at which it is, or `high`), close together."""
+    if not low and small(0.0):
         return 0.0, 0.0
-    low, high = 0.0, largest
     while high - low > WIDTH * high and high > exp(-690):
         middle = (low + high) / 2
         low, high = (low, middle) if small(middle) else (middle, high)
     return low, high
 
 
-NOISE = NoiseBound("noise", "upper", dominating_atoms, delta_near)
+NOISE = NoiseBound("noise", "upper")
 
-NOISE_ATTACK = NoiseBound(
-    "noise-lower", "lower", attacking_atoms, attack_near, "the counts of two answers, everybody else known"
-)
+NOISE_ATTACK = NoiseBound("noise-lower", "lower", "the counts of two answers and of the others, everybody else known")

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominated_atoms, dominating_atoms
+from hubbub.accountant.divergence.noise_atoms import NoiseAtoms, dominated_atoms, dominating_atoms
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, grid_step
 from hubbub.accountant.losses.tangents import tangent_grid
@@ -57,36 +57,33 @@ class NoisePairs(LocalPairs[WithNoise]):
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
         """Yield the atoms of the pair."""
-        yield dominating_atoms(*self._asked())
+        yield from dominating_atoms(*self._asked()).parts
 
     def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
         """Return its losses; those of the law's ends may count as infinite, so that the others get a finer grid."""
         atoms = dominating_atoms(*self._asked())
-        return connect_dots([atoms if self.mechanism.ends else _without_ends(atoms)])
+        return connect_dots(atoms.parts if self.mechanism.ends else _without_ends(atoms))
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms below those of the pair: the same ones, unless these are on a grid."""
-        yield dominated_atoms(*self._asked())
+        """Yield atoms of the pair below."""
+        yield from dominated_atoms(*self._asked()).parts
 
     def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
         """Return losses below; those of the law's ends are left out if they count as infinite above."""
-        atoms = dominated_atoms(*self._asked(), ends=self.mechanism.ends)
-        return tangent_grid([atoms if self.mechanism.ends else _without_ends(atoms)])
+        atoms = dominated_atoms(*self._asked())
+        return tangent_grid(atoms.parts if self.mechanism.ends else _without_ends(atoms))
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Return None: this attack is no walk."""
         return None
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Return losses of the attack on the two answers' counts; it is none on others who are honest."""
-        if self.attack_bound(part.dummies) is None or part.reports > 1:
-            return None
-        return tangent_grid([_without_ends(attacking_atoms(*self._asked()))])
+        """Return losses of the pair below, which is an attack; it is none on others who are honest."""
+        return self.dominated_grid(part, log_tail) if self.is_attack_on_itself(part) else None
 
     def is_attack_on_itself(self, part: Part) -> bool:
-        """With two symbols the attack is the pair."""
-        is_attacked = self.attack_bound(part.dummies) is not None and part.reports == 1
-        return is_attacked and self.mechanism.one_moves
+        """The pair below is the attack."""
+        return self.attack_bound(part.dummies) is not None and part.reports == 1
 
     def _asked(self) -> tuple[KRR, NoiseLaw, bool]:
         return self.mechanism.krr, self.mechanism.noise, self.mechanism.one_moves
@@ -97,18 +94,14 @@ def without_noise(part: Part) -> Part:
     return replace(part, mechanism=part.mechanism.randomizer) if isinstance(part.mechanism, WithNoise) else part
 
 
-def _without_ends(atoms: Atoms) -> Atoms:
+def _without_ends(atoms: NoiseAtoms) -> tuple[Atoms, ...]:
     """Return the atoms with those of the law's ends cut, if a grid without them is so much finer.
 
-    At the ends of the law nothing is hidden but by the randomizer, so their loss is about ε_local; that of all other
+    At the ends of the law nothing is hidden but by the randomizer, so their loss is near ε_local; that of all other
     values may be a tenth of it.
     """
-    loss = np.log1p(atoms.gap / atoms.q)
-    largest = float(loss.max(initial=0.0))
-    # At an end one law has no mass, so the randomizer alone decides: that loss is the largest of all.
-    kept = loss < largest * (1 - 1e-9)
-    inner = float(loss[kept].max(initial=0.0))
-    if not inner or grid_step(inner) * FINER > grid_step(largest):
-        return atoms
-    cut = atoms.cut + float((2 * atoms.q + atoms.gap)[~kept].sum())
-    return Atoms(atoms.q[kept], atoms.gap[kept], atoms.even, cut)
+    inner, ends = atoms.parts
+    largest, last = (float(np.log1p(part.gap / part.q).max(initial=0.0)) for part in atoms.parts)
+    if not largest or grid_step(largest) * FINER > grid_step(last):
+        return atoms.parts
+    return (replace(inner, cut=inner.cut + float((2 * ends.q + ends.gap).sum())),)

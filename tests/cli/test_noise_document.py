@@ -66,26 +66,41 @@ def _asked(categories: int, target: str, noise: str, deviation: str) -> tuple[Wi
     return WithNoise(KRR.from_local_epsilon(categories, 8.0), law), *TARGETS[target]
 
 
-SMALL = re.findall(r"^\| (\d/\d+) \| (\d/\d) \| (\d) \| ([\d.]+)" + r" \| (0\.\d+)" * 4 + r" \|$", PAGE, re.MULTILINE)
+SMALL = re.findall(r"^\| (\d/\d+) \| (\d/\d) \| (\d) \| ([\d.]+)" + r" \| (0\.\d+)" * 5 + r" \|$", PAGE, re.MULTILINE)
 
 
 def test_small_cases_are_read() -> None:
     assert len(SMALL) == 3
 
 
-@pytest.mark.parametrize(("gamma", "ratio", "reach", "epsilon", "attack", "exact", "pair", "convexity"), SMALL)
-def test_what_revealing_costs(
-    gamma: str, ratio: str, reach: str, epsilon: str, attack: str, exact: str, pair: str, convexity: str
+@pytest.mark.parametrize(("gamma", "ratio", "reach", "epsilon", "attack", "exact", "pair", "told", "convexity"), SMALL)
+def test_what_the_other_symbols_save(
+    gamma: str,
+    ratio: str,
+    reach: str,
+    epsilon: str,
+    attack: str,
+    exact: str,
+    pair: str,
+    told: str,
+    convexity: str,
 ) -> None:
     mechanism = WithNoise(KRR(3, Fraction(gamma)), NoiseLaw.of("geometric", Fraction(ratio), int(reach)))
     at = float(epsilon)
-    assert pytest.approx(float(exact), rel=2e-3) == view_divergence(mechanism, at)
-    assert pytest.approx(float(pair), rel=1e-3) == BOUNDS["noise"].delta(mechanism, 1, at)[1]
+    assert pytest.approx(float(exact), abs=1e-6) == view_divergence(mechanism, at)
+    assert pytest.approx(float(pair), abs=1e-6) == BOUNDS["noise"].delta(mechanism, 1, at)[1]
+    assert pytest.approx(float(attack), abs=1e-6) == BOUNDS["noise-lower"].delta(mechanism, 1, at)[0]
+    own, other, power = float(mechanism.krr.truthful), float(mechanism.krr.other), float(exp_decimal(at))
+    assert pytest.approx(float(told), abs=1e-6) == two_counts(mechanism, own - power * other, power * own - other)
     # At this local ε a report is its answer, so this is the divergence of A and B.
-    alone = BOUNDS["noise"].delta(WithNoise(KRR.from_local_epsilon(3, 40.0), mechanism.noise), 1, at)[1]
-    apart = float(mechanism.krr.truthful - mechanism.krr.other)
-    assert pytest.approx(float(convexity), rel=1e-3) == apart * alone
-    assert pytest.approx(float(attack), rel=2e-3) == BOUNDS["noise-lower"].delta(mechanism, 1, at)[0]
+    assert pytest.approx(float(convexity), abs=1e-6) == (own - other) * two_counts(mechanism, 1.0, power)
+
+
+def two_counts(mechanism: WithNoise, alpha: float, beta: float) -> float:
+    """Σ (α·A − β·B)₊, A and B the laws of two counts for two reports."""
+    chances = [0.0, *(float(Fraction(weight, 2**128)) for weight in mechanism.noise.weights), 0.0]
+    one = list(itertools.pairwise(chances))
+    return sum(max(0.0, alpha * p * d - beta * q * c) for (p, q), (c, d) in itertools.product(one, one))
 
 
 def view_divergence(mechanism: WithNoise, epsilon: float) -> float:

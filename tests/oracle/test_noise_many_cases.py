@@ -26,7 +26,7 @@ PAIRS = 10
 
 
 def drawn_law(draw: random.Random, categories: int) -> NoiseLaw:
-    reach = draw.randint(1, {2: 12, 3: 3, 4: 1}[categories])
+    reach = draw.randint(1, {2: 12, 3: 3, 4: 1, 5: 1}[categories])
     if draw.random() < 0.5:
         return NoiseLaw("geometric", draw.randint(2**29, 2**32 - 1), reach)
     # Of a variance of at least reach² / 64 the ends have mass.
@@ -34,7 +34,7 @@ def drawn_law(draw: random.Random, categories: int) -> NoiseLaw:
 
 
 def drawn_mechanism(draw: random.Random) -> WithNoise:
-    categories = draw.choice([2, 2, 3, 4])
+    categories = draw.choice([2, 2, 3, 4, 5])
     gamma = (
         Fraction(draw.randint(1, 2**32 - 2**20), 2**32) if draw.random() < 0.7 else Fraction(draw.randint(1, 99), 2**32)
     )

@@ -46,7 +46,8 @@ COMPOSED = [
 ]
 
 BESIDE = [
-    # Categories, γ, ratio, reach, ε, the exact δ, that of the pair, that of the total variation times the noise's pair.
+    # Categories, γ, ratio, reach, ε, the exact δ, that if the report's being neither is told, and that of the total
+    # variation times the noise's pair.
     (3, "1/4", "3/5", 6, 0.3, 0.1422538456705334, 0.14918614795594223, 0.16500307144391071),
     (3, "1/2", "1/2", 5, 0.8, 0.004735114535843526, 0.006258937799379594, 0.10707645810993315),
     (3, "1/10", "2/3", 7, 1.0, 0.019884895676627417, 0.02057110655855298, 0.02196922983288983),
@@ -80,7 +81,7 @@ def test_composed_noise_has_the_divergence_of_the_reference(
 
 
 @pytest.mark.parametrize(
-    ("categories", "gamma", "ratio", "reach", "epsilon", "exact", "mixture", "times_variation"), BESIDE
+    ("categories", "gamma", "ratio", "reach", "epsilon", "exact", "told", "times_variation"), BESIDE
 )
 def test_noise_beside_krr_has_the_divergence_of_the_reference(
     categories: int,
@@ -89,15 +90,16 @@ def test_noise_beside_krr_has_the_divergence_of_the_reference(
     reach: int,
     epsilon: float,
     exact: float,
-    mixture: float,
+    told: float,
     times_variation: float,
 ) -> None:
     mechanism = WithNoise(KRR(categories, Fraction(gamma)), NoiseLaw.of("geometric", Fraction(ratio), reach))
     found = delta_bracket(mechanism, 1, epsilon)
-    assert is_reached(mixture, found.delta_upper, 1e-9)
-    assert exact <= found.delta_upper <= times_variation
+    assert is_reached(exact, found.delta_upper, 1e-9)
+    assert found.delta_upper < told < times_variation
     assert found.delta_lower is not None
     assert found.delta_lower <= exact * (1 + ROUNDED)
+    assert is_reached(found.delta_lower, exact, 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 from math import ceil, exp, log, nextafter
 from typing import Any
 
@@ -19,12 +19,12 @@ from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket, eps
 from hubbub.accountant.bounds.blanket import BlanketBound
 from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK, NoiseBound
 from hubbub.accountant.calibration.noise import least_noise
-from hubbub.accountant.divergence.noise_atoms import attack_near, delta_near, order_above, order_attacking
+from hubbub.accountant.divergence.noise_atoms import delta_near, order_above, order_below
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, WithNoise, read_mechanism
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.mechanisms.with_noise import Imitated
-from support.noise_views import power
+from support.noise_pairs import pair_of, product_divergence
 
 WHOLE = 2**128
 """A table's numbers add up to this."""
@@ -55,7 +55,7 @@ deltas = st.floats(-12, -0.5).map(lambda power: 10.0**power)
 def test_a_quick_sum_contains_the_whole_one_with_its_error(law: NoiseLaw, krr: KRR, share: float) -> None:
     epsilon = share * krr.epsilon_local
     assume(krr.categories > 2)
-    low, high = delta_near(krr, order_above(law), epsilon)
+    low, high = delta_near(krr, order_above(law, krr.categories), epsilon)
     assert low <= NOISE.delta(WithNoise(krr, law), 1, epsilon)[1] <= high
     assert high - low <= 1e-11
 
@@ -83,7 +83,7 @@ def test_a_quick_search_ends_where_sums_over_all_atoms_do(
 def test_a_quick_sum_contains_the_whole_one_of_the_attack(law: NoiseLaw, krr: KRR, share: float) -> None:
     assume(krr.categories > 2)
     epsilon = share * krr.epsilon_local
-    low, high = attack_near(krr, order_attacking(law), epsilon)
+    low, high = delta_near(krr, order_below(law, krr.categories), epsilon)
     lower, upper = NOISE_ATTACK.delta(WithNoise(krr, law), 1, epsilon)
     assert low <= upper
     assert lower <= high
@@ -100,14 +100,8 @@ def test_a_quick_sum_contains_the_whole_one_of_the_attack(law: NoiseLaw, krr: KR
 def test_where_the_pair_has_lost_the_digits_of_alpha_a_quick_sum_is_not_below_it(
     krr: KRR, law: NoiseLaw, epsilon: float
 ) -> None:
-    factor, own, other = power(epsilon), krr.truthful, krr.other
-    weights = zip((0, *law.weights), (*law.weights, 0), strict=True)
-    counts = [(Fraction(up, WHOLE), Fraction(stay, WHOLE)) for up, stay in weights]
-    exact = Fraction(0)
-    for (up, stay), (up_too, stay_too) in product(counts, counts):
-        one, two = up * stay_too, stay * up_too
-        exact += max(Fraction(0), own * one + other * two - factor * (own * two + other * one))
-    low, high = delta_near(krr, order_above(law), epsilon)
+    exact = product_divergence([pair_of(WithNoise(krr, law))], epsilon)
+    low, high = delta_near(krr, order_above(law, krr.categories), epsilon)
     assert low <= exact <= high
     assert not NOISE.is_within(WithNoise(krr, law), epsilon, float(exact) * (1 - 1e-9))
 

@@ -398,7 +398,7 @@ def test_a_query_that_keeps_noise_out_is_named_with_why() -> None:
 
 
 def test_a_query_whose_error_noise_makes_larger_says_by_how_much() -> None:
-    asked = draft(20_000, Privacy(0.1, 1e-7, 2.0), Histogram("many", tuple(f"c{at}" for at in range(40))))
+    asked = draft(20_000, Privacy(0.1, 1e-7, 2.0), Histogram("some", tuple(f"c{at}" for at in range(5))))
     found = plan(replace(asked, noise="auto"))
     assert found.queries[0].query.noise is None
     (why,) = planning.noise_kept_out(found).values()
