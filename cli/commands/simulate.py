@@ -16,6 +16,7 @@ from hubbub.cli.terminal.progress import progress_bars, working
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
+    from hubbub.planning.planned import Plan
     from hubbub.planning.simulate.dataset import Dataset
     from hubbub.planning.simulate.drafting import DraftedTask
     from hubbub.planning.simulate.notation import Notation
@@ -176,7 +177,6 @@ def _simulate(
     as_json: bool,
 ) -> None:
     from hubbub.deploy.files import draft_in
-    from hubbub.planning.plan import plan
     from hubbub.planning.simulate.dataset import read_answers
     from hubbub.planning.simulate.simulate import reports_drawn, simulate
     from hubbub.protos.task.trusted_keys import shufflers_in
@@ -190,9 +190,7 @@ def _simulate(
         draft = replace(draft_in(task), shufflers=shufflers_in(task.parent / "trust"))
     dataset = read_answers(draft.name, draft.questions, data, words, written)
     print_notes(dataset, noted)
-    # As in `hubbub plan`, it may take half a minute.
-    with working("planning", as_json):
-        planned = plan(draft)
+    planned = _planned(draft, as_json)
     reports = reports_drawn(planned, dataset.devices)
     with progress_bars(as_json) as bars:
         bar = bars.add_task("devices encode and randomize", total=reports)
@@ -216,6 +214,14 @@ def _simulate(
     for each in (*document.get("sums", ()), *(query for query in document["queries"] if query["kind"] != Bit.kind)):
         print_query(console(), each, every)
     print_privacy(console(), document["privacy"])
+
+
+def _planned(draft: Draft, as_json: bool) -> Plan:
+    from hubbub.planning.plan import plan
+
+    # As in `hubbub plan`, it may take half a minute.
+    with working("planning", as_json):
+        return plan(draft)
 
 
 # Comparing

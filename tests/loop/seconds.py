@@ -23,6 +23,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 from hubbub.accountant import assess, compose, compose_delta, delta_bracket, epsilon_bracket, rdp_lower, rdp_upper
 from hubbub.accountant.errors import AccountingError
@@ -159,8 +160,8 @@ class Asked:
         return min(self.local * 0.9, 10 * math.expm1(self.local / 2) / math.sqrt(self.reports))
 
     def _part(self, mechanism: AnyMechanism) -> Part:
-        assert isinstance(mechanism, LocalMechanism)
-        return Part(mechanism, self.reports, self.rounds, self.dummies, sampling_rate=self.rate)
+        # Of noise without a local ε a part is refused, as people are told.
+        return Part(cast(LocalMechanism, mechanism), self.reports, self.rounds, self.dummies, sampling_rate=self.rate)
 
 
 WHAT = ("epsilon", "delta", "compose", "compose", "compose", "compose-delta", "bounds", "rdp")

@@ -19,6 +19,10 @@ def test_every_kind_is_asked(kind: str) -> None:
     assert said[:2] == ["", ""]
 
 
+def test_rounds_of_noise_without_a_local_epsilon_are_refused_and_no_fault() -> None:
+    assert seconds.seconds_of(seconds.Asked("gaussian", "compose", 1.0, 2, 3, 0, 1e-6))[1] == "OutsideConditions"
+
+
 def test_a_seed_draws_the_same_questions_again() -> None:
     asked = list(seconds.KINDS), seconds.WHAT, list(COMMANDS)
     first, second = (list(islice(seconds.questions(5, *asked), 200)) for _ in range(2))
