@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from hubbub.client.privacy.certificates import CertifiedLoss
     from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
     from hubbub.client.recorder import Recorder, RecorderCounts
-    from hubbub.client.retry import Retry, Retrying, RetryPolicy
     from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
     from hubbub.client.settings import DeviceSettings, read_settings
     from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
+    from hubbub.client.submit import Retry, Retrying, RetryPolicy
     from hubbub.protos.errors import (
         CannotCall,
         Distrusted,
@@ -167,7 +167,7 @@ _MODULES = {
         "DeviceStatus",
         "Spending",
     ),
-    "hubbub.client.retry": (
+    "hubbub.client.submit": (
         "Retry",
         "Retrying",
         "RetryPolicy",

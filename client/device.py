@@ -14,7 +14,6 @@ from hubbub.client.limits import PrivacyLimits
 from hubbub.client.preview import Preview, preview
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
-from hubbub.client.retry import Retrying
 from hubbub.client.session.sealed_submission import Outcome, SealedSubmission
 from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
@@ -22,6 +21,7 @@ from hubbub.client.session.submissions import Submissions
 from hubbub.client.session.unit_of_work import DeviceWork
 from hubbub.client.settings import DeviceArguments, arguments_from
 from hubbub.client.status import DeviceStatus, Memory, status_of
+from hubbub.client.submit import Retrying
 from hubbub.client.validation import NotCopied, checked_choice, checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt

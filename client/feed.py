@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from hubbub.client.blocking import in_thread, run_sync
-from hubbub.client.retry import Retrying
 from hubbub.client.session.trust import (
     check_epsilon_local,
     checked_bytes,
@@ -18,7 +17,7 @@ from hubbub.client.session.trust import (
     public_key,
     trusted_authority,
 )
-from hubbub.client.submit import ShufflerLink
+from hubbub.client.submit import Retrying, ShufflerLink
 from hubbub.client.validation import checked_function, checked_type
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.identity.successions import MOST_SUCCESSIONS, read_successions

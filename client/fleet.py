@@ -19,14 +19,13 @@ from hubbub.client.errors import OptedOut, OverLimit
 from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
-from hubbub.client.retry import Retrying, explained
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.rounds import VerifiedRoundKeys, check_taken
 from hubbub.client.session.session import OVER, Session, checked_name
 from hubbub.client.settings import FleetArguments, arguments_from
 from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
 from hubbub.client.state.rounds import DONE, ERASED_HERE, Drawn, RoundRef, StoredSubmission
-from hubbub.client.submit import submit_batch
+from hubbub.client.submit import Retrying, explained, submit_batch
 from hubbub.client.validation import NotCopied, checked_function, checked_many, checked_whole
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet

@@ -11,12 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from hubbub.client.retry import Retrying
 from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import checked_shuffler, named_proxy, trusted_authority
 from hubbub.client.settings import GatewayArguments, arguments_from
-from hubbub.client.submit import ShufflerLink, submit_batch
+from hubbub.client.submit import Retrying, ShufflerLink, submit_batch
 from hubbub.client.validation import NotCopied, checked_many, checked_type, checked_whole
 from hubbub.protos.errors import MessageError, Unreachable, UsageError
 from hubbub.protos.messages import Answer, Receipt

@@ -21,9 +21,9 @@ from typing import Any, TypedDict
 
 from hubbub.client.errors import AuthorityError
 from hubbub.client.limits import PrivacyLimits
-from hubbub.client.retry import Retrying, RetryPolicy
 from hubbub.client.session.session import checked_name
 from hubbub.client.session.trust import trusted_authority
+from hubbub.client.submit import Retrying, RetryPolicy
 from hubbub.client.validation import is_number
 from hubbub.protos.errors import HubbubError, SettingsError, SignatureError, TaskError, UsageError, remedy_of
 from hubbub.protos.identity.keys import load_public

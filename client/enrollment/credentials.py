@@ -11,7 +11,6 @@ from typing import Any
 
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.renew import UnusedTickets, Warnings, objection
-from hubbub.client.retry import Retrying
 from hubbub.client.session.trust import FILE_OR_BYTES
 from hubbub.client.state.enrollment import (
     StoredEnrollment,
@@ -22,7 +21,7 @@ from hubbub.client.state.enrollment import (
     take_tickets,
 )
 from hubbub.client.state.store import State
-from hubbub.client.submit import ShufflerLink, submit
+from hubbub.client.submit import Retrying, ShufflerLink, submit
 from hubbub.protos.enrollment.credentials import Credential, bound_to
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import MessageError, SignatureError, Unreachable, UsageError

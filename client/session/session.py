@@ -14,7 +14,6 @@ from hubbub.client.limits import NO_LIMITS, PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss, read_certificate
 from hubbub.client.privacy.ledger import AnswerCost, day_of
 from hubbub.client.privacy.report import Budget, budget_of
-from hubbub.client.retry import Retrying
 from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.client.session.trust import (
     certificate_shown,
@@ -30,7 +29,7 @@ from hubbub.client.state.enrollment import Tickets, keep_successions, kept_succe
 from hubbub.client.state.longitudinal import MemoryUpdate, read_memories
 from hubbub.client.state.rounds import Drawn, RoundRef
 from hubbub.client.state.store import State
-from hubbub.client.submit import ShufflerLink
+from hubbub.client.submit import Retrying, ShufflerLink
 from hubbub.client.validation import checked_function, checked_type
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.identity.successions import read_successions

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from hubbub.client.blocking import run_sync
-from hubbub.client.retry import Retrying, explained
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.send_time import wait_until
 from hubbub.client.session.session import OVER, Session
 from hubbub.client.session.unit_of_work import DeviceWork, Ready, Stored, erased_unsent, receipt_of
 from hubbub.client.state.rounds import DONE, ERASED_HERE, RoundRef, StoredSubmission
-from hubbub.client.submit import ShufflerLink
+from hubbub.client.submit import Retrying, ShufflerLink, explained
 from hubbub.client.validation import checked_choice
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt

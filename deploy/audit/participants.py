@@ -10,8 +10,7 @@ from typing import Any
 import grpc
 
 from hubbub.client import Device, Fleet
-from hubbub.client.retry import Retrying, RetryPolicy
-from hubbub.client.submit import ShufflerLink
+from hubbub.client.submit import Retrying, RetryPolicy, ShufflerLink
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt, Submission

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hubbub.client.encode import seal
 from hubbub.client.enrollment.credentials import redeem
-from hubbub.client.retry import Retrying, RetryPolicy
 from hubbub.client.session.rounds import VerifiedRoundKeys
-from hubbub.client.submit import ShufflerLink
+from hubbub.client.submit import Retrying, RetryPolicy, ShufflerLink
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential
 from hubbub.protos.identity.successions import read_successions
 from hubbub.protos.messages import Redemption, Submission

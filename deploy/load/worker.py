@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hubbub.client.retry import Retry, Retrying, RetryPolicy
 from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.client.session.trust import trusted_task
-from hubbub.client.submit import ShufflerLink, submit_batch
+from hubbub.client.submit import Retry, Retrying, RetryPolicy, ShufflerLink, submit_batch
 from hubbub.deploy.load.credentials import credentials_for, keys_of, sealed
 from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, calls_for, due
 from hubbub.protos.errors import HubbubError, MessageError, Unreachable

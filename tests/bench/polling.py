@@ -23,7 +23,7 @@ from cores import all_cores
 from row import Outcome, Row
 from submitting import SUBMIT_BATCH, TASK, _batches, _in_uvloop, _made, _master, _proven, now, sent
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import KeyRecord, Role

@@ -23,7 +23,7 @@ from machine import processes, with_children
 from row import Comparison, Outcome, Row
 from submitting import SUBMIT_BATCH, TASK, _batches, _made, _proven, now, sent
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.deploy.init.folders import LOOPBACK
 from hubbub.deploy.init.frontends import add_frontend
 from hubbub.deploy.init.hops import change

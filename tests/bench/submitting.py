@@ -26,7 +26,7 @@ from cores import all_cores, open_bare, rate, sealed_outers, shares
 from row import Comparison, Outcome, Row
 from sample_task import INNER_BYTES
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos import codec

@@ -47,7 +47,7 @@ from submitting import (
     sent,
 )
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos import codec
 from hubbub.protos.identity.keys import KeyRecord

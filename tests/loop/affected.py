@@ -38,6 +38,7 @@ ONE_SUBJECT = {
     "client/recorder.py": "one class and its thread, which share one lock",
     "client/settings.py": "one list of settings; how each is read and named in errors follows from it",
     "client/state/store.py": "one class: the operations on one file",
+    "client/submit.py": "one way to the shuffler; a submission goes through no more files than it has to",
     "deploy/demo/demo.py": "one run, from its draft to its document",
     "deploy/local/pipeline.py": "one class: the processes of one pipeline",
     "planning/simulate/notation.py": "one class: how a file writes its values",

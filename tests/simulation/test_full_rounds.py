@@ -7,7 +7,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Answer, Receipt, RoundStatus, Submission

@@ -17,8 +17,7 @@ import pytest
 import pytest_asyncio
 
 from hubbub.client import Device, Fleet, Unreachable
-from hubbub.client.retry import Retrying, RetryPolicy
-from hubbub.client.submit import ShufflerLink
+from hubbub.client.submit import Retrying, RetryPolicy, ShufflerLink
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import CredentialAction

@@ -17,7 +17,7 @@ import pytest
 from unit.shuffler.workers.test_supervisor import workers_of
 
 from hubbub.client import Device
-from hubbub.client.retry import Retrying, RetryPolicy
+from hubbub.client.submit import Retrying, RetryPolicy
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import Unreachable

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from soak.attacks import ATTACKS, CPU
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError

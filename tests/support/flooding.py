@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, PROOF_BYTES
 from hubbub.protos.messages import Answer, Submission
 from hubbub.protos.rpc import SubmissionCaller

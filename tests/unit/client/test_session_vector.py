@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.client import Device
-from hubbub.client.retry import Retrying
+from hubbub.client.submit import Retrying
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.https import HTTPSChannel

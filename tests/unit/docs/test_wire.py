@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hubbub.client.retry import RetryPolicy
 from hubbub.client.session.session import OVER
+from hubbub.client.submit import RetryPolicy
 from hubbub.protos.enrollment import credentials
 from hubbub.protos.identity.formats import FEED_ENTRY, KEY_RECORD, SUCCESSION, TASK, Label
 from hubbub.protos.identity.successions import LONGEST_SUCCESSION, MOST_SUCCESSIONS
