@@ -24,6 +24,12 @@ def command(
         Path | None,
         typer.Option("--keys", metavar="FOLDER", help="Folder of the public keys that you know. [default: trust/]"),
     ] = None,
+    verifier: Annotated[
+        Path | None,
+        typer.Option(
+            "--verifier", metavar="INDEX.html", help="The verifier's page, which the dashboard then links to."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show tasks, results, services and plans in a browser, until Ctrl-C.
@@ -37,16 +43,21 @@ def command(
 
     Pages need no script, and ask no other host. For another machine, use a tunnel: ssh -L 8737:localhost:8737 HOST.
 
+    --verifier adds one page with a script, which checks certificates in the browser alone. A build in the checkout's
+    clients/typescript makes it: dist/verify/index.html.
+
     Example: hubbub dashboard deployment/reader/reader.toml
     """
     with failures(as_json):
         from hubbub.pages.dashboard.app import application, site_at
         from hubbub.pages.dashboard.server import address_of, is_private, leave, listening, serve
         from hubbub.pages.dashboard.sources import opened
+        from hubbub.pages.dashboard.verifier import verifier_in
 
+        page = None if verifier is None else verifier_in(verifier)
         found = opened(shown, keys)
         with listening(host, port) as listener:
-            site = site_at(found, host, listener.getsockname()[1])
+            site = site_at(found, host, listener.getsockname()[1], page)
             address = address_of(listener, host, site.access)
 
             def tell() -> None:

@@ -12,6 +12,7 @@ only if three things hold:
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -43,7 +44,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Headers of every answer: nothing is loaded from elsewhere, kept, framed, or told to other sites."""
+"""Headers of every answer: nothing is loaded from elsewhere, kept, framed, or told to other sites.
+
+The verifier's page alone has another policy, which is as strict (`verifier.py`).
+"""
 
 _ASK_AGAIN = "open the address that `hubbub dashboard` printed, with its token"
 
@@ -78,25 +82,32 @@ def _same(given: str, known: str) -> bool:
 
 
 class Guard:
-    """Lets through what `Access` allows, and puts `HEADERS` on every answer."""
+    """Lets through what `Access` allows, and puts `HEADERS` on every answer.
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    `policies` has, by its address, a page whose policy is another one.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, policies: Mapping[str, str]) -> None:
         """Guard `app`."""
-        self._app, self._access = app, access
+        self._app, self._access, self._policies = app, access, policies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"the dashboard speaks HTTP alone, not {scope['type']}")
 
+        answer = self._instead(Request(scope))
+
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
+                headers = dict(HEADERS)
+                if answer is None and message["status"] == 200:
+                    headers["Content-Security-Policy"] = self._policies.get(scope["path"], POLICY)
                 kept = [pair for pair in message["headers"] if pair[0].decode("latin-1").title() not in HEADERS]
-                added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                added = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
                 message = {**message, "headers": [*kept, *added]}
             await send(message)
 
-        answer = self._instead(Request(scope))
         await (self._app if answer is None else answer)(scope, receive, guarded)
 
     def _instead(self, request: Request) -> Response | None:

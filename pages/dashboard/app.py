@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -16,6 +17,7 @@ from hubbub.pages.dashboard.access import Access, Guard
 from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.site import Site
 from hubbub.pages.dashboard.sources import OpenedSource
+from hubbub.pages.dashboard.verifier import ADDRESS, VerifierPage
 from hubbub.pages.dashboard.views import analyst, certificates, downloads, planner, services, texts
 from hubbub.pages.environment import icon, style
 from hubbub.protos.errors import HubbubError
@@ -24,10 +26,10 @@ Page = Callable[[Site, Request], Response]
 Posted = Callable[[Site, Request], Awaitable[Response]]
 
 
-def site_at(found: OpenedSource, host: str, port: int) -> Site:
+def site_at(found: OpenedSource, host: str, port: int, verifier: VerifierPage | None = None) -> Site:
     """Return the dashboard of an opened source, with new secrets, for whoever listens there."""
     access = Access.at(host, port)
-    return Site(CheckedResults(found.reader, found.pins), access, found.source, found.services, found.acts)
+    return Site(CheckedResults(found.reader, found.pins), access, found.source, found.services, found.acts, verifier)
 
 
 def application(site: Site) -> ASGIApp:
@@ -62,14 +64,26 @@ def application(site: Site) -> ASGIApp:
         page("/icon.svg", _icon),
     ]
 
-    def missing(request: Request, error: Exception) -> Response:
-        if isinstance(error, HTTPException) and error.status_code != 404:
-            return site.page("problem.html", error.status_code, what=f"the request cannot be read: {error.detail}")
-        return site.page("problem.html", 404, what=f"there is no page {request.url.path:.80}; begin with the tasks")
+    policies = {}
+    if site.verifier is not None:
+        routes.append(page(ADDRESS, _verifier))
+        policies[ADDRESS] = site.verifier.served_policy
 
     failures = dict.fromkeys((HubbubError, AccountingError), site.failed)
-    app = Starlette(routes=routes, exception_handlers={**failures, HTTPException: missing})
-    return Guard(app, site.access)
+    app = Starlette(routes=routes, exception_handlers={**failures, HTTPException: partial(_missing, site)})
+    return Guard(app, site.access, policies)
+
+
+def _missing(site: Site, request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException) and error.status_code != 404:
+        return site.page("problem.html", error.status_code, what=f"the request cannot be read: {error.detail}")
+    return site.page("problem.html", 404, what=f"there is no page {request.url.path:.80}; begin with the tasks")
+
+
+def _verifier(site: Site, _request: Request) -> Response:
+    if site.verifier is None:
+        raise RuntimeError("this address is there only with a verifier")
+    return HTMLResponse(site.verifier.text)
 
 
 def _style(_site: Site, _request: Request) -> Response:

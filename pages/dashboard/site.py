@@ -15,6 +15,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.pages.dashboard.access import Access
 from hubbub.pages.dashboard.checked_results import CheckedResults, NotThere
+from hubbub.pages.dashboard.verifier import VerifierPage
 from hubbub.pages.environment import environment
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
@@ -41,6 +42,7 @@ class Site:
         source: where its results come from, in words.
         services: the settings to ask the services with; None for saved results.
         acts: whether these are the operator's own, so that pages may close rounds and revoke devices.
+        verifier: the page for browsers that checks without this dashboard, if it is served.
     """
 
     results: CheckedResults
@@ -48,6 +50,7 @@ class Site:
     source: str
     services: OperatorSettings | None = None
     acts: bool = False
+    verifier: VerifierPage | None = None
     templates: Environment = field(default_factory=_environment, repr=False)
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
