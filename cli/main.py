@@ -122,9 +122,7 @@ def _save_memory() -> None:
         return
     import ctypes
 
-    # Processes that this one starts read the variables.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
     # Not every system's library has the function.
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:

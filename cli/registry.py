@@ -151,6 +151,7 @@ ENVIRONMENT: dict[str, str] = {
     "COMP_CWORD": "The place of the word that bash completes, as bash sets it.",
     "SOURCE_DATE_EPOCH": "The date that pictures state, in seconds since 1970. A value that is no number is ignored.",
     "OPENBLAS_NUM_THREADS": "Threads of numpy in each process; 1 if it is not set, which is usually best.",
+    "ARROW_DEFAULT_MEMORY_POOL": "Where Arrow takes memory from; `system` if it is not set and `ulimit -v` is.",
     "PGPASSFILE": "The file with the password of PostgreSQL. The address in `store` has no password.",
     "JAVA_HOME": "The Java that Spark runs with. Without it, the `java` on the `PATH`.",
 }

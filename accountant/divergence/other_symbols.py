@@ -10,7 +10,7 @@ counts of x and x' every hockey stick is a convex function of S that never rises
   tell these values apart.
 
 A spread of a sum is had by spreads of its terms, and a contraction by contractions. So the law of one term is put on a
-lattice and convolved with itself. If the lattice has too many points, each odd one is split between its two neighbours.
+lattice and convolved with itself. If the lattice has too many points, each odd one is split between its two neighbors.
 A smaller S is safe above: `even` mass, which both answers have alike, gets what is missing.
 """
 

@@ -56,7 +56,7 @@ Sums = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class OtherSymbols:
+class SumEnds:
     """S from above and from below; the masses of `gathered` are too large by `excess` at most, in their units."""
 
     spread: Sums
@@ -88,15 +88,15 @@ class _RatioLattice:
 
 
 @lru_cache(maxsize=16)
-def other_symbols(law: NoiseLaw, others: int, most: int) -> OtherSymbols:
+def other_symbols(law: NoiseLaw, others: int, most: int) -> SumEnds:
     """Return the law of S of so many symbols, on about `most` values at most."""
     if not others:
-        return OtherSymbols([(0, 1 << MASS_BITS)], [(0, 1 << MASS_BITS)], 0)
+        return SumEnds([(0, 1 << MASS_BITS)], [(0, 1 << MASS_BITS)], 0)
     listed, floor = _listed(_lattice(law, others), others)
     spread = [(0, floor), *_split(listed, _knots(listed, most))]
     listed, cut = _listed(_halves(law), others)
     excess = max(0, sum(mass for _, mass in listed) + cut - (1 << MASS_BITS))
-    return OtherSymbols(spread, _gathered(listed, _knots(listed, most)), excess)
+    return SumEnds(spread, _gathered(listed, _knots(listed, most)), excess)
 
 
 def _listed(lattice: _RatioLattice, others: int) -> tuple[Sums, int]:

@@ -233,7 +233,7 @@ function split(sums: Sums, most: number): Sums {
   return knots.map((at, index) => ({ at, mass: masses[index]! }));
 }
 
-/** Return so many neighbours as one, with their mean, rounded up. */
+/** Return so many neighbors as one, with their mean, rounded up. */
 function gathered(sums: Sums, together: number): Sums {
   return Array.from({ length: Math.ceil(sums.length / together) }, (_, place) => {
     const part = sums.slice(place * together, (place + 1) * together);
