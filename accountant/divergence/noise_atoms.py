@@ -57,6 +57,9 @@ PRODUCTS = MOST_ATOMS * MOST_ATOMS
 MOST_VALUES_ALONE = 100_000
 """Most values of a count that are told apart from below if one coordinate is all there is."""
 
+_TOLD = 1e-290
+"""Least mass of an atom whose ratio is told: a point of S far out, at the ends of both counts, may have less."""
+
 _NEAR = 1e-13
 """Relative distance of ratios that are not told apart by a quick sum."""
 
@@ -173,7 +176,11 @@ def _beside(krr: KRR, one: Coordinate, others: OtherSymbols) -> NoiseAtoms:
 
 def _with_even(q: Array, gap: Array, at_end: NDArray[np.bool_], cut: float) -> NoiseAtoms:
     """Return the atoms; what they and their mirror images leave of the whole mass is even."""
-    even = max(0.0, 1.0 - float((2 * q + gap).sum()))
+    both = 2 * q + gap
+    even, told = max(0.0, 1.0 - float(both.sum())), q >= _TOLD
+    # Near the end of double precision masses have no digits, so their ratios are none: they are as good as lost.
+    cut += float(both[~told].sum())
+    q, gap, at_end = q[told], gap[told], at_end[told]
     return NoiseAtoms(Atoms(q[~at_end], gap[~at_end], even, cut), Atoms(q[at_end], gap[at_end], 0.0, 0.0))
 
 

@@ -136,6 +136,7 @@ def a_certificate() -> Known:
     content = stated(CERTIFICATE)
     keys = " ".join(f"--{role}-key {role}.pub.pem" for role in ("operator", "shuffler", "analyzer"))
     codes = ["certificate.json", *FINGERPRINTS, TASK.id.hex(), f"hubbub verify certificate.json {keys}"]
+    codes += ["npm ci && npm run build", "clients/typescript", "dist/verify/index.html", "--verifier"]
     warning = delta_warning(TASK)
     assert warning is not None
     return Known(rungs(CERTIFICATE), [1, 16, content["delta"], 120, 60], [warning], codes=codes)

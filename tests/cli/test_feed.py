@@ -52,7 +52,7 @@ def test_two_parties_publish_a_task_and_end_it(keys: Path) -> None:
     # The second party reads the promise of what it signs.
     assert signed.out.startswith("task colors: everyone keeps ε ≤ 10 at δ = 0.01")
     assert signed.out.splitlines()[-2:] == ["signed entry 1 of the feed: publishes task colors", "all have signed"]
-    ended = tasks(keys, "end", "colors", "--after", "1_0", "--json")
+    ended = tasks(keys, "end", "colors", "--after", "1e1", "--json")
     assert ended.json == {
         "number": 2,
         "action": "end",

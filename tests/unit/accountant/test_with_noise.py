@@ -467,3 +467,17 @@ def test_one_question_beside_a_wide_law_is_no_sum_over_all_pairs_of_counts(
     found = epsilon_bracket(wide, 1, 1.2e-6)
     assert found.epsilon_lower is not None
     assert 0.999 * found.epsilon_upper < found.epsilon_lower <= found.epsilon_upper < 0.1
+
+
+def test_points_far_out_at_the_ends_of_both_counts_have_no_ratio() -> None:
+    """Their masses are below those of doubles: with 40 categories some of them were 0, and a ratio was divided by it."""
+    law = NoiseLaw("geometric", 2_590_884_435, 39)
+    mechanism = WithNoise(KRR(40, Fraction(1_777_743, 2**27)), law)
+    for pair in (
+        noise_atoms.dominating_atoms(mechanism.krr, law, False),
+        noise_atoms.dominated_atoms(mechanism.krr, law, False),
+    ):
+        assert all(float(atoms.q.min()) >= 1e-290 for atoms in pair.parts)
+        assert sum(atoms.cut for atoms in pair.parts) < 1e-20
+    one, seven = (compose_upper([Part(mechanism, 100, rounds=rounds)], 1e-6) for rounds in (1, 7))
+    assert one < seven < 7 * one
