@@ -28,9 +28,9 @@ from hubbub.accountant.pairs.renyi import rdp_upper
 ERROR = 2e-14
 """Relative error of a sum by pairs of up to two million terms, each of some ten roundings: less than 100 · 2^-53.
 
-A gap of two coordinates is a sum of two terms. If they cancel, the one coordinate's atom says P and the other one's
-says Q, and the error is relative to the gap of the atom with the second one mirrored. That atom has a larger ratio, so
-the scale of the sum has it too.
+A gap of two coordinates is a sum of two terms, or the difference of two products if these are the smaller numbers. If
+the terms cancel, the one coordinate's atom says P and the other one's says Q, and the error is relative to the gap of
+the atom with the second one mirrored. That atom has a larger ratio, so the scale of the sum has it too.
 """
 
 WIDTH = 1e-9
@@ -85,9 +85,11 @@ class NoiseBound:
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Return (lower, upper) of δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
-        above, below = self._atoms(self._beside(mechanism))
-        wanted = checked_epsilon(epsilon)
-        return _delta(below, wanted)[0], _delta(above, wanted)[1]
+        beside, wanted = self._beside(mechanism), checked_epsilon(epsilon)
+        above, below = self._atoms(beside)
+        # From the local ε on δ is 0, and rounding alone decides which atoms are above it.
+        lower = 0.0 if wanted >= beside.epsilon_local else _delta(below, wanted)[0]
+        return lower, _delta(above, wanted)[1]
 
     def _beside(self, mechanism: AnyMechanism) -> WithNoise:
         if not isinstance(mechanism, WithNoise):

@@ -163,15 +163,24 @@ def _beside(krr: KRR, one: Coordinate, others: OtherSymbols) -> NoiseAtoms:
     own, other, lean = _chances(krr)
     # The second coordinate is reflected: with it report x has the law p, and x' has q. So M is q·p.
     a, b, neither = (np.outer(*sides).ravel() for sides in ((one.p, one.p), (one.q, one.q), (one.q, one.p)))
-    # p·p' − q·q' without losing the digits of near ones. Mirror images have the same gap, but for its sign: so of each
-    # two exactly one is kept.
-    both = one.p + one.q
-    gap = (np.outer(one.gap, both) + np.outer(both, one.gap)).ravel() / 2
+    gap = _gaps(one, a, b)
     larger = gap > 0
     a, b, neither, gap = a[larger], b[larger], neither[larger], gap[larger]
     q = np.outer(others.masses, own * b + other * a) + np.outer(other * others.masses * others.values, neither)
     gaps = np.outer(others.masses, lean * gap)
     return _with_even(q.ravel(), gaps.ravel(), np.tile(b == 0, len(others.values)), krr.categories * one.cut)
+
+
+def _gaps(one: Coordinate, a: Array, b: Array) -> Array:
+    """Return p·p' − q·q', which is `a` − `b`, with as few digits lost as can be.
+
+    Ratios near 1 need the gaps of the coordinates; if one coordinate's ratio is large and the other's small, these
+    cancel, and the products themselves do not. Mirror images have the same gap, but for its sign: so of each two
+    exactly one is larger than 0.
+    """
+    both = one.p + one.q
+    first, second = np.outer(one.gap, both).ravel() / 2, np.outer(both, one.gap).ravel() / 2
+    return np.where(np.abs(first) + np.abs(second) > a + b, a - b, first + second)
 
 
 def _with_even(q: Array, gap: Array, at_end: NDArray[np.bool_], cut: float) -> NoiseAtoms:

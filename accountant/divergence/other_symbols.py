@@ -87,7 +87,8 @@ def contracted_sum(ratios: tuple[float, float], larger: float, terms: int, most:
     block = np.searchsorted(_places(masses, most), numbers, side="right") - 1
     kept = np.asarray(np.bincount(block, masses), float)
     means: Array = np.divide(np.bincount(block, masses * values), kept, out=np.zeros(len(kept)), where=kept > 0)
-    return OtherSymbols.of(means, np.asarray(kept * (1 - _error(counted))))
+    # A larger S is safe below, by more than the rounding of these sums.
+    return OtherSymbols.of(means * (1 + 2.0**-40), np.asarray(kept * (1 - _error(counted))))
 
 
 def _sum(single: Array, terms: int) -> tuple[Array, int]:

@@ -94,6 +94,9 @@ def other_symbols(law: NoiseLaw, others: int, most: int) -> SumEnds:
         return SumEnds([(0, 1 << MASS_BITS)], [(0, 1 << MASS_BITS)], 0)
     listed, floor = _listed(_lattice(law, others), others)
     spread = [(0, floor), *_split(listed, _knots(listed, most))]
+    # More counts of 0 than are told apart have weights that add up to much more than 1: S = 0 is then a closer spread.
+    if sum(mass for _, mass in spread) > 2 << MASS_BITS:
+        spread = [(0, 1 << MASS_BITS)]
     listed, cut = _listed(_halves(law), others)
     excess = max(0, sum(mass for _, mass in listed) + cut - (1 << MASS_BITS))
     return SumEnds(spread, _gathered(listed, _knots(listed, most)), excess)
@@ -184,6 +187,8 @@ def _lattice(law: NoiseLaw, others: int) -> _RatioLattice:
     while low < high and mass <= _OUTSIDE:
         high, mass = high - 1, mass + counts[high - 1][0]
     base = (counts[low][0] << SUM_BITS) // counts[low][1]
+    # Counts of nearly one ratio may be sorted wrongly, and below the lattice they would count as 0.
+    base -= base >> 64
     width = -(-(counts[high][0] << SUM_BITS) // counts[high][1]) - base
     step = -(-width // _steps(counts, base, width, min(1.0, others / _MANY)))
     return _on_lattice(counts, base, max(1, step), -(-width // max(1, step)))

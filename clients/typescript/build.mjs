@@ -58,8 +58,8 @@ await build({ ...bundled, entryPoints: pages });
 const programs = {
   "test/vectors": "test/node.ts",
   "test/device": "test/device.ts",
-  "test/verify": "test/verify.ts",
-  "test/keeping": "test/keeping.ts",
+  "test/verify": "test/verifier/verify.ts",
+  "test/keeping": "test/verifier/keeping.ts",
 };
 const inNode = { ...bundled, platform: "node", minify: false };
 await build({ ...inNode, entryPoints: programs });

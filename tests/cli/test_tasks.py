@@ -265,8 +265,8 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
     for column in ("k: ", "ε_local: ", "ε by itself: ", "95 % ±: ", "range: "):
         assert column in printed
     assert "theme: randomizer krr, gamma 0." in printed
-    assert "theme: the shuffler adds noise: of each symbol a random number of reports, 79 on average" in printed
-    assert "(geometric); 237 in all on average" in printed
+    assert "theme: the shuffler adds noise: of each symbol a random number of reports, 78 on average" in printed
+    assert "(geometric); 234 in all on average" in printed
     assert "a submission's envelope has 152 bytes;" in printed
     assert "no query's standard error is then more than 5 % above that without noise" in printed
     assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
@@ -275,8 +275,8 @@ def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment:
 def test_plan_counts_the_hops_in_trust_and_says_that_each_shuffler_adds_noise(tmp_path: Path) -> None:
     assert hubbub_here("init", "chain", "--hops", "3", folder=tmp_path).status == 0
     printed = hubbub_here("plan", tmp_path / "chain/operator/task.toml", "--explain").out
-    assert "theme: each of the 3 shufflers adds noise: of each symbol a random number of reports, 79 on" in printed
-    assert "(geometric); 711 in all on average" in printed
+    assert "theme: each of the 3 shufflers adds noise: of each symbol a random number of reports, 78 on" in printed
+    assert "(geometric); 702 in all on average" in printed
     assert "noise: one honest shuffler of the 3 is enough" in printed
     assert "the standard deviation of all noise is 1.73 times that of one shuffler's" in printed
     assert "noise: its ε holds if one of the 3 shufflers is honest; everybody else may lie" in printed

@@ -8,7 +8,7 @@ import { sealSubmission } from "../src/seal/envelope.js";
 import type { SuiteName } from "../src/task/task.js";
 import { behave } from "./behavior.js";
 import { type Load, run, sealVector } from "./vectors.js";
-import { verifyCases } from "./verifying.js";
+import { verifyCases } from "./verifier/verifying.js";
 import { type Play, watched } from "./watched.js";
 
 const load: Load = async (name) => new Uint8Array(await (await fetch(`/vectors/${name}`)).arrayBuffer());

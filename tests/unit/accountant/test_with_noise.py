@@ -470,7 +470,7 @@ def test_one_question_beside_a_wide_law_is_no_sum_over_all_pairs_of_counts(
 
 
 def test_points_far_out_at_the_ends_of_both_counts_have_no_ratio() -> None:
-    """Their masses are below those of doubles: with 40 categories some of them were 0, and a ratio was divided by it."""
+    """Their masses are below those of doubles: with 40 categories some were 0, and a ratio was divided by it."""
     law = NoiseLaw("geometric", 2_590_884_435, 39)
     mechanism = WithNoise(KRR(40, Fraction(1_777_743, 2**27)), law)
     for pair in (

@@ -60,8 +60,11 @@ export function otherSymbols(table: readonly bigint[], others: number, most: num
   }
   const above = listed(latticeOf(table, others), others);
   const below = listed(halvesOf(table), others);
+  const spread = [{ at: 0n, mass: above.floor }, ...split(above.sums, most)];
+  // More counts of 0 than are told apart have weights that add up to much more than 1: S = 0 is then a closer spread.
+  const isFar = total(spread.map((each) => each.mass)) > 2n * WHOLE;
   return {
-    spread: [{ at: 0n, mass: above.floor }, ...split(above.sums, most)],
+    spread: isFar ? [{ at: 0n, mass: WHOLE }] : spread,
     gathered: gathered(below.sums, Math.ceil(below.sums.length / most)),
     excess: total(below.sums.map((each) => each.mass)) + below.floor - WHOLE,
   };

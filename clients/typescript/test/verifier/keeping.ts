@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 
-import { type Beside, keeps } from "../verify/certificate/noise.js";
+import { type Beside, keeps } from "../../verify/certificate/noise.js";
 
 interface Case {
   readonly beside: Beside;

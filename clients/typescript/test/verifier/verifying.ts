@@ -1,7 +1,7 @@
 /** Verifies the files of many cases, the same in Node and in a browser; each case is a result of its own. */
 
-import { fromBase64, fromHex, utf8 } from "../src/base/bytes.js";
-import { type Line, linesOf, type Pins, verifyFiles } from "../verify/index.js";
+import { fromBase64, fromHex, utf8 } from "../../src/base/bytes.js";
+import { type Line, linesOf, type Pins, verifyFiles } from "../../verify/index.js";
 
 export interface Case {
   /** The files: each a name, and its bytes in base64 or its text. */
