@@ -47,10 +47,15 @@ def listed(words: Iterable[object]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return `value` as error messages show it: at most 60 characters; a fraction as p/q, a list as in JSON."""
+    """Return `value` as error messages show it: at most 60 characters; a fraction as p/q, a list as in JSON.
+
+    The first digits of a long fraction would look like a large number, so it is rounded.
+    """
     try:
         if isinstance(value, list | tuple | dict):
             return f"{json.dumps(value, ensure_ascii=False, default=str):.60}"
-        return f"{value!s:.60}" if isinstance(value, Fraction) else f"{value!r:.60}"
-    except (ValueError, RecursionError):
+        if isinstance(value, Fraction):
+            return str(value) if len(str(value)) <= 60 else f"about {float(value):.6g}"
+        return f"{value!r:.60}"
+    except (ValueError, OverflowError, RecursionError):
         return "a value too long to show"

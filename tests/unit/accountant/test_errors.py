@@ -15,6 +15,8 @@ from hubbub.accountant.mechanisms import KRR
     ("value", "text"),
     [
         (Fraction(1, 3), "1/3"),
+        (Fraction(10**40, 3 * 10**40 + 1), "about 0.333333"),
+        (Fraction(10**400 + 1, 3), "a value too long to show"),
         ("x", "'x'"),
         ([None, True, "ü"], '[null, true, "ü"]'),
         ({"a": (1, Fraction(1, 2))}, '{"a": [1, "1/2"]}'),
