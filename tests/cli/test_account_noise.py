@@ -194,7 +194,7 @@ def test_what_no_theorem_covers_is_refused() -> None:
     assert "subsampling is proven for kRR without dummies" in sampled.err
 
 
-# tests/unit/accountant/test_with_noise.py chooses between them, and the tests here print what is chosen.
+# tests/unit/accountant/mechanisms/test_with_noise.py chooses between them, and the tests here print what is chosen.
 @pytest.mark.exhaustive
 def test_the_table_of_bounds_has_both_of_noise() -> None:
     for words, why in ((MANY, "one honest report"), ((*KRR_16, "--reports", "100"), "needs noise of the shuffler")):

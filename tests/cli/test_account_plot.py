@@ -36,7 +36,7 @@ def test_an_svg_and_its_points_in_one_run(tmp_path: Path) -> None:
     assert "central ε (nats)" in words
 
 
-# tests/unit/cli/plots/test_plots.py draws a PNG and every curve.
+# tests/unit/cli/test_plots.py draws a PNG and every curve.
 @pytest.mark.exhaustive
 def test_a_png_by_its_ending_and_a_line_for_each_curve(tmp_path: Path) -> None:
     out = tmp_path / "bounds.png"

@@ -588,7 +588,7 @@ def test_an_open_demo_must_say_which_share_is_honest_and_the_modes_are_the_tasks
     assert [mode.value for mode in AdmissionMode] == [mode.value for mode in Mode]
 
 
-# simulation/test_orphans.py: services end with who started them, and unit/shuffler/test_process.py has them
+# simulation/test_orphans.py: services end with who started them, and unit/shuffler/test_stopping.py has them
 # drain at SIGTERM.
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from unit.shuffler.test_process import SETTINGS
 from unit.shuffler.test_server import Deployment
+from unit.shuffler.test_stopping import SETTINGS
 
 from support.cli import hubbub
 

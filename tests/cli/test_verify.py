@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.verification.test_successions import FOLLOWED, LATER, before
+from unit.verification.test_followed_successions import FOLLOWED, LATER, before
 
 from hubbub.protos.identity.keys import CORE_ROLES
 from support.cli import hubbub_here

@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf import json_format
 from pyqwest import Client, FullResponse, HTTPTransport, HTTPVersion
-from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
+from unit.protos.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.deploy.init.folders import LOOPBACK
 from hubbub.deploy.pki.authority import Authority

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from unit.protos.rpc.test_rpc import Recorder
+from unit.protos.test_rpc import Recorder
 
 from hubbub.client import Device
 from hubbub.deploy.local.pipeline import LocalPipeline

@@ -55,7 +55,7 @@ ONE_SUBJECT = {
 """Modules that are as long and stay whole, each with why. Nothing is said of them."""
 
 
-SECONDS = ("unit", "property", "architecture", "contract")
+SECONDS = ("unit", "docs", "property", "architecture", "contract")
 """Folders of tests that take seconds; a test in another one is run if it changed itself."""
 
 PACKAGES = ("__init__.py", "api.py")

@@ -132,7 +132,7 @@ class Succeeding(LocalPipeline):
         return next(each.waiting_for for each in await self.status() if each.round == number)
 
 
-# tests/unit/client/session/test_successions.py and tests/unit/analyzer/test_signers.py have each part of it.
+# tests/unit/client/session/test_followed_successions.py and tests/unit/analyzer/test_signers.py have each part of it.
 @pytest.mark.exhaustive
 async def test_successions_that_begin_while_devices_are_away_are_followed_and_others_change_nothing(
     tmp_path: Path,

@@ -382,7 +382,7 @@ FORGOTTEN: dict[str, tuple[Change, str]] = {
 }
 
 
-# tests/unit/shuffler/test_budget.py: `test_store_whose_ledger_was_changed_is_refused_at_the_start`.
+# tests/unit/shuffler/test_rounds_beyond_the_budget.py: `test_store_whose_ledger_was_changed_is_refused_at_the_start`.
 @pytest.mark.exhaustive
 async def test_no_service_starts_on_a_store_that_forgets_what_was_spent(
     deployment: ReleasedRounds, tmp_path: Path

@@ -52,7 +52,8 @@ async def test_every_strategy_runs_to_a_certificate_that_holds(tmp_path: Path) -
         check_certificate(pipeline, (await run(pipeline, STRATEGIES, 8)).certificate)
 
 
-# tests/unit/verification/test_noise.py certifies a tree beside noise, test_chain.py noise of running services.
+# tests/unit/verification/test_noise_beside_reports.py certifies a tree beside noise, and test_chain.py noise of running
+# services.
 @pytest.mark.exhaustive
 async def test_noise_in_every_round_is_certified_beside_any_liars(tmp_path: Path) -> None:
     async with LocalPipeline(draft(NOISY, "always"), tmp_path / "pipeline") as pipeline:

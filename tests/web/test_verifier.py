@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from unit.verification import test_certificate as made
 from unit.verification.test_changed_results import CASES, case, changed_numbers
+from unit.verification.test_followed_successions import FOLLOWED, certificate
 from unit.verification.test_results import _put
-from unit.verification.test_successions import FOLLOWED, certificate
 
 from hubbub.accountant.certificate.ladder import RUNGS
 from hubbub.accountant.mechanisms import NoiseLaw

@@ -1,4 +1,4 @@
-"""They load, they name every setting there is, and each line says what it is for."""
+"""Samples of settings load, they name every setting there is, and each line says what it is for."""
 
 from __future__ import annotations
 

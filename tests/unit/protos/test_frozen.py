@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from unit.docs.test_wire import labels_of_the_source
+from docs.test_wire import labels_of_the_source
 
 from hubbub.protos.identity.formats import KINDS, Label
 from support.source_tree import ROOT

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.client.session.test_successions import SECOND, succession
+from unit.client.session.test_followed_successions import SECOND, succession
 
 from hubbub.client import Device, Fleet
 from hubbub.client.enrollment.renew import objection

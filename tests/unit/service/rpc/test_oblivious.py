@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
+from unit.protos.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.protos import codec
 from hubbub.protos.oblivious.binary_http import BinaryRequest, BinaryResponse, read_response, write_request

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from unit.protos.rpc.test_rpc import HERE, TASK, Recorder, submission
+from unit.protos.test_rpc import HERE, TASK, Recorder, submission
 
 from hubbub.protos import codec
 from hubbub.protos.messages import Submission

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docs.test_wire import CALLS, table
 from google.protobuf import json_format
-from unit.docs.test_wire import CALLS, table
-from unit.protos.rpc.test_rpc import Recorder, receipt
+from unit.protos.test_rpc import Recorder, receipt
 
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.channels import TLS

@@ -16,7 +16,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from google.protobuf import json_format
 from pyqwest import HTTPVersion, SyncClient, SyncHTTPTransport
-from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
+from unit.protos.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.protos import codec
 from hubbub.protos.transport.channels import TLS

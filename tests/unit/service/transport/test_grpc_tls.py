@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
+from unit.protos.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.transport.channels import TLS, open_channel, renewed_server

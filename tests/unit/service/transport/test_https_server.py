@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from unit.protos.rpc.test_rpc import HERE, TASK, Recorder, receipt, submission
+from unit.protos.test_rpc import HERE, TASK, Recorder, receipt, submission
 
 from hubbub.protos import codec
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.protos.rpc.test_rpc import HERE, Recorder, receipt, submission
+from unit.protos.test_rpc import HERE, Recorder, receipt, submission
 
 from hubbub.protos import codec
 from hubbub.protos.transport.channels import TLS

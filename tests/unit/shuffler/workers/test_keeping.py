@@ -1,4 +1,4 @@
-"""Whatever one of them does, it is ended, told or started again.
+"""Whatever a worker does, it is ended, told or started again.
 
 Programs stand in for workers here, each of which does one thing wrong.
 """

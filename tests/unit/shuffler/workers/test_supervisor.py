@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from unit.shuffler.test_process import RUN, SETTINGS
 from unit.shuffler.test_server import Deployment, analyzer_at, channel, running, seal
+from unit.shuffler.test_stopping import RUN, SETTINGS
 
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt

@@ -1,4 +1,4 @@
-"""Its chain goes on where it was, a fork is refused, and certificates wait for all."""
+"""The chain of released rounds goes on where it was, a fork is refused, and certificates wait for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charged with the counts it pays for, verifiable, and never beyond the task's budget."""
+"""A round is charged with the counts it pays for, verifiable, and never beyond the task's budget."""
 
 from __future__ import annotations
 

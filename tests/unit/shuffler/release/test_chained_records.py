@@ -1,4 +1,4 @@
-"""Its records chain what it released, and an analyzer that was put back is noticed."""
+"""Records chain what a shuffler released, and an analyzer that was put back is noticed."""
 
 from __future__ import annotations
 

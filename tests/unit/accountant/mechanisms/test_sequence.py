@@ -1,4 +1,4 @@
-"""Paid for once, hidden by who is steady, and the horizon of a certificate."""
+"""A sequence is paid for once, hidden by who is steady, and the horizon of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several that hold at once, what its files show, and what it refuses to open."""
+"""Several stores that hold at once, what the server's files show, and what a store refuses to open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it keeps changes with the report drawn from it, once a round, or never."""
+"""What a device keeps changes with the report drawn from it, once a round, or never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""It drains when asked to stop, and its workers go when it is killed."""
+"""A shuffler drains when it is asked to stop, and its workers go when it is killed."""
 
 from __future__ import annotations
 
