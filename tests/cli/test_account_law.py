@@ -14,6 +14,7 @@ import pytest
 from hubbub.accountant import KRR, Finite, Part, compose, epsilon_bracket
 from hubbub.cli.main import main
 from support.cli import Ran
+from support.messages import NO_DUMMY
 
 ROWS: list[list[Any]] = [["1/2", "0.25", 0.25], ["1/4", "1/2", "1/4"], ["1/8", "1/8", "3/4"]]
 LAW = Finite(tuple(tuple(Fraction(str(value)) for value in row) for row in ROWS), dummy=(Fraction(1, 3),) * 3)
@@ -123,5 +124,5 @@ def test_what_does_not_go_with_a_law_is_refused(tmp_path: Path) -> None:
     assert "give either ROUNDS.json, or --law with --reports" in hubbub("account", "compose", "--delta", "1e-6").err
     said = hubbub("account", "epsilon", "--law", path, *ASKED, "--dummies", "5")
     assert said.status != 0
-    assert "does not define a dummy" in said.err
+    assert NO_DUMMY in said.err
     assert "No such file" in hubbub("account", "epsilon", "--law", tmp_path / "none.json", *ASKED).err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.cli import hubbub
+from support.messages import NO_NOISE
 
 ASKED = ("account", "longitudinal", "--periods", "4", "--changes", "1", "--epsilon", "1", "--delta", "1e-6")
 MEMBERS = {
@@ -49,7 +50,7 @@ def test_noise_is_shown_and_refused_of_what_takes_none() -> None:
     rows = {row["strategy"]: row for row in ran.json["strategies"]}
     assert {name for name, row in rows.items() if row["noise"] is not None} == {"direct", "tree"}
     assert {name for name, row in rows.items() if row["applies"]} == {"direct", "tree"}
-    assert all("takes no noise of the shuffler" in rows[name]["why_not"] for name in ("vector", "sampled"))
+    assert all(NO_NOISE in rows[name]["why_not"] for name in ("vector", "sampled"))
     people = hubbub(*ASKED, "--reports", "10000", "--noise", "always").out
     assert "direct, noise" in people
     assert "tree, noise" in people

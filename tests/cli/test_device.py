@@ -30,6 +30,7 @@ from support.certificates import content_of, counts, encode
 from support.cli import Ran
 from support.ended_with_test import opened_server
 from support.fake_shuffler import Clock, FakeShuffler
+from support.messages import ANSWERS_KEPT, NO_READABLE_CERTIFICATE
 from support.patience import PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -94,7 +95,7 @@ async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None
     client.is_reached(False)
     ran = await client.run("submit", *ANSWERS, "--timeout", "0.5", "--json")
     assert ran.status == 1
-    assert "the answers to round 0 are kept on this device" in ran.json["error"]
+    assert f"the answers to round 0 {ANSWERS_KEPT}" in ran.json["error"]
     assert re.search(r"tried (once|\d+ times) in \d+\.\d s", ran.json["error"])
     status = (await client.run("device", "status", "--json")).json
     assert (status["current"]["answer"], status["waiting"]) == ("kept", [0])
@@ -355,7 +356,7 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
     (client.folder / "tls" / "authority.pem").write_text("junk")
     ran = await client.run("submit", *ANSWERS)
     assert ran.status == 1
-    assert "tls/authority.pem has no readable certificate" in ran.err
+    assert f"tls/authority.pem {NO_READABLE_CERTIFICATE}" in ran.err
     assert client.shuffler.fetched == []
 
 

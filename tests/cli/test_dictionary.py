@@ -16,6 +16,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.cli import Ran
 from support.html_page import Page
+from support.messages import HAS_NOT_SIGNED_TASK
 from support.samples import Parties, sample_task, signed
 
 HOSTILE = "<script>alert('1')</script> & \"more\""
@@ -83,7 +84,7 @@ def test_a_task_that_one_party_has_not_signed_has_a_warning(tmp_path: Path, task
     half = SignedTask(task).signed_by(parties.operator)
     ran = run(save(tmp_path / "tasks" / "half.json", half), "--out", tmp_path / "pages")
     assert ran.status == 0
-    assert "not signed by both parties: the shuffler has not signed the task" in ran.err
+    assert f"not signed by both parties: the shuffler {HAS_NOT_SIGNED_TASK}" in ran.err
     (page,) = (tmp_path / "pages").glob("*-????????.html")
     assert "not signed by both parties" in Page(page.read_text()).words
 

@@ -19,6 +19,7 @@ from hubbub.protos.task.task import Privacy
 from hubbub.shuffler.settings import load as shuffler_settings
 from support import run_pages
 from support.cli import Ran, hubbub_here
+from support.messages import NOT_A_FEED_ENTRY
 from support.samples import START, Parties, sample_task
 
 PARTIES = Parties.generate()
@@ -199,7 +200,7 @@ def test_a_damaged_feed_gets_no_more_entries(keys: Path) -> None:
     file_of(keys / "feed", 1).write_bytes(file_of(keys / "feed", 1).read_bytes()[:500])
     refused = tasks(keys, "publish", "sizes.json")
     assert refused.status == 1
-    assert "000001.json: not a feed entry" in refused.err
+    assert f"000001.json: {NOT_A_FEED_ENTRY}" in refused.err
     assert len(list((keys / "feed").iterdir())) == 1
 
 

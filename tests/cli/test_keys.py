@@ -34,6 +34,7 @@ from hubbub.service.rpc.revoked_readers import RevokedReaders
 from hubbub.service.transport.grpc_server import listen
 from support.cli import Ran
 from support.ended_with_test import opened_server
+from support.messages import NOT_ISSUED_BY_AUTHORITY
 from support.samples import Parties, sample_task
 
 
@@ -137,7 +138,7 @@ def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(
     before = (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes()
     ran = run("activate", "certificate", shuffler)
     assert ran.status == 1
-    assert "was not issued by the authority in" in ran.err
+    assert NOT_ISSUED_BY_AUTHORITY in ran.err
     assert (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes() == before
 
 
@@ -354,7 +355,7 @@ def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder)
     # The operator's own certificate is of the old one still: without it, nobody would talk to the operator.
     refused = run("remove", "authority", operator)
     assert refused.status == 1
-    assert "was not issued by the authority in the authorities that would remain" in refused.err
+    assert f"{NOT_ISSUED_BY_AUTHORITY} the authorities that would remain" in refused.err
     shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
     for party in ("operator", "shuffler"):
         keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))

@@ -11,6 +11,7 @@ from hubbub.protos.transparency_log.checkpoint import SignedCheckpoint
 from hubbub.protos.transparency_log.proofs import SplitViewProof
 from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole
 from support.cli import Ran, hubbub_here
+from support.messages import HAS_NOT_SIGNED_CHECKPOINT, TOO_FEW_WITNESSES
 from support.transparency_logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
 from vectors.make_signed import FOLDER
 
@@ -52,7 +53,7 @@ def test_documents_are_added_all_or_none(folder: Path) -> None:
     added = log(folder, "add", "log", SUCCESSION, TASK, "--key", "log.pem", "--json").json
     assert (added["size"], added["new"], [each["index"] for each in added["entries"]]) == (3, 1, [2, 0])
     other = log(folder, "add", "log", SUCCESSION, "--key", "witness.pem")
-    assert "has not signed the checkpoint with the key given" in other.err
+    assert HAS_NOT_SIGNED_CHECKPOINT in other.err
     for words in ((), ("--key", "log.pem", "--witness", WITNESS)):
         both = log(folder, "add", "log", SUCCESSION, *words)
         assert (both.status, both.err) == (
@@ -72,7 +73,7 @@ def test_a_witnessed_proof_is_made_and_checked(folder: Path) -> None:
     assert (another.status, another.out) == (1, "")
     assert "error: proof: the document is not entry 0 of the log stats.example/log" in another.err
     two = ("--witness", WITNESS, "--witness", WITNESS_KEYS[1].encode())
-    assert "1 of the known witnesses have signed" in log(folder, "check", "proof", TASK, "--log-key", KEY, *two).err
+    assert f"1 {TOO_FEW_WITNESSES}" in log(folder, "check", "proof", TASK, "--log-key", KEY, *two).err
     assert log(folder, "check", "proof", TASK, "--log-key", KEY, *two, "--witnesses", "1").status == 0
     for words in (("check", "proof", "--log-key", KEY), ("check", "log", TASK, "--log-key", KEY)):
         assert log(folder, *words).status == 2

@@ -26,6 +26,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Value
 from support.cli import Ran, hubbub_here
 from support.logged_tasks import POLICY, demanding, proof_of
+from support.messages import DEMANDS_LOG, NOT_SHOWN_TO_BE_IN_LOG, TOO_FEW_WITNESSES
 from support.patience import PATIENCE
 from support.samples import FEW, Parties, make_tls, sample_task, signed
 from support.transparency_logs import LOG, LOG_KEY, NAME, WITNESS_KEYS, WITNESSES, saved
@@ -110,7 +111,7 @@ async def _logged(pipeline: LocalPipeline, log: Log, task: Path) -> bytes:
     log.add(task)
     log.witness(0)
     weak = log.prove(task, task.with_suffix(".weak"))
-    with pytest.raises(NotLogged, match="1 of the known witnesses have signed the checkpoint of 1 entries, but 2 must"):
+    with pytest.raises(NotLogged, match=f"1 {TOO_FEW_WITNESSES} the checkpoint of 1 entries, but 2 must"):
         pipeline.device(log_proof=weak)
     (status,) = await pipeline.status()
     assert status.submissions == 0
@@ -152,13 +153,13 @@ async def _printed_results(pipeline: LocalPipeline) -> Any:
 def _verified(log: Log, certificate: Path, proof_of_task: Path) -> None:
     refused = hubbub_here("verify", certificate)
     assert refused.status == 1
-    assert "the certificate is right in itself, but it is not shown to be in log stats.example/log" in refused.err
+    assert f"the certificate is right in itself, but it is {NOT_SHOWN_TO_BE_IN_LOG} stats.example/log" in refused.err
     log.add(certificate)
     for number in (1, 2):
         log.witness(number)
     log.prove(certificate, certificate.with_suffix(".tlog-proof"))
     half = hubbub_here("verify", certificate)
-    assert (half.status, "but its task is not shown to be in log" in half.err) == (1, True)
+    assert (half.status, f"but its task is {NOT_SHOWN_TO_BE_IN_LOG}" in half.err) == (1, True)
     whole = hubbub_here("verify", certificate, "--log-proof", proof_of_task)
     assert whole.status == 0, whole.err
     assert (
@@ -177,7 +178,7 @@ def _reported(folder: Path, results: Any) -> None:
     (folder / "results.json").write_text(json.dumps(results))
     out = folder.parent / "report.html"
     refused = hubbub_here("report", folder / "results.json", "--out", out)
-    assert (refused.status, "but its task is not shown to be in log" in refused.err) == (1, True)
+    assert (refused.status, f"but its task is {NOT_SHOWN_TO_BE_IN_LOG}" in refused.err) == (1, True)
     assert not out.exists()
     (folder / "task.tlog-proof").write_bytes((folder.parent / "task.tlog-proof").read_bytes())
     made = hubbub_here("report", folder / "results.json", "--out", out)
@@ -193,7 +194,7 @@ def test_a_task_is_published_with_its_proof_alone(tmp_path: Path) -> None:
     publish = ("tasks", "publish", tmp_path / "feed", task, "--key", tmp_path / "operator.pem")
     refused = hubbub_here(*publish)
     assert (refused.status, (tmp_path / "feed").exists()) == (1, False)
-    assert "task flights demands that it is in log stats.example/log, signed by 2 of its 3 witnesses" in refused.err
+    assert f"task flights {DEMANDS_LOG} stats.example/log, signed by 2 of its 3 witnesses" in refused.err
     log.add(task)
     log.witness(0)
     log.witness(2)
@@ -230,7 +231,7 @@ def test_a_device_s_commands_refuse_it_without_its_proof_and_preview_it_with_it(
     for words in (("submit",), ("device", "preview"), ("device", "status")):
         done = CliRunner().invoke(build([words[0]]), [*words, str(settings)], b"carrier=AA\n")
         assert (done.exit_code, done.stdout) == (1, ""), words
-        assert "error: task flights demands that it is in log stats.example/log" in done.stderr
+        assert f"error: task flights {DEMANDS_LOG} stats.example/log" in done.stderr
     assert not (tmp_path / "state.db").exists()
     settings.write_text(settings.read_text() + 'log_proof = "task.tlog-proof"\n')
     done = CliRunner().invoke(build(["device"]), ["device", "preview", str(settings)], b"carrier=AA\n")

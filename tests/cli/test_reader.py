@@ -15,6 +15,7 @@ from hubbub.results.published_row import rows_of
 from support.both_services import served
 from support.cli import hubbub
 from support.html_page import Page
+from support.messages import NOT_OF_GIVEN_KEY, OTHER_ROLE
 from vectors.make_signed import PARTIES
 
 
@@ -28,7 +29,7 @@ async def test_a_readers_folder_shows_both_services_and_closes_nothing(tmp_path:
         assert TASK.id.hex() in seen.out
         refused = await asyncio.to_thread(hubbub, "close", reader, tmp_path / "task.json", "--round", "0")
         assert refused.status == 1
-        assert "role operator, and the one shown is that of reader" in " ".join(refused.err.split())
+        assert f"role operator, {OTHER_ROLE} reader" in " ".join(refused.err.split())
         tasks = await asyncio.to_thread(connect(addresses["analyzer"], root / "reader").tasks)
         assert [each.task_id for each in tasks] == [TASK.id]
 
@@ -43,7 +44,7 @@ async def test_a_reader_writes_a_report_whose_signers_are_those_of_the_folder_tr
         words = ("report", settings, "--all", "--out", page)
         refused = await asyncio.to_thread(hubbub, *words)
         assert refused.status == 1
-        assert "not of the operator whose key was given" in " ".join(refused.err.split())
+        assert f"not of the operator {NOT_OF_GIVEN_KEY}" in " ".join(refused.err.split())
         assert not page.exists()
         ran = await asyncio.to_thread(hubbub, *words, "--keys", known, "--json")
     assert ran.status == 0, ran.err

@@ -12,6 +12,7 @@ from unit.shuffler.test_server import Deployment
 from unit.shuffler.test_stopping import SETTINGS
 
 from support.cli import hubbub
+from support.messages import NO_READABLE_CERTIFICATE
 
 
 @pytest.fixture
@@ -51,6 +52,6 @@ def test_a_taken_port_is_named(settings: Path, taken: int) -> None:
 
 def test_swapped_tls_files_are_named(settings: Path) -> None:
     settings.write_text(SETTINGS.replace("tls/shuffler.pem", "tls/shuffler.key"))
-    assert "shuffler.key has no readable certificate: it is a private key; check that certificate and key" in why(
+    assert f"shuffler.key {NO_READABLE_CERTIFICATE}: it is a private key; check that certificate and key" in why(
         settings
     )

@@ -22,6 +22,7 @@ from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.task.task import Draft, Privacy
 from hubbub.queries.questions.histogram import Histogram
 from support.cli import Ran, hubbub
+from support.messages import NO_ROUND_ANYWHERE
 from support.patience import pause
 from support.samples import FEW
 
@@ -173,7 +174,7 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         assert {each["task"] for each in one.json["analyzer_rounds"]} == {"kiosks"}
         none = await ran("status", operator, "--task", "others")
         assert none.status == 1
-        assert "neither service shows a round of task others" in none.err
+        assert f"{NO_ROUND_ANYWHERE} others" in none.err
         lines = await watched(operator)
         assert len(lines) == 2
         assert {each["analyzer_rounds"][0]["state"] for each in lines} == {"certified"}

@@ -21,6 +21,7 @@ from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.signed_task import SignedTask
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub, hubbub_here
+from support.messages import NOT_EVEN_THE_FIRST
 from support.patience import PATIENCE
 from support.samples import LATER_DRAFT, Parties, sample_task
 from support.thoroughness import spread
@@ -322,7 +323,7 @@ def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: 
         assert budget["epsilon_total"] == float(total)
         assert 0.9 * float(total) < budget["epsilon_of_all_rounds"] <= float(total)
     assert found["0.3"].status == 1
-    assert "not even the first would be released" in found["0.3"].err
+    assert f"{NOT_EVEN_THE_FIRST} would be released" in found["0.3"].err
 
 
 def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> None:

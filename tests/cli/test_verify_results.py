@@ -14,6 +14,7 @@ from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
 from hubbub.protos.records.results_document import results_document, series_document
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
+from support.messages import NOT_OF_GIVEN_KEY, RESULTS_DO_NOT_AGREE
 from support.samples import Parties
 from support.source_tree import ROOT
 from vectors.make_kinds import DEVICES, published, reports_of, task_of
@@ -168,7 +169,7 @@ def test_a_key_of_another_party_is_named_and_a_strangers_is_to_be_compared(saved
     swapped = [keys[0], keys[3], keys[2], keys[1], *keys[4:]]
     ran = hubbub_here("verify", saved / "certificate.json", *swapped)
     assert (ran.status, ran.out) == (1, "")
-    assert "is not of the operator whose key was given with --operator-key" in ran.err
+    assert f"is not of the operator {NOT_OF_GIVEN_KEY} with --operator-key" in ran.err
     assert "This key is that of its shuffler: give each key with the option of its own party" in ran.err
     stranger = tmp_path / "stranger.pub.pem"
     Parties.generate().operator.save_public(stranger)
@@ -228,7 +229,7 @@ def test_one_round_of_all_that_does_not_hold_is_named_by_its_place(series: Path,
     path.write_text(json.dumps(document))
     ran = hubbub_here("verify", path)
     assert ran.status == 1
-    assert f"{path}, rounds[1]: the results do not agree with their certificate: " in ran.err
+    assert f"{path}, rounds[1]: the results {RESULTS_DO_NOT_AGREE}: " in ran.err
     assert ran.out.count("estimates follow from them: ") == len(document["rounds"]) - 1
 
 

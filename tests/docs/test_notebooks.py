@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from extensions.notebooks import FOLDER, NotebookError, executed, sources, with_outputs
+from support.messages import NOT_SIGNED_BY
 from support.source_tree import ROOT
 
 NAMES = [path.stem for path in sources()]
@@ -95,7 +96,7 @@ def test_the_certificate_is_valid_and_every_forgery_is_refused() -> None:
     text = printed("check-a-certificate")
     assert "the certificate is valid: task commute, round 0; operator, shuffler and analyzer are as pinned" in text
     assert "anybody could have made it" in text
-    assert "certificate's signature is not by" in text
+    assert f"certificate's {NOT_SIGNED_BY}" in text
     assert "operator" in text.split("anybody could have made it")[1].split("exit status 1")[0]
     assert text.count("exit status 1") == 2
     assert "REFUSED:" in text

@@ -24,6 +24,7 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import open_channel
 from support import postgres
+from support.messages import FOLDER_IN_USE
 from support.patience import CALL_SECONDS, PATIENCE, pause
 
 
@@ -67,7 +68,7 @@ async def test_of_two_shufflers_on_one_folder_the_second_does_not_start(tmp_path
         for setting in SETTINGS[Role.SHUFFLER].values():
             change(settings, setting, kept_address())
         second = ServiceProcess("shuffler", settings, pipeline.logs / "second.log")
-        with pytest.raises(ServiceError, match="is in use by another process; stop it, or name another folder"):
+        with pytest.raises(ServiceError, match=f"is {FOLDER_IN_USE}; stop it, or name another folder"):
             await second.start()
         assert await submit(pipeline, "somebody") is None
 

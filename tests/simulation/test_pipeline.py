@@ -27,6 +27,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, verify
 from support.fleets import fleet_of
+from support.messages import DELIVERED_NOTHING, SPENT_SO_FAR
 from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.samples import FEW
 
@@ -192,7 +193,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
             with pytest.raises(Refusal, match=r"the budget is 3\.1") as over:
                 await carrier.submit_many(answers(0, 250), 2)
         assert over.value.reason is Reason.ERASED
-        assert "the budget is 3.1; spent so far: " in status.waiting_for
+        assert f"the budget is 3.1; {SPENT_SO_FAR}: " in status.waiting_for
         assert "each group alone: rounds 0 to 1 (2)" in status.waiting_for
         await pipeline.kill(Role.SHUFFLER)
         await pipeline.start(Role.SHUFFLER)
@@ -200,7 +201,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
         async with open_channel(
             pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls
         ) as channel:
-            with pytest.raises(Refusal, match="the shuffler has delivered nothing") as refused:
+            with pytest.raises(Refusal, match=DELIVERED_NOTHING) as refused:
                 await ResultsCaller(channel).get_results(pipeline.task.task.id, 2, 0.0, CALL_SECONDS)
         assert refused.value.reason is Reason.NO_RESULTS
 

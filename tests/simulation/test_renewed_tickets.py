@@ -24,6 +24,7 @@ from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
+from support.messages import ANSWERS_OF_ROUND
 from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import changed, signed
 
@@ -109,9 +110,7 @@ async def test_a_device_whose_ticket_ended_takes_the_longer_one_and_sends_what_i
     async with world.device() as device:
         await device.submit(ANSWERS, 0)
         world.clock.ahead = 2.0 * DAY
-        with pytest.raises(
-            Refusal, match="ask the operator for a new ticket; the answers to round 1 are kept"
-        ) as caught:
+        with pytest.raises(Refusal, match=f"ask the operator for a new ticket{ANSWERS_OF_ROUND} 1 are kept") as caught:
             await device.submit(ANSWERS, 1)
         assert caught.value.reason is Reason.CREDENTIAL_EXPIRED
         world.place.write_bytes(world.renewed(first, days=30).encode())

@@ -23,6 +23,7 @@ from hubbub.verification.certificate import Pins, verify
 from support.estimate_rows import counts
 from support.estimate_rows import number as number_of
 from support.krr_queries import unary_query
+from support.messages import DELIVERED_NOTHING
 from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import Parties, sample_task, signed
 
@@ -75,7 +76,7 @@ async def test_a_round_is_certified_once_all_its_queries_are_committed(bench: Be
     await bench.released([first, envelopes])
     await bench.deliver(0, first)
     await bench.certifier.settle()
-    with pytest.raises(Refusal, match="delay: the shuffler has delivered nothing") as refusal:
+    with pytest.raises(Refusal, match=f"delay: {DELIVERED_NOTHING}") as refusal:
         await bench.results.get_results(bench.task.id, 0, 0)
     assert refusal.value.reason is Reason.NO_RESULTS
     await bench.begin(await bench.record(1, envelopes))

@@ -18,6 +18,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.ledger.ledgers import check_ledgers
 from support.estimate_rows import counts
 from support.krr_queries import INNER_BYTES
+from support.messages import SPENT_SO_FAR
 from support.samples import sample_task, signed
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -70,7 +71,7 @@ async def test_a_round_beyond_the_budget_is_refused_at_begin_and_its_key_destroy
     await with_privacy(bench, ONE_ROUND)
     await bench.deliver_round(0)
     envelopes = await bench.seal(0, [0] * 6, 1)
-    with pytest.raises(Refusal, match=r"charging round 1 .*budget is 4; spent so far: .*round 0") as refused:
+    with pytest.raises(Refusal, match=rf"charging round 1 .*budget is 4; {SPENT_SO_FAR}: .*round 0") as refused:
         await bench.deliver(0, envelopes, 1)
     assert refused.value.reason is Reason.OVER_BUDGET
     assert len((await ledger(bench)).entries) == 2
@@ -86,7 +87,7 @@ async def test_a_round_with_few_valid_reports_leaves_less_for_those_after_it(ben
     envelopes = await bench.seal(0, [0] * 6)
     spoilt = [*envelopes[:2], *(bytes(INNER_BYTES) for _ in range(4))]
     await bench.deliver_batches([spoilt, await bench.seal(1, [0] * 6)])
-    with pytest.raises(Refusal, match=r"charging round 1 .*budget is 5.4; spent so far") as refused:
+    with pytest.raises(Refusal, match=rf"charging round 1 .*budget is 5.4; {SPENT_SO_FAR}") as refused:
         await bench.deliver(0, await bench.seal(0, [0] * 6, 1), 1)
     assert refused.value.reason is Reason.OVER_BUDGET
     (await ledger(bench)).verify()

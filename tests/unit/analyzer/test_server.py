@@ -40,6 +40,7 @@ from hubbub.service.settings import LogSettings, TLSSettings
 from hubbub.service.transport import ports
 from support.ended_with_test import started_program
 from support.krr_queries import report
+from support.messages import DELIVERED_NOTHING, FOLDER_IN_USE
 from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -236,13 +237,13 @@ async def test_a_reader_that_waits_does_not_hold_up_the_drain(
             reader = await reader_stays.enter_async_context(deployment.results(addresses["results"]))
             waiting = asyncio.create_task(reader.get_results(task.id, 0, PATIENCE, PATIENCE))
             await waits.wait()
-        with pytest.raises(Refusal, match="carrier: the shuffler has delivered nothing"):
+        with pytest.raises(Refusal, match=f"carrier: {DELIVERED_NOTHING}"):
             await waiting
 
 
 async def test_a_second_analyzer_on_the_folder_is_refused(deployment: Deployment) -> None:
     async with deployment.running():
-        with pytest.raises(HubbubError, match="in use by another process"):
+        with pytest.raises(HubbubError, match=FOLDER_IN_USE):
             await serve(deployment.settings, stop=asyncio.Event())
 
 

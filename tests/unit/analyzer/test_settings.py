@@ -9,6 +9,7 @@ from hubbub.analyzer.tasks import load_tasks
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
+from support.messages import NO_TASK_TO_RUN
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
 
@@ -101,5 +102,5 @@ def test_task_files_that_are_none_are_named(tmp_path: Path, content: bytes | Non
 
 
 def test_no_task_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="no task to run"):
+    with pytest.raises(TaskError, match=NO_TASK_TO_RUN):
         load_tasks([tmp_path], Parties.generate().public)

@@ -46,6 +46,7 @@ from hubbub.protos.sealing.envelope import outer_bytes
 from hubbub.protos.sealing.suites import MLKEM768_X25519
 from support.fake_shuffler import Clock, FakeShuffler
 from support.krr_queries import INNER_BYTES, symbol
+from support.messages import ANSWERS_KEPT
 from support.patience import PATIENCE
 from support.samples import START, Parties, make_tls
 
@@ -143,7 +144,7 @@ async def test_each_round_is_answered_anew(device: Make, shuffler: FakeShuffler,
 
 async def test_a_kill_before_the_first_send_resends_the_stored_bytes(device: Make, shuffler: FakeShuffler) -> None:
     shuffler.failures.extend([RuntimeError("killed")] * 99)
-    with pytest.raises(Unreachable, match="the answers to round 0 are kept on this device"):
+    with pytest.raises(Unreachable, match=f"the answers to round 0 {ANSWERS_KEPT}"):
         await device().submit(ANSWERS)
     earlier = "the answers given earlier to round 0 are kept .* and those of this call are not used: resend them"
     with pytest.raises(Unreachable, match=earlier):
@@ -334,7 +335,7 @@ async def test_other_keys_than_before_are_not_sealed_with(device: Make, shuffler
         return shuffler.keys(0)[2]
 
     one._session.fetch = fetch_after_another  # type: ignore[method-assign]  # the moment between two devices' fetches
-    with pytest.raises(KeySetChanged, match="it was first seen with"):
+    with pytest.raises(KeySetChanged):
         await one.submit(ANSWERS)
     assert shuffler.seen == []
 

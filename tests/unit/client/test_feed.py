@@ -18,6 +18,7 @@ from hubbub.protos.task.feed.files import feed_in, file_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from support.fake_shuffler import Clock, FakeShuffler
+from support.messages import ABOVE_CAP, NOT_A_FEED_ENTRY
 from support.samples import START, Parties, sample_task, signed
 
 NAMES = ("colors", "sizes", "shapes", "sounds", "smells")
@@ -152,7 +153,7 @@ async def test_a_task_above_its_own_cap_is_refused(
 ) -> None:
     task = sample_task(parties, name="colors", privacy=Privacy(epsilon=10.0, delta=1e-2, epsilon_local=1.0))
     shuffler.feed = publishing(Feed(), signed(task, parties), parties)
-    with pytest.raises(TaskError, match="above its cap of 1"):
+    with pytest.raises(TaskError, match=f"{ABOVE_CAP} 1"):
         await following().fetch()
 
 
@@ -168,7 +169,7 @@ async def test_a_withdrawn_task_above_its_own_cap_does_not_stop_the_feed(
     assert list(feed.tasks()) == ["shapes"]
     # An end after a round withdraws nothing.
     shuffler.feed = ending(wrong, "colors", 0, parties)
-    with pytest.raises(TaskError, match="above its cap of 1"):
+    with pytest.raises(TaskError, match=f"{ABOVE_CAP} 1"):
         await following(folder=feed._folder / "another").fetch()
 
 
@@ -193,7 +194,7 @@ async def test_a_page_may_end_before_the_entry_that_withdraws_a_task(
     # Without an end it is refused, and what comes before it is kept.
     shuffler.feed = wrong
     refusing = following(folder=followed._folder / "another")
-    with pytest.raises(TaskError, match="above its cap of 1"):
+    with pytest.raises(TaskError, match=f"{ABOVE_CAP} 1"):
         await refusing.fetch()
     assert refusing._known().position.number == 3
 
@@ -218,7 +219,7 @@ async def test_a_changed_folder_is_noticed(following: Following, tmp_path: Path)
     await feed.fetch()
     file_of(tmp_path / "tasks", 2).write_bytes(b"{}")
     for use in (feed.tasks, lambda: asyncio.run(feed.fetch())):
-        with pytest.raises(FeedError, match=r"000002.json: not a feed entry"):
+        with pytest.raises(FeedError, match=rf"000002.json: {NOT_A_FEED_ENTRY}"):
             await asyncio.to_thread(use)
 
 

@@ -35,6 +35,7 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy, Mode
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
+from support.messages import ANSWERS_KEPT, ANSWERS_OF_ROUND
 from support.patience import PATIENCE
 from support.samples import START, Parties, sample_task, signed
 
@@ -110,7 +111,7 @@ async def test_what_was_lost_on_the_way_is_tried_again_with_the_same_bytes(
     shuffler.failures.extend(["lost", *[RuntimeError("down")] * 99])
     (outcome,) = await gateway.carry(sealed_submissions)
     assert (outcome.ending, outcome.reason) == (Ending.TRY_AGAIN, None)
-    with pytest.raises(Unreachable, match="are kept on this device"):
+    with pytest.raises(Unreachable, match=ANSWERS_KEPT):
         await one.settle(outcome)
     shuffler.failures.clear()
     (second,) = await gateway.carry(await one.sealed_submissions())
@@ -125,7 +126,7 @@ async def test_a_shuffler_that_stays_busy_is_to_be_tried_again(
     shuffler.failures.extend([Refusal(Reason.OVERLOADED, "full", 2.0)] * 99)
     (outcome,) = await gateway.carry(sealed_submissions)
     assert (outcome.ending, outcome.message) == (Ending.TRY_AGAIN, "full")
-    with pytest.raises(Unreachable, match="full; the answers to round 0 are kept"):
+    with pytest.raises(Unreachable, match=f"full{ANSWERS_OF_ROUND} 0 are kept"):
         await one.settle(outcome)
 
 
@@ -140,7 +141,7 @@ async def test_a_refusal_for_good_discards_and_any_other_keeps(
         await late.settle(outcomes[0])
     with pytest.raises(Refusal, match="took no more submissions when this came"):
         await late.prepare(ANSWERS)
-    with pytest.raises(Refusal, match="does not open; the answers to round 0 are kept"):
+    with pytest.raises(Refusal, match=f"does not open{ANSWERS_OF_ROUND} 0 are kept"):
         await other.settle(outcomes[1])
     assert await other.prepare(ANSWERS) == sealed_submissions[1]
 
@@ -252,7 +253,7 @@ async def test_a_gateway_carries_each_devices_own_proof_and_a_forgotten_key_is_r
         assert stale.submission.proof
         shuffler.generation = 2
         (outcome,) = await gateway.carry([stale])
-        with pytest.raises(Refusal, match="no credential proves it; the answers to round 0 are kept"):
+        with pytest.raises(Refusal, match=f"no credential proves it{ANSWERS_OF_ROUND} 0 are kept"):
             await one.settle(outcome)
     # Another run of the program proves the same bytes with what the first one got.
     async with Device(**given) as other:

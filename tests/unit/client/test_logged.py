@@ -15,6 +15,7 @@ from hubbub.protos.task.task import Task
 from hubbub.protos.transparency_log.proofs import LoggedProof
 from support.fake_shuffler import FakeShuffler
 from support.logged_tasks import demanding, proof_of
+from support.messages import DEMANDS_LOG, NOT_SHOWN_TO_BE_IN_LOG
 from support.samples import Parties, sample_task, signed
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -40,7 +41,7 @@ async def test_without_its_proof_nothing_is_drawn_stored_or_asked(
     device: Callable[..., Device], fleet: Callable[..., Fleet], shuffler: FakeShuffler, settings: dict[str, Any]
 ) -> None:
     for make in (device, fleet):
-        with pytest.raises(NotLogged, match=r"task flights demands that it is in log stats.example/log, signed by 2"):
+        with pytest.raises(NotLogged, match=rf"task flights {DEMANDS_LOG} stats.example/log, signed by 2"):
             make(random=_never)
     assert not settings["state"].exists()
     assert not shuffler.held
@@ -66,7 +67,7 @@ async def test_a_proof_is_bytes_and_of_these_very_bytes(
 ) -> None:
     with pytest.raises(UsageError, match="log_proof is of type PosixPath"):
         device(log_proof=tmp_path)
-    with pytest.raises(NotLogged, match=r"not shown to be in log .*: the document is not entry 1"):
+    with pytest.raises(NotLogged, match=rf"{NOT_SHOWN_TO_BE_IN_LOG} .*: the document is not entry 1"):
         device(log_proof=proof_of(b"another").encode())
     with pytest.raises(NotLogged, match="not a proof"):
         device(log_proof=b"no proof")

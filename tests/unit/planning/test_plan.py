@@ -36,6 +36,7 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import MAXIMUM_BITS, UnaryEncoding
 from hubbub.queries.registry import RANDOMIZERS
 from support.ladder_randomizer import MuteLadder
+from support.messages import NO_DUMMY, NOT_EVEN_THE_FIRST
 from support.samples import FEW, START, Parties
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -356,7 +357,7 @@ def test_noise_is_left_out_if_fewer_rounds_would_fit_and_noise_for_all_of_them_i
     wide = plan(over_rounds(capped.noise_needs, "auto", 40))
     assert (wide.queries, wide.noise_needs) == (free.queries, None)
     # Not even one round fits, with noise or without: the refusal says so.
-    with pytest.raises(TaskError, match="not even the first would be released"):
+    with pytest.raises(TaskError, match=f"{NOT_EVEN_THE_FIRST} would be released"):
         plan(over_rounds(0.5, "auto"))
 
 
@@ -430,7 +431,7 @@ def test_dummies_beside_a_law_that_states_none_are_what_planning_tells(
     monkeypatch.setitem(RANDOMIZERS, MuteLadder.kind, MuteLadder)  # type: ignore[arg-type]  # a mapping that is a dict
     theme = Histogram("theme", ("a", "b", "c"), randomizer=MuteLadder.kind)
     asked = replace(draft(1000, Privacy(1.0, 1e-6, 8.0, dummies=10), theme), errors=stated)
-    with pytest.raises(TaskError, match="does not define a dummy, but there are 10") as caught:
+    with pytest.raises(TaskError, match=f"{NO_DUMMY}, but there are 10") as caught:
         plan(asked)
     assert "no randomizer was found at 1000 reports" in str(caught.value)
     assert "more reports" not in str(caught.value)

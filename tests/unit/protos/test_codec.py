@@ -24,6 +24,7 @@ from hubbub.protos.rpc.results import read_results, write_results
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from support.krr_queries import INNER_BYTES
+from support.messages import UNKNOWN_TO_THIS_VERSION
 
 
 def exactly(length: int) -> st.SearchStrategy[bytes]:
@@ -187,7 +188,7 @@ def test_message_of_the_other_side_cannot_steer_a_terminal() -> None:
 
 @pytest.mark.parametrize("reason", ["", "unheard", "MALFORMED", "x" * 10_000])
 def test_reason_of_another_version_is_a_message_error(reason: str) -> None:
-    with pytest.raises(MessageError, match="unknown to this version") as caught:
+    with pytest.raises(MessageError, match=UNKNOWN_TO_THIS_VERSION) as caught:
         codec.read_refusal(reason, "", None)
     assert len(str(caught.value)) < 200
 
@@ -250,11 +251,11 @@ def test_envelope_of_another_length_spoils_its_chunk(length: int) -> None:
 def test_unknown_state_is_refused(state: int) -> None:
     status: Any = codec.write_status(GOOD["status"])
     status.state = state
-    with pytest.raises(MessageError, match="unknown to this version"):
+    with pytest.raises(MessageError, match=UNKNOWN_TO_THIS_VERSION):
         codec.read_status(through_bytes(status))
     results: Any = write_results(RoundResults(GOOD["round id"], (_query(),), b""))
     results.queries[0].state = state
-    with pytest.raises(MessageError, match="unknown to this version"):
+    with pytest.raises(MessageError, match=UNKNOWN_TO_THIS_VERSION):
         read_results(through_bytes(results))
 
 

@@ -59,6 +59,7 @@ from hubbub.service.transport.grpc_server import listen
 from support.ended_with_test import opened_server
 from support.https_port import opened
 from support.krr_queries import INNER_BYTES
+from support.messages import NEEDS_ROLE, OTHER_ROLE
 from support.patience import CALL_SECONDS
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -429,7 +430,7 @@ async def test_certificate_of_another_role_is_not_allowed(
         async with open_channel(address, tls[role]) as channel:
             with pytest.raises(
                 Refusal,
-                match=f"needs a certificate of role .*peer.*, and the one shown is that of {role}; use such a one",
+                match=f"{NEEDS_ROLE} .*peer.*, {OTHER_ROLE} {role}; use such a one",
             ) as caught:
                 await call(Callers.over(channel))
         assert caught.value.reason is Reason.NOT_ALLOWED

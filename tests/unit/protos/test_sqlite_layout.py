@@ -24,6 +24,7 @@ from hubbub.shuffler.hop.sqlite import LAYOUT as HOP
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER
+from support.messages import LAYOUT_THAT_IS_KNOWN, OTHER_KIND_OF_FILE
 from support.source_tree import ROOT
 from support.store_contents import analyzer_content, hop_content, shuffler_content, state_content, store_in
 
@@ -152,7 +153,7 @@ def test_a_store_is_brought_to_a_second_version_whole_or_not_at_all(tmp_path: Pa
         assert connection.execute("SELECT color FROM palette").fetchall() == [("white",)]
     check_version(path, SECOND, HubbubError)
     with pytest.raises(
-        HubbubError, match="of version 2, but this hubbub knows 1; nothing was touched: install the hubbub"
+        HubbubError, match=f"of version 2, {LAYOUT_THAT_IS_KNOWN} 1; nothing was touched: install the hubbub"
     ):
         check_version(path, SHUFFLER, HubbubError)
 
@@ -208,7 +209,7 @@ def test_a_version_that_is_in_the_log_alone_is_refused_too(tmp_path: Path) -> No
     path = tmp_path / "shuffler.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 9")
-        with pytest.raises(HubbubError, match="of version 9, but this hubbub knows 1"):
+        with pytest.raises(HubbubError, match=f"of version 9, {LAYOUT_THAT_IS_KNOWN} 1"):
             bring_forward(connection, path, SHUFFLER, HubbubError)
         assert not connection.in_transaction
 
@@ -224,7 +225,7 @@ def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
 def test_what_is_no_database_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(HubbubError, match=r"is not a file of this kind \(shuffler's store\)"):
+    with pytest.raises(HubbubError, match=rf"{OTHER_KIND_OF_FILE} \(shuffler's store\)"):
         check_version(path, SHUFFLER, HubbubError)
     assert path.read_bytes() == content
 
@@ -243,7 +244,7 @@ def test_new_files_are_taken_and_those_of_other_programs_are_not(tmp_path: Path)
     for version in (0, 1):
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(HubbubError, match=r"is not a file of this kind \(shuffler's store\)"):
+        with pytest.raises(HubbubError, match=rf"{OTHER_KIND_OF_FILE} \(shuffler's store\)"):
             check_version(path, SHUFFLER, HubbubError)
 
 

@@ -34,6 +34,7 @@ from hubbub.queries.registry import PLANNED, QUESTIONS, RANDOMIZERS, keys_of, qu
 from hubbub.queries.texts.text import Text
 from support.krr_queries import unary_query
 from support.ladder_randomizer import Ladder
+from support.messages import UNKNOWN_KEY
 from support.samples import HALF, Parties, sample_task
 
 
@@ -179,7 +180,7 @@ def test_a_draft_names_its_randomizer_or_takes_krr() -> None:
 
 @pytest.mark.parametrize("key", ["mechanism", "gamma", "truthful", "other", "levels"])
 def test_a_draft_says_nothing_that_planning_chooses(key: str) -> None:
-    with pytest.raises(TaskError, match=rf"query\[0\].{key} is not a key hubbub knows"):
+    with pytest.raises(TaskError, match=rf"query\[0\].{key} {UNKNOWN_KEY}"):
         read_draft(f"{DRAFT}{key} = [1, 4294967296]\n")
 
 
@@ -293,7 +294,7 @@ def test_a_kind_s_signed_bytes_are_these(query: Query) -> None:
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_the_keys_of_a_kind_of_question_are_those_that_its_reader_takes(kind: str) -> None:
     known = ", ".join(sorted(SHARED_KEYS.union(*keys_of(QUESTIONS[kind]))))
-    with pytest.raises(FieldError, match=rf"query\[0\]\.zzzzzz is not a key hubbub knows; it knows {known}$"):
+    with pytest.raises(FieldError, match=rf"query\[0\]\.zzzzzz {UNKNOWN_KEY}; it knows {known}$"):
         read_question("query[0]", {"name": "a", "kind": kind, "zzzzzz": 1})
 
 

@@ -23,6 +23,7 @@ from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.results import NotVerified, PublishedRow, open_saved
 from hubbub.results.published_row import rows_of
 from support.certificates import content_of, counts, encode
+from support.messages import NOT_OF_GIVEN_KEY, RESULTS_DO_NOT_AGREE
 from support.samples import signed
 from support.source_tree import ROOT
 from vectors.make_kinds import DEVICES, reports_of, task_of
@@ -70,7 +71,7 @@ def test_what_was_checked_is_said() -> None:
 def test_other_keys_than_those_that_signed_are_refused(tmp_path: Path) -> None:
     for name in ("operator", "shuffler", "analyzer"):
         shutil.copy(COMMUTE / "operator.pub.pem", tmp_path / f"{name}.pub.pem")
-    with pytest.raises(NotVerified, match="not of the shuffler whose key was given"):
+    with pytest.raises(NotVerified, match=f"not of the shuffler {NOT_OF_GIVEN_KEY}"):
         open_saved(COMMUTE, keys=tmp_path).read()
 
 
@@ -87,7 +88,7 @@ def test_counts_of_another_certificate_are_refused_even_unverified(folder: Path)
         counts = document["queries"][0]["tally"]
         counts["counts"] = "A" + counts["counts"][1:]
 
-    with pytest.raises(NotVerified, match="do not agree with their certificate"):
+    with pytest.raises(NotVerified, match=RESULTS_DO_NOT_AGREE):
         open_saved(changed(folder, other), verify=False)
 
 

@@ -34,6 +34,7 @@ from hubbub.service.rpc import serve_results
 from hubbub.service.transport.grpc_server import listen
 from hubbub.verification.pins import Pins
 from support.ended_with_test import opened_server
+from support.messages import GEVENT, NEEDS_ROLE, NOT_OF_GIVEN_KEY
 from support.samples import Parties, make_tls, signed
 
 ROUNDS = results_of(OVER_TIME)
@@ -198,7 +199,7 @@ async def test_an_analyzer_that_sends_another_round_is_refused(
 
 async def test_an_analyzer_with_other_keys_is_refused(address: str, tls: dict[str, TLS]) -> None:
     others = replace(KEYS, analyzer=Parties.generate().analyzer.public)
-    with pytest.raises(NotVerified, match="not of the analyzer whose key was given: it names") as refused:
+    with pytest.raises(NotVerified, match=f"not of the analyzer {NOT_OF_GIVEN_KEY}: it names") as refused:
         await read(connect(address, tls=tls["reader"], keys=others))
     # An analyst gave a folder, and no options of a command.
     assert "--" not in str(refused.value)
@@ -213,7 +214,7 @@ async def test_an_analyzer_with_other_keys_is_refused(address: str, tls: dict[st
 async def test_a_certificate_of_another_role_is_refused_with_the_one_that_is_needed(
     address: str, tls: dict[str, TLS]
 ) -> None:
-    with pytest.raises(Refusal, match="needs a certificate of role operator or reader"):
+    with pytest.raises(Refusal, match=f"{NEEDS_ROLE} operator or reader"):
         await read(connect(address, tls=tls["shuffler"]))
 
 
@@ -233,7 +234,7 @@ async def test_a_reader_with_the_new_key_alone_needs_the_succession_beside_it(
     new, (old, witness) = Identity.generate(), (PARTIES.shuffler, PARTIES.operator)
     for role, identity in (("operator", witness), ("shuffler", new), ("analyzer", PARTIES.analyzer)):
         identity.save_public(tmp_path / f"{role}.pub.pem")
-    with pytest.raises(NotVerified, match="not of the shuffler whose key was given"):
+    with pytest.raises(NotVerified, match=f"not of the shuffler {NOT_OF_GIVEN_KEY}"):
         await read(connect(address, tls=tls["reader"], keys=tmp_path))
     with pytest.raises(SignatureError, match="names another shuffler"):
         await asyncio.to_thread(connect(address, tls=tls["reader"], keys=tmp_path).task, TASK.name)
@@ -284,5 +285,5 @@ def test_where_a_call_would_never_return_it_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)  # type: ignore[arg-type] # as a module
     reader = ServiceReader("localhost:1", TLS(None, None, None))
     for call in (reader.tasks, reader.rounds, reader.status, reader.read, lambda: reader.task("a")):
-        with pytest.raises(UsageError, match=r"gevent has replaced threading.*one that runs `hubbub results`"):
+        with pytest.raises(UsageError, match=rf"{GEVENT}.*one that runs `hubbub results`"):
             call()

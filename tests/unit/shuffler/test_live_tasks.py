@@ -36,6 +36,7 @@ from hubbub.shuffler.server import own_tasks
 from hubbub.shuffler.settings import ShufflerSettings, load
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.logged_tasks import demanding, proof_of
+from support.messages import DIFFERENT_WAYS
 from support.patience import CALL_SECONDS, pause, when_ready
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
@@ -148,9 +149,9 @@ def test_a_task_that_cannot_run_here_is_refused(live: tuple[World, ShufflerLiveT
         return str(caught.value)
 
     hops = replace(world.parties.public, hops=(Parties.generate().shuffler.public,))
-    assert "the tasks take different ways" in refused(identities=hops)
+    assert DIFFERENT_WAYS in refused(identities=hops)
     # Also if it has the name of the one that runs.
-    assert "the tasks take different ways" in refused(identities=hops, name=world.task.name)
+    assert DIFFERENT_WAYS in refused(identities=hops, name=world.task.name)
     assert "task second: " in refused(privacy=Privacy(epsilon=0.001, delta=1e-9, epsilon_local=20.0))
     tasks._longest = 10
     assert "bytes, and the open ports take at most 10; restart this process" in refused()
@@ -163,7 +164,7 @@ def test_tasks_of_different_ways_are_refused_if_both_come_at_once(live: tuple[Wo
     feed = Feed((both(Feed().publishing(signed(one, world.parties)), world.parties),))
     hops = replace(world.parties.public, hops=(Parties.generate().shuffler.public,))
     other = replace(sample_task(world.parties, name="other"), identities=hops)
-    with pytest.raises(HubbubError, match="the tasks take different ways"):
+    with pytest.raises(HubbubError, match=DIFFERENT_WAYS):
         tasks._check(feed, feed.publishing(signed(other, world.parties)))
 
 
@@ -394,7 +395,7 @@ async def test_a_withdrawn_task_of_another_way_stops_neither_the_feed_nor_the_ne
         publisher.publish(earlier)
         publisher.publish(wrong)
         await follower.look()
-        assert "the tasks take different ways" in incidents.of("feed").text  # type: ignore[union-attr]
+        assert DIFFERENT_WAYS in incidents.of("feed").text  # type: ignore[union-attr]
         publisher.end(wrong, -1)
         publisher.publish(later)
         await follower.look()

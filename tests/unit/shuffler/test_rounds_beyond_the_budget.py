@@ -15,6 +15,7 @@ from hubbub.protos.task.task import Privacy
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME
 from support.changed_stores import by_hand
+from support.messages import NOT_EVEN_THE_FIRST
 from support.samples import Parties, sample_task
 
 ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=2.0)
@@ -169,5 +170,5 @@ def test_task_whose_budget_is_below_one_round_is_not_run() -> None:
     from hubbub.shuffler.tasks import check_promise
 
     little = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=1.5)
-    with pytest.raises(AccountingError, match=r"epsilon_total is 1\.5: not even the first"):
+    with pytest.raises(AccountingError, match=rf"epsilon_total is 1\.5: {NOT_EVEN_THE_FIRST}"):
         check_promise(sample_task(Parties.generate(), privacy=little))

@@ -38,6 +38,7 @@ from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.ended_with_test import opened_server
 from support.krr_queries import report
+from support.messages import LAYOUT_THAT_IS_KNOWN, NO_TASK_TO_RUN, NOT_SIGNED_BY, OTHER_ROLE
 from support.patience import CALL_SECONDS, when_ready
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -195,7 +196,7 @@ async def test_a_reader_sees_the_tasks_and_rounds_and_changes_nothing(deployment
             await control.get_task(bytes(32), CALL_SECONDS)
         assert unknown.value.reason is Reason.UNKNOWN_TASK
         await control.get_status(None, CALL_SECONDS)
-        with pytest.raises(Refusal, match="role operator, and the one shown is that of reader") as refused:
+        with pytest.raises(Refusal, match=f"role operator, {OTHER_ROLE} reader") as refused:
             await control.close_round(task.id, 0, CALL_SECONDS)
         assert refused.value.reason is Reason.NOT_ALLOWED
 
@@ -204,7 +205,7 @@ async def test_control_port_answers_nobody_else(deployment: Deployment) -> None:
     async with contextlib.AsyncExitStack() as stack:
         addresses = await stack.enter_async_context(running(deployment.settings("127.0.0.1:1")))
         other = await stack.enter_async_context(channel(addresses["control"], deployment.tls["analyzer"]))
-        with pytest.raises(Refusal, match="operator or reader, and the one shown is that of analyzer") as refused:
+        with pytest.raises(Refusal, match=f"operator or reader, {OTHER_ROLE} analyzer") as refused:
             await ControlCaller(other).get_status(None, CALL_SECONDS)
         assert refused.value.reason is Reason.NOT_ALLOWED
 
@@ -230,7 +231,7 @@ async def test_task_without_the_shufflers_signature_is_refused_at_start(deployme
 async def test_tampered_task_is_refused_at_start(deployment: Deployment) -> None:
     path = deployment.folder / "tasks" / "task.json"
     path.write_bytes(path.read_bytes().replace(b'"minimum_reports":20', b'"minimum_reports":21'))
-    with pytest.raises(TaskError, match="signature is not by"):
+    with pytest.raises(TaskError, match=NOT_SIGNED_BY):
         await _refused(deployment)
 
 
@@ -252,7 +253,7 @@ async def test_tasks_that_take_different_ways_are_refused_at_start(deployment: D
 
 async def test_start_without_any_task_is_refused(deployment: Deployment) -> None:
     (deployment.folder / "tasks" / "task.json").unlink()
-    with pytest.raises(TaskError, match="no task to run"):
+    with pytest.raises(TaskError, match=NO_TASK_TO_RUN):
         await _refused(deployment)
 
 
@@ -268,7 +269,7 @@ async def test_store_of_another_version_is_refused_untouched(deployment: Deploym
         connection.execute("PRAGMA user_version = 99")
     before = (data / "shuffler.db").read_bytes()
     with pytest.raises(
-        StoreError, match="of version 99, but this hubbub knows 1; nothing was touched: install the hubbub"
+        StoreError, match=f"of version 99, {LAYOUT_THAT_IS_KNOWN} 1; nothing was touched: install the hubbub"
     ):
         await _refused(deployment)
     assert sorted(path.name for path in data.iterdir()) == ["lock", "shuffler.db"]

@@ -19,6 +19,7 @@ from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from hubbub.protos.task.task import Privacy
 from hubbub.verification.certificate import NotACertificate, Pins, VerificationError, stated, verify
 from support.certificates import batch_records, content_of, counts, encode
+from support.messages import OTHER_DUMMIES
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -238,7 +239,7 @@ def test_a_record_with_another_number_of_dummies_is_refused() -> None:
     lie = copy.deepcopy(content)
     records = batch_records(BUDGETED, PARTIES, counts(BUDGETED, 0, 120), dummies=39)
     lie["batches"] = [record.as_json() for record in records]
-    with pytest.raises(VerificationError, match="the batch has 39 dummies, but task flights has 40"):
+    with pytest.raises(VerificationError, match=f"the batch has 39 {OTHER_DUMMIES} 40"):
         verify(encode(lie, PARTIES), Pins())
 
 

@@ -21,6 +21,7 @@ from hubbub.results.checked import NotVerified, check_signed, check_task_signed
 from hubbub.verification.certificate import NotAsPinned, Pins, VerificationError, verify
 from hubbub.verification.history import read_histories
 from support.certificates import batch_records, content_of, counts, encode, releases_of
+from support.messages import NOT_SIGNED_BY, NOT_TRUSTED_HERE
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -68,15 +69,15 @@ def test_a_round_before_it_was_signed_by_the_identities_before() -> None:
     documents = [each.as_json() for each in FOLLOWED]
     assert verify(encode({**content, "successions": documents}, PARTIES), pins(LATER)).pinned
     by_the_new = [record.as_json() for record in batch_records(TASK, LATER, HISTORY[0])]
-    with pytest.raises(VerificationError, match="the batch record's signature is not by"):
+    with pytest.raises(VerificationError, match=f"the batch record's {NOT_SIGNED_BY}"):
         verify(encode({**content, "successions": documents, "batches": by_the_new}, PARTIES), pins(PARTIES))
 
 
 def test_retired_identities_sign_no_later_round() -> None:
     for wrong in (certificate(batches=PARTIES), certificate(analyzer=PARTIES)):
-        with pytest.raises(VerificationError, match="signature is not by"):
+        with pytest.raises(VerificationError, match=NOT_SIGNED_BY):
             verify(wrong, pins(PARTIES))
-        with pytest.raises(SignatureError, match="signature is not by"):
+        with pytest.raises(SignatureError, match=NOT_SIGNED_BY):
             read_certificate(wrong, TASK)
 
 
@@ -118,7 +119,7 @@ def test_a_certificate_that_hides_a_succession_does_not_hold_beside_one_that_has
     known = before(FOLLOWED)
     found = read_histories([saved(tmp_path, known=known, thieves=by_thieves)], pins(PARTIES))
     assert [each.file for each in found.problems] == [tmp_path / "thieves.json"]
-    assert "signature is not by" in str(found.problems[0])
+    assert NOT_SIGNED_BY in str(found.problems[0])
 
 
 def test_certificates_whose_successions_are_a_fork_do_not_hold_together(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_a_task_of_before_is_read_with_the_new_identities_alone() -> None:
     shown = ShownTask.of(of_before, replace(pins(LATER), successions=FOLLOWED))
     assert (shown.strangers, shown.compared) == ([], True)
     assert ShownTask.of(of_before, pins(LATER)).strangers == ["shuffler", "analyzer"]
-    with pytest.raises(SignatureError, match="names another shuffler than the one that is trusted here"):
+    with pytest.raises(SignatureError, match=f"names another shuffler {NOT_TRUSTED_HERE}"):
         check_task_signed(of_before, pins(LATER), lambda: [before()])
     with pytest.raises(SignatureError, match="names another operator"):
         check_task_signed(of_before, pins(Parties.generate()), lambda: [certificate()])
@@ -166,7 +167,7 @@ def test_a_succession_of_the_pins_leads_to_them_where_the_certificate_has_none()
 def test_a_succession_that_the_reader_knows_counts_where_the_certificate_hides_it() -> None:
     by_thieves = certificate((), batches=PARTIES, analyzer=PARTIES)
     assert verify(by_thieves, pins(PARTIES)).pinned
-    with pytest.raises(VerificationError, match="signature is not by"):
+    with pytest.raises(VerificationError, match=NOT_SIGNED_BY):
         verify(by_thieves, pins(PARTIES), FOLLOWED)
 
 

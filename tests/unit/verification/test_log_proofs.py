@@ -18,6 +18,7 @@ from hubbub.verification.log_proofs import LogProofs
 from hubbub.verification.pins import Pins, keys_in
 from support.certificates import content_of, counts, encode
 from support.logged_tasks import demanding, proof_of
+from support.messages import NOT_SHOWN_TO_BE_IN_LOG
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -140,7 +141,7 @@ def test_each_certificate_of_a_history_needs_its_own_proof(tmp_path: Path) -> No
     pins = with_proofs(OF_TASK, OF_CERTIFICATE)
     (problem,) = read_histories([tmp_path], pins).alone
     assert problem.file == tmp_path / "1.json"
-    assert "it is not shown to be in log stats.example/log" in problem.text
+    assert f"it is {NOT_SHOWN_TO_BE_IN_LOG} stats.example/log" in problem.text
     second = proof_of(CERTIFICATES[1])
     pins = replace(pins, log_proofs=LogProofs(given=(OF_TASK, OF_CERTIFICATE, second)))
     found = read_histories([tmp_path], pins)

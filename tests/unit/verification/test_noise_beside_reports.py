@@ -28,6 +28,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.certificates import batch_records, content_of, counts, encode
 from support.krr_queries import krr_query
+from support.messages import OTHER_DUMMIES
 from support.samples import START, Parties, sample_task
 
 PARTIES = Parties.generate()
@@ -61,7 +62,7 @@ def test_a_sum_that_the_record_does_not_state_is_refused() -> None:
 def test_a_sum_that_the_law_cannot_add_up_to_is_refused() -> None:
     symbols, most = NOISY.queries[0].symbols, NOISY.queries[0].symbols * LAW.largest
     content = certified(most + 1)
-    with pytest.raises(VerificationError, match=f"{most + 1} dummies, but task flights has from 0 to {most}"):
+    with pytest.raises(VerificationError, match=f"{most + 1} {OTHER_DUMMIES} from 0 to {most}"):
         verify(encode(content, PARTIES), Pins())
     assert symbols > 2
 
@@ -107,7 +108,7 @@ def test_a_task_without_noise_keeps_its_dummies() -> None:
     lie = copy.deepcopy(content)
     records = batch_records(plain, PARTIES, counts(plain, 0, 120), dummies=SUM)
     lie["batches"] = [record.as_json() for record in records]
-    with pytest.raises(VerificationError, match="the batch has 37 dummies, but task flights has 0 in every batch"):
+    with pytest.raises(VerificationError, match=f"the batch has 37 {OTHER_DUMMIES} 0 in every batch"):
         verify(encode(lie, PARTIES), Pins())
 
 
@@ -161,7 +162,7 @@ def test_a_tree_beside_noise_is_certified_by_units_of_one_person_alone() -> None
 
 
 def test_a_trees_fixed_number_of_dummies_is_checked() -> None:
-    with pytest.raises(VerificationError, match="47 dummies, but task flights has 48 in every batch"):
+    with pytest.raises(VerificationError, match=f"47 {OTHER_DUMMIES} 48 in every batch"):
         verify(encode(over_time(1, 47), PARTIES), Pins())
 
 

@@ -32,6 +32,7 @@ from hubbub.verification.history import read_histories
 from hubbub.verification.results import RecomputedResults, recompute
 from hubbub.verification.results_files import one_round, read_every
 from support.certificates import content_of, encode
+from support.messages import RESULTS_DO_NOT_AGREE
 from vectors.make_kinds import DEVICES, KINDS, WORDS, counts_of, history_of, published, reports_of, task_of
 from vectors.make_signed import PARTIES
 
@@ -150,7 +151,7 @@ def test_damaged_results_are_refused_by_name(path: tuple[Any, ...], value: Any, 
     (found,) = checked([_put(document, path, lambda _: value)])
     assert isinstance(found, VerificationError)
     assert problem in str(found)
-    assert "0.json: the results do not agree with their certificate" in str(found)
+    assert f"0.json: the results {RESULTS_DO_NOT_AGREE}" in str(found)
 
 
 def test_results_over_time_need_those_of_the_rounds_before() -> None:

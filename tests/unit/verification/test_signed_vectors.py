@@ -19,6 +19,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.certificates import content_of, counts, encode
+from support.messages import FORMAT_THAT_IS_READ, NOT_SIGNED_BY
 from support.samples import Parties, sample_task, signed
 from vectors.make_signed import FOLDER, vector_task
 from vectors.make_signed import PARTIES as VECTORS
@@ -155,12 +156,12 @@ def test_another_version_of_a_certificate_is_refused_by_name_in_whatever_form_it
         with pytest.raises(VerificationError) as caught:
             verify(document, Pins())
         named = "it names no format" if format_ is None else f"its format is {format_!r}"
-        assert f"{named}; this version of hubbub reads hubbub-certificate/1" in str(caught.value)
+        assert f"{named}; {FORMAT_THAT_IS_READ} hubbub-certificate/1" in str(caught.value)
 
 
 def test_signature_under_the_name_of_another_kind_is_refused() -> None:
     body = canonical(CONTENT)
     for kind in set(SIGNED) - {CERTIFICATE}:
         forged = SignedDocument(body, sign(kind.format, body, PARTIES.analyzer.key))
-        with pytest.raises(VerificationError, match="the certificate's signature is not by"):
+        with pytest.raises(VerificationError, match=f"the certificate's {NOT_SIGNED_BY}"):
             verify(canonical(forged.as_json()), Pins())

@@ -14,6 +14,7 @@ from hubbub.protos.transparency_log.signed_notes import LogError
 from hubbub.protos.transparency_log.tiles import CHECKPOINT, files_in
 from hubbub.verification.transparency_log import check_log
 from support.certificates import content_of, counts, encode
+from support.messages import NOT_SIGNED_BY
 from support.samples import signed
 from support.transparency_logs import (
     LOG,
@@ -103,5 +104,5 @@ def test_an_entry_that_a_log_does_not_take_is_refused(tmp_path: Path) -> None:
     changed = parse_canonical(certificate(120))
     changed["body"]["round"] = 1
     other = log_of(tmp_path / "other", 1, made=lambda _: canonical(changed))
-    with pytest.raises(LogError, match=r"entry/000.json: it cannot be logged: the certificate's signature is not by"):
+    with pytest.raises(LogError, match=rf"entry/000.json: it cannot be logged: the certificate's {NOT_SIGNED_BY}"):
         check_log(files_in(other), TRUSTED)

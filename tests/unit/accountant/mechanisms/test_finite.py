@@ -23,6 +23,7 @@ from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.finite import finite_points
+from support.messages import NO_DUMMY
 
 Law = tuple[tuple[Fraction, ...], ...]
 
@@ -176,10 +177,10 @@ def test_laws_at_the_edge_are_answered(law: Law, local: float) -> None:
 
 
 def test_dummies_need_a_law_and_then_count_as_people() -> None:
-    with pytest.raises(OutsideConditions, match="does not define a dummy"):
+    with pytest.raises(OutsideConditions, match=NO_DUMMY):
         Part(WHOLE, 100, dummies=1)
     for name in ("blanket", "stronger-clones", "clones"):
-        with pytest.raises(AccountingError, match="does not define a dummy"):
+        with pytest.raises(AccountingError, match=NO_DUMMY):
             epsilon_bracket(WHOLE, 100, 1e-6, bound=name, dummies=1)
     known = Finite(TERNARY, dummy=TERNARY[1])
     beside = epsilon_bracket(known, 500, 1e-6, dummies=500).epsilon_upper

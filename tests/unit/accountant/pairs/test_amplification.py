@@ -8,6 +8,7 @@ import pytest
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import amplification
+from support.messages import NOTHING_IS_KNOWN
 
 
 @pytest.mark.parametrize("categories", [2, 3, 16])
@@ -36,5 +37,5 @@ def test_generic_moments_cover_krr_of_the_same_local_epsilon(local: float, share
 
 
 def test_what_is_no_mechanism_has_no_amplification_variable() -> None:
-    with pytest.raises(AccountingError, match="of which nothing is known"):
+    with pytest.raises(AccountingError, match=NOTHING_IS_KNOWN):
         amplification("krr", 0.1)

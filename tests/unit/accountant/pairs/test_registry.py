@@ -27,6 +27,7 @@ from hubbub.accountant.mechanisms import (
 )
 from hubbub.accountant.pairs import LocalPairs, Part, amplification, dominating_grid, local_pairs, pairs_of
 from hubbub.accountant.pairs.registry import PAIRS
+from support.messages import NOTHING_IS_KNOWN
 
 ONE_EACH: tuple[AnyMechanism, ...] = (
     KRR(2, Fraction(1, 4)),
@@ -77,13 +78,13 @@ def test_an_unknown_mechanism_is_an_error_at_every_lookup(unknown: KRR) -> None:
         lambda: amplification(unknown, 0.1),
         lambda: epsilon_bracket(unknown, 100, 1e-6),
     ):
-        with pytest.raises(AccountingError, match="of which nothing is known"):
+        with pytest.raises(AccountingError, match=NOTHING_IS_KNOWN):
             ask()
 
 
 def test_a_part_of_an_unknown_mechanism_has_no_grid() -> None:
     """A subclass passes for its parent where types are asked, so the registry must not."""
-    with pytest.raises(AccountingError, match="of which nothing is known"):
+    with pytest.raises(AccountingError, match=NOTHING_IS_KNOWN):
         dominating_grid(Part(Louder(3, Fraction(1, 4)), 100), 40.0)
 
 

@@ -16,6 +16,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.budget import epsilon_spent, forecast, largest_within, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.krr_queries import histogram_design, histogram_mse
+from support.messages import NOT_EVEN_THE_FIRST, SPENT_SO_FAR
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -68,7 +69,7 @@ def test_a_ledger_without_a_budget_refuses_nothing() -> None:
 def test_a_budget_below_one_round_is_refused_before_anyone_is_asked() -> None:
     one = spent(TERMS, 1)
     check_minimum(replace(TERMS, epsilon_total=one), [CARRIER, DELAY])
-    with pytest.raises(AccountingError, match="not even the first would be released; raise it"):
+    with pytest.raises(AccountingError, match=f"{NOT_EVEN_THE_FIRST} would be released; raise it"):
         check_minimum(replace(TERMS, epsilon_total=one * 0.999), [CARRIER, DELAY])
 
 
@@ -114,7 +115,7 @@ def test_a_round_that_was_short_of_the_minimum_counts_as_what_it_was() -> None:
     assert not kept.would_exceed(third)
     known = ledger(terms, "flights", kept.records(), came)
     assert known.head == kept.head
-    with pytest.raises(BudgetExceeded, match=r"budget is 4\.2; spent so far: 4\.0"):
+    with pytest.raises(BudgetExceeded, match=rf"budget is 4\.2; {SPENT_SO_FAR}: 4\.0"):
         known.charge(third)
 
 

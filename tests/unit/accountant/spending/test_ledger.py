@@ -11,6 +11,7 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.accountant.spending.ledger import BudgetExceeded, ChainedEntry, ChargeConflict, Ledger
+from support.messages import FORMAT_THAT_IS_READ, SPENT_SO_FAR
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -88,7 +89,7 @@ def test_a_charge_over_the_budget_is_refused_whole_and_explained(ledger: Ledger)
     one = ledger.charge([entry(1)]).spent().epsilon_upper
     tight = replace(ledger, epsilon=one * 1.01).charge([entry(1)])
     assert tight.would_exceed([entry(2)])
-    with pytest.raises(BudgetExceeded, match=r"round 2, 3 .*budget is .*spent so far: .*round 1 0\."):
+    with pytest.raises(BudgetExceeded, match=rf"round 2, 3 .*budget is .*{SPENT_SO_FAR}: .*round 1 0\."):
         tight.charge([entry(2), entry(3)])
     assert len(tight.links) == 1
 
@@ -195,7 +196,7 @@ def test_a_malformed_record_is_broken_and_nothing_else(old: str, new: str) -> No
 
 @pytest.mark.parametrize("other", ['"hubbub-charge/2"', "1", "true", "null"])
 def test_a_charge_of_another_version_is_refused_by_its_name(other: str) -> None:
-    with pytest.raises(LedgerBroken, match="this version of hubbub reads hubbub-charge/1"):
+    with pytest.raises(LedgerBroken, match=f"{FORMAT_THAT_IS_READ} hubbub-charge/1"):
         LedgerEntry.from_canonical(entry(1).canonical().replace('"hubbub-charge/1"', other))
 
 

@@ -31,6 +31,7 @@ from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
+from support.messages import ANSWERS_KEPT
 from support.samples import START, Parties, sample_task, signed
 from support.store_contents import within
 from support.tickets import alone, also_by
@@ -163,7 +164,7 @@ async def test_a_shuffler_that_is_away_takes_nothing(
 ) -> None:
     before, after = held.enrollment(), longer(first, parties.operator)
     clock.now += ROUND
-    with pytest.raises(Unreachable, match="are kept on this device"):
+    with pytest.raises(Unreachable, match=ANSWERS_KEPT):
         await device(ticket=after.encode(), shuffler="127.0.0.1:1").submit(ANSWERS)
     assert held.enrollment() == before
     assert len(await held.device.resend()) == 1

@@ -16,6 +16,7 @@ from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.task.task import Privacy, Task
 from support.certificates import batch_records, content_of, counts, encode, releases_of
 from support.fake_shuffler import Clock
+from support.messages import NOT_SIGNED_BY
 from support.samples import QUERIES, START, Parties, sample_task, signed
 
 ANSWERS: dict[str, Any] = {"carrier": "UA"}
@@ -111,11 +112,11 @@ def test_a_certificate_with_a_changed_byte_is_not_learned(certificates: list[byt
 def test_what_another_party_signed_is_not_learned(parties: Parties, promising: Task) -> None:
     other = Parties.generate()
     forged = content(promising, parties, 1, 0.5, 0.75)
-    with pytest.raises(SignatureError, match="the certificate's signature is not by"):
+    with pytest.raises(SignatureError, match=f"the certificate's {NOT_SIGNED_BY}"):
         read_certificate(encode(forged, other), promising)
     strange = batch_records(promising, replace(parties, shuffler=other.shuffler), counts(promising, 0, 5000))
     batches = [record.as_json() for record in strange]
-    with pytest.raises(SignatureError, match=r"the batch record's signature is not by"):
+    with pytest.raises(SignatureError, match=rf"the batch record's {NOT_SIGNED_BY}"):
         read_certificate(encode({**forged, "batches": batches}, parties), promising)
 
 

@@ -20,6 +20,7 @@ from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
+from support.messages import NOT_SIGNED_BY
 from support.samples import Parties
 from support.store_contents import within
 
@@ -71,7 +72,7 @@ async def test_a_succession_that_was_followed_is_not_undone(
     assert (await device().submit(ANSWERS)).round == 1
     clock.now = task.schedule.opens(2) + 100.0
     # The state file remembers, whatever program opens it next: hidden by a thief of the old key, or another one shown.
-    with pytest.raises(SignatureError, match="the key record's signature is not by"):
+    with pytest.raises(SignatureError, match=f"the key record's {NOT_SIGNED_BY}"):
         await device().submit(ANSWERS)
     serve(shuffler, 2, THIRD, succession(task, parties, THIRD))
     with pytest.raises(SuccessionError, match="is a fork"):
@@ -102,7 +103,7 @@ async def test_a_new_signer_without_a_succession_is_refused(
     device: Callable[..., Device], shuffler: FakeShuffler
 ) -> None:
     serve(shuffler, 1, SECOND)
-    with pytest.raises(SignatureError, match="the key record's signature is not by"):
+    with pytest.raises(SignatureError, match=f"the key record's {NOT_SIGNED_BY}"):
         await device().submit(ANSWERS)
     assert shuffler.held == {}
 
@@ -112,7 +113,7 @@ async def test_a_stolen_key_signs_no_round_that_its_successor_signs(
     device: Callable[..., Device], shuffler: FakeShuffler, task: Task, parties: Parties
 ) -> None:
     serve(shuffler, 1, parties.shuffler, succession(task, parties))
-    with pytest.raises(SignatureError, match="the key record's signature is not by"):
+    with pytest.raises(SignatureError, match=f"the key record's {NOT_SIGNED_BY}"):
         await device().submit(ANSWERS)
 
 

@@ -41,6 +41,7 @@ from support.charges import BILL
 from support.fake_shuffler import Clock, FakeShuffler
 from support.https_port import opened
 from support.krr_queries import krr_query, symbol
+from support.messages import NO_READABLE_CERTIFICATE
 from support.planted_secrets import found_in
 from support.samples import HALF, START, Parties, sample_task, signed
 
@@ -643,10 +644,10 @@ def test_an_authority_without_a_certificate_fails_at_once_and_is_named(
     path = tmp_path / "authority.pem"
     path.write_bytes(content)
     for given, name in ((path, str(path)), (content, "authority")):
-        with pytest.raises(AuthorityError, match=f"{name} has no readable certificate"):
+        with pytest.raises(AuthorityError, match=f"{name} {NO_READABLE_CERTIFICATE}"):
             Device(**{**settings, "authority": given}, shuffler=NOBODY)
     parties.operator.save_public(path)
-    with pytest.raises(AuthorityError, match=f"{path} has no readable certificate"):
+    with pytest.raises(AuthorityError, match=f"{path} {NO_READABLE_CERTIFICATE}"):
         Device(**{**settings, "authority": path}, shuffler=NOBODY)
 
 

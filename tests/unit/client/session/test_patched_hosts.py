@@ -15,6 +15,7 @@ import pytest
 from hubbub.client import Device, Fleet, Gateway, Recorder, RecorderCounts
 from hubbub.protos.errors import UsageError
 from support.fake_shuffler import FakeShuffler
+from support.messages import GEVENT
 from support.patience import CALL_SECONDS, PATIENCE
 from support.samples import START
 
@@ -47,9 +48,9 @@ async def test_each_call_checks_again_and_stores_and_sends_nothing(
         asyncio.to_thread(one.resend_blocking),
         asyncio.to_thread(one.keep, ANSWERS),
     ):
-        with pytest.raises(UsageError, match="gevent has replaced threading"):
+        with pytest.raises(UsageError, match=GEVENT):
             await call
-    with pytest.raises(UsageError, match="gevent has replaced threading"):
+    with pytest.raises(UsageError, match=GEVENT):
         Recorder(one)
     monkeypatch.undo()
     assert (one.status().waiting, shuffler.fetched, shuffler.seen) == ((), [], [])
@@ -66,7 +67,7 @@ async def test_a_recorder_of_a_process_that_is_patched_later_counts_and_reports_
     assert not recorder.flush(30)
     assert recorder.counts == RecorderCounts(calls=3, failed=3)
     (error,) = errors
-    assert "gevent has replaced threading" in str(error)
+    assert GEVENT in str(error)
     monkeypatch.undo()
     assert await asyncio.to_thread(recorder.close)
 

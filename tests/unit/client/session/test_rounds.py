@@ -16,6 +16,7 @@ from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
 from support.krr_queries import INNER_BYTES, report
+from support.messages import NOT_SIGNED_BY
 from support.samples import START, Parties
 
 
@@ -84,7 +85,7 @@ def test_keys_of_the_round_are_read(fake: FakeShuffler, task: Task) -> None:
 @pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])
 def test_a_record_signed_by_somebody_else_is_refused(fake: FakeShuffler, task: Task, role: Role) -> None:
     forged = fake.record(role, 1, b"k" * 32).signed_by(Identity.generate())
-    with pytest.raises(SignatureError, match="key record's signature is not by"):
+    with pytest.raises(SignatureError, match=f"key record's {NOT_SIGNED_BY}"):
         VerifiedRoundKeys.read(replaced(fake.keys(1)[2], role, forged), task, 1)
 
 

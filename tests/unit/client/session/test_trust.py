@@ -16,6 +16,7 @@ from hubbub.protos.identity.keys import Identity
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Task
 from support.krr_queries import unary_query
+from support.messages import ABOVE_CAP, NOT_SIGNED_BY
 from support.samples import Parties, sample_task, signed
 
 
@@ -42,13 +43,13 @@ def test_a_task_that_one_party_did_not_sign_is_refused(document: SignedTask, par
 def test_a_tampered_task_is_refused(document: SignedTask, parties: Parties) -> None:
     weaker = document.encode().replace(b'"minimum_reports":20', b'"minimum_reports":21')
     assert weaker != document.encode()
-    with pytest.raises(SignatureError, match="the task's signature is not by"):
+    with pytest.raises(SignatureError, match=f"the task's {NOT_SIGNED_BY}"):
         trusted_task(weaker, parties.operator.public, parties.shuffler.public)
 
 
 def test_a_task_above_its_own_cap_is_refused(parties: Parties) -> None:
     task = sample_task(parties, privacy=Privacy(epsilon=10.0, delta=1e-2, epsilon_local=3.0))
-    with pytest.raises(TaskError, match=r"add up to epsilon_local \d.* above its cap of 3; nothing is sent"):
+    with pytest.raises(TaskError, match=rf"add up to epsilon_local \d.* {ABOVE_CAP} 3; nothing is sent"):
         trusted_task(signed(task, parties).encode(), parties.operator.public, parties.shuffler.public)
 
 

@@ -22,6 +22,7 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.task.task import Task
 from support.charges import BILL, answer_cost
 from support.fake_shuffler import FakeShuffler
+from support.messages import OTHER_KIND_OF_FILE
 from support.samples import Parties
 
 OVER_AT = 1000.0
@@ -249,7 +250,7 @@ def test_a_link_to_a_file_that_is_not_there_is_named_with_that_file(tmp_path: Pa
 
 def test_a_damaged_file_is_named(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to look like one" * 50)
-    with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):
+    with pytest.raises(StateError, match=rf"{OTHER_KIND_OF_FILE} \(state file\)"):
         State(path).forget(0)
 
 

@@ -26,6 +26,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.schedule import Schedule
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import load
+from support.messages import NO_ROUND_ANYWHERE
 from support.samples import Parties, sample_task
 
 TASK = sample_task(Parties.generate(), schedule=Schedule(1000, length=100, grace=50, rounds=4, close="operator"))
@@ -188,7 +189,7 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
         Overview([], None, silent).of_task("0" * 64)
     with pytest.raises(HubbubError, match=r"^the analyzer shows no round of task flights; the shuffler did not answer"):
         Overview(None, [], {"shuffler": "the shuffler did not answer"}).of_task("flights")
-    with pytest.raises(HubbubError, match=r"^neither service shows a round of task flights; `hubbub status`"):
+    with pytest.raises(HubbubError, match=rf"^{NO_ROUND_ANYWHERE} flights; `hubbub status`"):
         Overview([], [], {}).of_task("flights")
 
 
@@ -200,10 +201,10 @@ def test_a_task_whose_file_the_analyzer_lacks_is_not_said_to_have_no_round() -> 
     )
     with pytest.raises(HubbubError, match=says):
         overview.of_task("flights")
-    with pytest.raises(HubbubError, match=r"^neither service shows a round of task 00000000;"):
+    with pytest.raises(HubbubError, match=rf"^{NO_ROUND_ANYWHERE} 00000000;"):
         overview.of_task("00000000")
     named = AnalyzerRoundStatus(RoundId(TASK.id, TASK.name, 0), AnalysisStage.AWAITED, (), "")
-    with pytest.raises(HubbubError, match=r"^neither service shows a round of task other;"):
+    with pytest.raises(HubbubError, match=rf"^{NO_ROUND_ANYWHERE} other;"):
         replace(overview, analyzer=[named]).of_task("other")
 
 

@@ -31,6 +31,7 @@ from hubbub.protos.merkle import EMPTY_ROOT, is_consistent, leaf_hash, tree_of
 from hubbub.protos.transparency_log.checkpoint import Checkpoint, SignedCheckpoint
 from hubbub.protos.transparency_log.signed_notes import LONGEST_NOTE, MOST_SIGNATURES, LogError, NoteSignature
 from hubbub.protos.transparency_log.tiles import CHECKPOINT, entry_path, files_in, read_checkpoint, tree_of_log
+from support.messages import HAS_NOT_SIGNED_CHECKPOINT
 from support.patience import PATIENCE
 from support.transparency_logs import (
     LOG,
@@ -160,7 +161,7 @@ def test_a_document_is_added_once(tmp_path: Path) -> None:
 def test_another_key_s_log_is_not_changed(tmp_path: Path) -> None:
     folder = log_of(tmp_path / "log", 3)
     before = contents(folder)
-    with pytest.raises(LogError, match=r"has not signed the checkpoint with the key given"):
+    with pytest.raises(LogError, match=HAS_NOT_SIGNED_CHECKPOINT):
         add_documents(folder, OTHER, [document(9)])
     assert contents(folder) == before
 

@@ -16,6 +16,7 @@ from hubbub.protos.errors import UsageError
 from hubbub.protos.transparency_log.checkpoint import SignedCheckpoint, TrustedLog
 from hubbub.protos.transparency_log.signed_notes import MOST_SIGNATURES, LogError, NoteSignature
 from hubbub.protos.transparency_log.tiles import CHECKPOINT, LogFiles, files_in
+from support.messages import HAS_NOT_SIGNED_CHECKPOINT
 from support.patience import PATIENCE
 from support.transparency_logs import (
     LOG,
@@ -168,7 +169,7 @@ def test_what_another_key_signed_is_not_looked_at(tmp_path: Path) -> None:
     folder, witness = log_of(tmp_path / "log", 3), witness_in(tmp_path)
     signed = SignedCheckpoint.decode((folder / CHECKPOINT).read_bytes())
     (folder / CHECKPOINT).write_bytes(SignedCheckpoint.made(signed.checkpoint, OTHER).encode())
-    with pytest.raises(LogError, match=r"has not signed the checkpoint with the key given"):
+    with pytest.raises(LogError, match=HAS_NOT_SIGNED_CHECKPOINT):
         witness.look(files_in(folder), NOW, first=True)
     assert not witness.state.exists()
 

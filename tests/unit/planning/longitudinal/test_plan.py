@@ -27,6 +27,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import Draft, Task, task_content
 from hubbub.queries.longitudinal.question import Longitudinal
+from support.messages import NO_NOISE
 from support.samples import Parties
 
 DRAFT = """
@@ -76,14 +77,14 @@ def test_noise_that_is_always_asked_for_keeps_within_epsilon_alone(way: str) -> 
     assert SignedTask.decode(SignedTask(task).encode()).task == task
     told = {each.name: each for each in query.strategies}
     if way == "auto":
-        assert "it takes no noise of the shuffler, only direct and tree do" in str(told["vector"].why_not)
+        assert f"it {NO_NOISE}, only direct and tree do" in str(told["vector"].why_not)
         assert told["sampled"].sending is None
     (document,) = expected_errors(planned.queries)
     assert document["noise"] == beside.noise.content()
 
 
 def test_a_strategy_that_takes_no_noise_is_refused_if_noise_is_always_asked_for() -> None:
-    with pytest.raises(TaskError, match=r"vector: it takes no noise of the shuffler, only direct and tree do"):
+    with pytest.raises(TaskError, match=rf"vector: it {NO_NOISE}, only direct and tree do"):
         plan(replace(drafted(strategy='"vector"', steady_share="1.0"), noise="always"))
 
 

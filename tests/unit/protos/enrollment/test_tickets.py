@@ -25,6 +25,7 @@ from hubbub.protos.identity.documents import canonical, check_signature
 from hubbub.protos.identity.formats import TICKET as TICKET_KIND
 from hubbub.protos.identity.keys import LATEST_TIME, Identity
 from hubbub.protos.merkle import InclusionProof, leaf_hash, tree_of
+from support.messages import NOT_SIGNED_BY
 from support.tickets import alone, also_by, also_made_by
 from vectors.make_signed import FOLDER, vector_ticket
 from vectors.make_tickets import FILE, SIZES, written
@@ -123,7 +124,7 @@ def test_who_made_a_ticket_and_who_countersigned_it_are_told_apart() -> None:
     """Otherwise a second authority renewed tickets that it had only countersigned, and the shuffler took none."""
     with pytest.raises(SignatureError, match="only countersigned the ticket, and another key made it"):
         BOTH.check(SECOND.public)
-    with pytest.raises(SignatureError, match=f"signature is not by {OPERATOR.public.hex()[:8]}"):
+    with pytest.raises(SignatureError, match=f"{NOT_SIGNED_BY} {OPERATOR.public.hex()[:8]}"):
         BOTH.check_countersigned(OPERATOR.public)
     with pytest.raises(SignatureError, match="this key made the ticket; the second authority countersigns with"):
         also_by(BOTH, OPERATOR)

@@ -28,6 +28,7 @@ from hubbub.protos.identity.documents import (
 )
 from hubbub.protos.identity.formats import CERTIFICATE, SIGNED, TASK, Label, in_words
 from hubbub.protos.identity.keys import Identity
+from support.messages import NOT_SIGNED_BY
 from support.source_tree import ROOT
 
 SAFE = 2**53 - 1
@@ -316,7 +317,7 @@ def test_signature_under_another_label_is_refused() -> None:
     for label in LABELS:
         signature = sign(label, BODY, KEY.key)
         for other in set(LABELS) - {label}:
-            with pytest.raises(SignatureError, match=f"the {in_words(other)}'s signature is not by"):
+            with pytest.raises(SignatureError, match=f"the {in_words(other)}'s {NOT_SIGNED_BY}"):
                 check_signature(other, BODY, signature, KEY.public)
 
 

@@ -24,6 +24,7 @@ from hubbub.protos.task.feed.entry import FeedEntry
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.verification.certificate import Pins, verify
 from hubbub.verification.results_files import read_every
+from support.messages import FORMAT_THAT_IS_READ
 from vectors.make_signed import FOLDER, PARTIES, identity, vector_task
 
 KEY = Identity.generate()
@@ -60,7 +61,7 @@ def test_a_second_version_is_read_beside_the_first_and_each_is_signed_under_its_
         assert BOTH.check_named(document.content(BOTH, KEY.public)) == format_
     # The one who knows the first alone says which it was given, and which it reads.
     assert first.content(OLD, KEY.public)["rounds"] == 3
-    with pytest.raises(FormatError, match=r"'hubbub-task/2'.*; this version of hubbub reads hubbub-task/1$"):
+    with pytest.raises(FormatError, match=rf"'hubbub-task/2'.*; {FORMAT_THAT_IS_READ} hubbub-task/1$"):
         second.content(OLD, KEY.public)
     # A signature for one version does not serve for the other, whatever the document says that it is.
     for body, label in ((first.body, "hubbub-task/2"), (second.body, "hubbub-task/1")):
@@ -136,4 +137,4 @@ def test_a_document_of_another_version_is_refused_by_its_name(kind: Kind, by: st
     other = f"{kind.format.partition('/')[0]}/2"
     with pytest.raises(HubbubError) as caught:
         READERS[kind.called][by](kind, other)
-    assert f"'{other}'; this version of hubbub reads {kind.format}" in str(caught.value)
+    assert f"'{other}'; {FORMAT_THAT_IS_READ} {kind.format}" in str(caught.value)

@@ -23,6 +23,7 @@ from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, SUBMISSION_O
 from hubbub.queries.randomizers.unary import MAXIMUM_BITS
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 from support.krr_queries import INNER_BYTES, report
+from support.messages import UNKNOWN_TO_THIS_VERSION
 from support.samples import Parties, sample_task, signed
 from support.source_tree import ROOT
 
@@ -44,7 +45,7 @@ def test_suites_are_known_by_their_own_names_and_no_two_are_alike() -> None:
 
 @pytest.mark.parametrize("name", ["X25519", "mlkem768-x25519", "", None, 5, ["MLKEM768-X25519"], "x" * 10_000])
 def test_a_suite_that_is_not_known_is_refused_by_name(name: object) -> None:
-    with pytest.raises(SuiteError, match=f"unknown to this version, which knows {X25519.name} and MLKEM") as error:
+    with pytest.raises(SuiteError, match=f"{UNKNOWN_TO_THIS_VERSION}, which knows {X25519.name} and MLKEM") as error:
         suite_named(name)
     assert len(str(error.value)) < 250
     assert repr(name)[:70] in str(error.value)
@@ -215,7 +216,7 @@ def test_a_signed_task_of_each_suite_is_read_back(suite: Suite) -> None:
 def test_a_task_of_an_unknown_suite_is_refused_by_name_whatever_else_it_says() -> None:
     content = {**task_content(sample_task(Parties.generate())), "suite": "MLKEM1024-P384", "queries": "of tomorrow"}
     with pytest.raises(
-        TaskError, match=r"suite 'MLKEM1024-P384' is unknown to this version, which knows .*; run a version"
+        TaskError, match=rf"suite 'MLKEM1024-P384' is {UNKNOWN_TO_THIS_VERSION}, which knows .*; run a version"
     ):
         read_task(content)
 

@@ -20,6 +20,7 @@ from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import task_content
 from hubbub.queries.questions.histogram import Histogram
 from support.krr_queries import unary_query
+from support.messages import FORMAT_THAT_IS_READ
 from support.samples import HALF, QUERIES, Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -192,7 +193,7 @@ def test_another_version_is_refused_by_name_in_whatever_form_it_is(format_: Any)
         with pytest.raises(SignatureError) as caught:
             SignedTask.decode(document)
         named = "it names no format" if format_ is None else f"its format is {format_!r}"
-        assert f"{named}; this version of hubbub reads hubbub-task/1" in str(caught.value)
+        assert f"{named}; {FORMAT_THAT_IS_READ} hubbub-task/1" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from hubbub.protos.merkle import EMPTY_ROOT
 from hubbub.protos.transparency_log.checkpoint import MOST_LOGGED, Checkpoint, SignedCheckpoint, TrustedLog
 from hubbub.protos.transparency_log.signed_notes import LogError, NoteKey, NoteRole, sign_note
+from support.messages import HAS_NOT_SIGNED_CHECKPOINT, TOO_FEW_WITNESSES
 from support.transparency_logs import (
     LOG,
     LOG_KEY,
@@ -78,13 +79,13 @@ def test_a_changed_byte_anywhere_is_refused() -> None:
 def test_a_checkpoint_of_another_log_or_key_is_refused() -> None:
     with pytest.raises(LogError, match=r"is of log 'stats.example/log', not of other.example; give the key"):
         SIGNED.check(TrustedLog(NoteKey("other.example", NoteRole.LOG, LOG.public)))
-    with pytest.raises(LogError, match=r"log stats.example/log has not signed the checkpoint with the key given"):
+    with pytest.raises(LogError, match=rf"log stats.example/log {HAS_NOT_SIGNED_CHECKPOINT}"):
         SIGNED.check(TrustedLog(NoteKey(NAME, NoteRole.LOG, OTHER.public)))
 
 
 def test_as_many_witnesses_must_have_signed_as_are_asked_for() -> None:
     three = TrustedLog(LOG_KEY, WITNESS_KEYS, 3)
-    with pytest.raises(LogError, match=r"2 of the known witnesses have signed the checkpoint of 5 entries, but 3 must"):
+    with pytest.raises(LogError, match=rf"2 {TOO_FEW_WITNESSES} the checkpoint of 5 entries, but 3 must"):
         SIGNED.check(three)
     assert set(with_witnesses(SIGNED, 3).check(three)) == {"w0.example", "w1.example", "w2.example"}
     assert set(SIGNED.check(TrustedLog(LOG_KEY, WITNESS_KEYS, 0))) == {"w0.example", "w1.example"}
@@ -121,7 +122,7 @@ def test_one_key_under_two_names_counts_once() -> None:
     assert SIGNED.check(TrustedLog(LOG_KEY, (ALIAS, WITNESS_KEYS[0]), 1)) == {"w0.example": NOW}
     with pytest.raises(LogError, match=r"2 witnesses must have signed, but 1 are known, each by its key"):
         TrustedLog(LOG_KEY, (WITNESS_KEYS[0], ALIAS), 2)
-    with pytest.raises(LogError, match=r"1 of the known witnesses have signed the checkpoint of 5 entries, but 2 must"):
+    with pytest.raises(LogError, match=rf"1 {TOO_FEW_WITNESSES} the checkpoint of 5 entries, but 2 must"):
         both.check(TrustedLog(LOG_KEY, (WITNESS_KEYS[0], ALIAS, WITNESS_KEYS[2]), 2))
     # A key that is given twice is one, too.
     assert SIGNED.check(TrustedLog(LOG_KEY, WITNESS_KEYS[:1] * 2, 1)) == {"w0.example": NOW}

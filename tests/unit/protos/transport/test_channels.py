@@ -12,6 +12,7 @@ from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health, is_serving
 from support.ended_with_test import opened_server
+from support.messages import NO_READABLE_CERTIFICATE, PORT_IN_USE
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
@@ -65,7 +66,7 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
     async with opened_server() as first, opened_server() as second:
         port = listen(first, LOOPBACK, paths.server(mutual=False))
         assert port > 0
-        with pytest.raises(HubbubError, match=f"cannot listen on 127.0.0.1:{port}: another process uses it"):
+        with pytest.raises(HubbubError, match=f"cannot listen on 127.0.0.1:{port}: {PORT_IN_USE}"):
             listen(second, f"127.0.0.1:{port}", paths.server(mutual=False))
 
 
@@ -111,7 +112,7 @@ async def test_address_that_is_none_is_refused(paths: TLS, address: str) -> None
 
 def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
     (tmp_path / "broken.pem").write_text("no certificate")
-    with pytest.raises(TlsCertificateError, match=r"broken\.pem has no readable certificate: it is not PEM"):
+    with pytest.raises(TlsCertificateError, match=rf"broken\.pem {NO_READABLE_CERTIFICATE}: it is not PEM"):
         TLS(paths.authority, tmp_path / "broken.pem", paths.key).server(mutual=False)
 
 

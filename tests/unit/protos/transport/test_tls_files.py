@@ -25,6 +25,7 @@ from hubbub.protos.transport.tls_files import TlsCertificate, TlsCertificateErro
 from hubbub.service.transport.grpc_server import listen
 from hubbub.service.transport.health import Health
 from support.ended_with_test import opened_server
+from support.messages import NOT_ISSUED_BY_AUTHORITY
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 
@@ -268,7 +269,7 @@ def test_certificates_between_the_own_and_the_authority_are_followed(tmp_path: P
     for trusted in chain:
         replace(files, authority=trusted.public_bytes(Encoding.PEM)).check(NOW, own=True)
     (tmp_path / "own.pem").write_bytes(chain[0].public_bytes(Encoding.PEM))
-    with pytest.raises(TlsCertificateError, match="was not issued by the authority in the authority's certificate"):
+    with pytest.raises(TlsCertificateError, match=f"{NOT_ISSUED_BY_AUTHORITY} the authority's certificate"):
         files.check(NOW, own=True)
 
 

@@ -20,6 +20,7 @@ from hubbub.service.rpc import serve_control, serve_results
 from hubbub.service.rpc.caller_access import LOOK_SECONDS, MOST_LOOKS, LookLog, checked_caller
 from hubbub.service.transport.grpc_server import listen
 from support.ended_with_test import opened_server
+from support.messages import NEEDS_ROLE, OTHER_ROLE
 from support.patience import CALL_SECONDS
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -139,7 +140,7 @@ async def test_nobody_else_looks_or_changes(address: str, tls: dict[str, TLS], r
     assert len(refused) == len(LOOKS) + len(CHANGES)
     for what, text in refused.items():
         roles = "operator" if tuple(what.split()) in CHANGES else "operator or reader"
-        assert f"needs a certificate of role {roles}, and the one shown is that of {role}; " in text
+        assert f"{NEEDS_ROLE} {roles}, {OTHER_ROLE} {role}; " in text
 
 
 async def test_who_looked_is_logged_by_name_and_who_was_refused_is_not(address: str, tls: dict[str, TLS]) -> None:

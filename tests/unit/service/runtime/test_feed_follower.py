@@ -22,6 +22,7 @@ from hubbub.service.runtime import feed_follower, kept_feed
 from hubbub.service.runtime.feed_follower import INCIDENT, FeedFollower
 from hubbub.service.runtime.kept_feed import FolderFeed
 from support.logged_tasks import demanding, proof_of
+from support.messages import NOT_A_FEED_ENTRY
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task, signed
 
@@ -181,7 +182,7 @@ async def test_good_entries_before_a_wrong_one_are_taken(service: Service) -> No
     file_of(service.feed, 3).write_bytes(b"{}")
     await service.follower.look()
     assert service.taken == [1, 2]
-    assert "000003.json: not a feed entry" in service.trouble
+    assert f"000003.json: {NOT_A_FEED_ENTRY}" in service.trouble
 
 
 async def test_a_folder_that_is_away_is_an_incident_until_it_is_back(service: Service) -> None:
@@ -345,7 +346,7 @@ async def test_a_file_that_becomes_whole_while_it_is_read_is_read_again(
 
         patched.setattr(FeedEntry, "decode", completed)
         await service.follower.look()
-    assert "000002.json: not a feed entry" in service.trouble
+    assert f"000002.json: {NOT_A_FEED_ENTRY}" in service.trouble
     await service.follower.look()
     assert (service.taken, service.trouble) == ([1, 2], "")
 
@@ -387,7 +388,7 @@ async def test_an_entry_that_was_kept_before_a_kill_is_taken_at_the_next_start(s
 async def test_a_service_does_not_start_on_a_damaged_copy(service: Service) -> None:
     file_of(service.kept, 1).write_bytes(b"")
     service.begin()
-    with pytest.raises(TaskError, match=r"what was taken of the feed cannot be used: .*000001.json: not a feed entry"):
+    with pytest.raises(TaskError, match=rf"taken of the feed cannot be used: .*000001.json: {NOT_A_FEED_ENTRY}"):
         await service.follower.start()
     assert service.taken == []
 

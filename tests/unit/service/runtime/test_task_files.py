@@ -8,6 +8,7 @@ import pytest
 
 from hubbub.protos.errors import TaskError
 from hubbub.service.runtime.task_files import read_tasks
+from support.messages import NO_TASK_TO_RUN
 from support.samples import Parties, sample_task, signed
 
 
@@ -40,7 +41,7 @@ def test_a_missing_folder_and_an_empty_one_are_told_apart(tmp_path: Path) -> Non
     (tmp_path / "more").mkdir()
     with pytest.raises(TaskError) as raised:
         read_tasks([tmp_path, tmp_path / "more"], lambda _: None)
-    assert f"there is no task to run, no *.json in {tmp_path} or {tmp_path / 'more'}; sign one" in str(raised.value)
+    assert f"there is {NO_TASK_TO_RUN}, no *.json in {tmp_path} or {tmp_path / 'more'}; sign one" in str(raised.value)
     assert "restore one of their files: a service needs at least one task" in str(raised.value)
     with pytest.raises(TaskError, match="`tasks` names no file and no folder"):
         read_tasks([], lambda _: None)

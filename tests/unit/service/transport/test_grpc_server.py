@@ -26,6 +26,7 @@ from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.metrics_port import MetricsPort
 from support.ended_with_test import opened_server
 from support.ipv6 import IPV6
+from support.messages import PORT_IN_USE
 from support.samples import make_tls
 
 
@@ -56,7 +57,7 @@ def test_a_port_is_kept_from_others_also_before_anybody_listens() -> None:
     """Of two shufflers that start at one port, one is refused: its devices would be answered by the other."""
     with reserved("127.0.0.1:0") as address:
         for attempt in (grpc_server.reserve, grpc_server.check_free):
-            with pytest.raises(HubbubError, match=f"cannot listen on {address}: another process uses it"):
+            with pytest.raises(HubbubError, match=f"cannot listen on {address}: {PORT_IN_USE}"):
                 attempt(address)
         with pytest.raises(OSError, match="in use"):
             sharing(address)
@@ -153,7 +154,7 @@ async def test_every_address_is_one_of_ipv4_and_ipv6_at_each_kind_of_port(addres
         await server.start()
         assert reached(port) == {"127.0.0.1", "::1"}
         for host in ("127.0.0.1", "::1"):
-            with pytest.raises(HubbubError, match="another process uses it"):
+            with pytest.raises(HubbubError, match=PORT_IN_USE):
                 grpc_server.check_free(f"{bracketed(host)}:{port}")
     async with https_at(address, tls) as port:
         await asyncio.to_thread(answered, port, tls, "127.0.0.1", "::1")
@@ -171,7 +172,7 @@ def test_a_port_that_somebody_has_in_one_family_is_taken(address: str, family: s
     with socket.create_server((host, 0), family=family) as taken:
         where = f"{address}:{taken.getsockname()[1]}"
         for attempt in (grpc_server.check_free, grpc_server.reserve, lambda found: grpc_server.opened(found, 1)):
-            with pytest.raises(HubbubError, match="another process uses it"):
+            with pytest.raises(HubbubError, match=PORT_IN_USE):
                 attempt(where)
 
 
@@ -227,7 +228,7 @@ def test_nothing_is_kept_where_one_address_of_a_name_is_taken(monkeypatch: pytes
     monkeypatch.setattr(grpc_server, "resolved", lambda _address: addresses)
     monkeypatch.setattr(grpc_server, "check_free", lambda _address: None)
     monkeypatch.setattr(grpc_server, "_kept", taken_at_the_second)
-    with pytest.raises(HubbubError, match="another process uses it"):
+    with pytest.raises(HubbubError, match=PORT_IN_USE):
         grpc_server.reserve("somewhere:0")
     assert len(kept) == grpc_server.FREE_PORTS_TRIED
     assert all(each.fileno() == -1 for each in kept)

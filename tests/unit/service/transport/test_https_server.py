@@ -35,6 +35,7 @@ from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.transport.tls_connection import PIECE_BYTES
 from support import https_port
 from support.https_port import SUBMIT, answers, asked, opened, raw, written
+from support.messages import PORT_IN_USE
 from support.patience import CALL_SECONDS
 from support.samples import make_tls
 from support.source_tree import ROOT
@@ -629,7 +630,7 @@ async def test_a_taken_port_is_named(tls: TLS) -> None:
         https = HttpsServer(
             submission_router(Recorder(), RequestPipeline()), ConnectionLimits(Connections()), tls, lambda: 0
         )
-        with pytest.raises(HubbubError, match="another process uses it"):
+        with pytest.raises(HubbubError, match=PORT_IN_USE):
             https.listen(f"127.0.0.1:{port}")
 
 

@@ -46,6 +46,7 @@ from hubbub.shuffler.stores.postgres.replication.replication import StandbysAway
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
 from support.ended_with_test import opened_server
+from support.messages import NEEDS_ROLE, OTHER_ROLE
 from support.samples import make_tls
 
 TASK = bytes(range(32))
@@ -120,7 +121,7 @@ async def test_only_frontends_are_told_secrets(leader: Setting) -> None:
                 caller.get_admitted(b"", 10.0),
                 caller.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)], 10.0),
             ):
-                with pytest.raises(Refusal, match="needs a certificate of role frontend, and the one shown is that of"):
+                with pytest.raises(Refusal, match=f"{NEEDS_ROLE} frontend, {OTHER_ROLE}"):
                     await call
 
 
@@ -373,7 +374,7 @@ async def test_a_call_that_is_in_work_when_tls_files_are_renewed_is_answered(lea
 
 async def test_an_address_that_does_not_answer_frontends_is_followed_by_the_next(leader: Setting) -> None:
     leader_client = LeaderClient([f"127.0.0.1:{leader.port}"], leader.tls["operator"], lambda: 0, leader.incidents)
-    with pytest.raises(StoreError, match="needs a certificate of role frontend, and the one shown is that of"):
+    with pytest.raises(StoreError, match=f"{NEEDS_ROLE} frontend, {OTHER_ROLE}"):
         await leader_client.ask(lambda caller, deadline: caller.get_admitted(b"", deadline))
     await leader_client.close()
 

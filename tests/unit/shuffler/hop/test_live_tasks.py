@@ -19,6 +19,7 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.feed_follower import FeedFollower
 from hubbub.shuffler.hop.live_tasks import HopLiveTasks
 from hubbub.shuffler.hop.sqlite import HopSqliteStore
+from support.messages import DIFFERENT_WAYS
 from support.patience import pause
 from support.samples import Parties, sample_task
 
@@ -123,7 +124,7 @@ async def test_tasks_of_two_ways_are_refused(hop: FollowingHop) -> None:
     hop.publisher.publish(hop.task("first"))
     hop.publisher.publish(hop.elsewhere("second"))
     await hop.begin()
-    assert "the tasks take different ways" in hop.trouble
+    assert DIFFERENT_WAYS in hop.trouble
     assert len(hop.tasks) == 1
 
 

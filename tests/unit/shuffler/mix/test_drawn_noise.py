@@ -33,6 +33,7 @@ from hubbub.shuffler.mix.mix import mix
 from hubbub.shuffler.mix.spool import Spool
 from hubbub.shuffler.records import Round, StoreError
 from support.krr_queries import krr_query
+from support.messages import OTHER_DUMMIES
 from support.samples import Parties, sample_task
 
 LAW = NoiseLaw.of("geometric", Fraction(3, 5), 6)
@@ -120,7 +121,7 @@ async def test_a_batch_with_more_than_its_noise_can_be_is_not_mixed() -> None:
     round_ = Round(1, task.id, 0, RoundState.CUT, submissions=20, closed_by="schedule")
     for made in (LAW.largest - 1, LAW.largest + 1):
         column = np.zeros((made, task.inner_bytes[0]), dtype=np.uint8)
-        with pytest.raises(StoreError, match=f"the batch has {made} dummies, but task flights has {LAW.largest}"):
+        with pytest.raises(StoreError, match=f"the batch has {made} {OTHER_DUMMIES} {LAW.largest}"):
             mix(Memory([]), round_, task, parties.shuffler, dummies=(column,))
 
 

@@ -28,6 +28,7 @@ from hubbub.shuffler.mix.mix import mix
 from hubbub.shuffler.mix.spool import Spool
 from hubbub.shuffler.records import Round, StoreError
 from support.krr_queries import krr_query, unary_query
+from support.messages import OTHER_DUMMIES
 from support.samples import Parties, sample_task
 
 PRIVACY = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=30)
@@ -84,7 +85,7 @@ async def test_round_is_not_mixed_without_its_dummies_or_keys() -> None:
     parties = Parties.generate()
     task = sample_task(parties, privacy=PRIVACY)
     round_ = Round(1, task.id, 0, RoundState.CUT, submissions=20, closed_by="schedule")
-    with pytest.raises(StoreError, match="the batch has 0 dummies, but task flights has 30"):
+    with pytest.raises(StoreError, match=f"the batch has 0 {OTHER_DUMMIES} 30"):
         mix(Memory([]), round_, task, parties.shuffler)
     with pytest.raises(StoreError, match="without keys"):
         await seal_dummies(task, round_)

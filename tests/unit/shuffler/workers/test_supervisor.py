@@ -29,6 +29,7 @@ from hubbub.service.settings import SettingsError
 from hubbub.service.transport import health
 from hubbub.shuffler.settings import ShufflerSettings, load
 from support.ended_with_test import started_program
+from support.messages import PORT_IN_USE
 from support.metrics_scrape import scrape
 from support.patience import CALL_SECONDS, PATIENCE, pause
 from support.thoroughness import usually
@@ -196,7 +197,7 @@ async def test_a_port_that_is_taken_is_refused_by_name(deployment: Deployment) -
 
 async def test_a_port_of_workers_is_taken_for_everybody_else(deployment: Deployment) -> None:
     async with running(with_workers(deployment.settings("127.0.0.1:1"))) as addresses:
-        assert "another process uses it" in await refused_beside(deployment, addresses["submission"])
+        assert PORT_IN_USE in await refused_beside(deployment, addresses["submission"])
 
 
 async def refused_beside(deployment: Deployment, address: str) -> str:

@@ -28,6 +28,7 @@ from hubbub.service.postgres import sessions
 from hubbub.service.receiving.round_keys import NewRoundKey, make_key
 from hubbub.shuffler.stores.postgres.open_store import create_first, open_as_leader
 from support import postgres
+from support.messages import NOT_WHAT_WAS_STORED
 from support.patience import when_ready
 from support.postgres import ANALYZER
 from support.samples import Parties, sample_task, signed
@@ -145,7 +146,7 @@ def test_what_arrived_opens_in_its_own_place_alone() -> None:
         lambda: cipher.open_counts(0, sealed),
         lambda: cipher.open_chunk(0, 5, sealed[:-1]),
     ):
-        with pytest.raises(StoreError, match="not what was stored there"):
+        with pytest.raises(StoreError, match=f"{NOT_WHAT_WAS_STORED} there"):
             wrong()
 
 
@@ -155,7 +156,7 @@ async def test_what_was_changed_in_the_database_is_not_counted(folder: Path) -> 
         with psycopg.connect(address_in(folder)) as connection:
             connection.execute("UPDATE hubbub_analyzer.arrived_1 SET first = first + 1 WHERE first = 0")
             connection.execute("UPDATE hubbub_analyzer.batch SET counts = 'x' WHERE query = 1")
-        with pytest.raises(StoreError, match="a chunk of envelopes in the database is not what was stored"):
+        with pytest.raises(StoreError, match=f"a chunk of envelopes in the database is {NOT_WHAT_WAS_STORED}"):
             list(store.arrived(BatchId(TASK.id, 0, 0)))
         with pytest.raises(StoreError, match="what was counted of a batch in the database is not"):
             await store.batches(TASK.id, 0)

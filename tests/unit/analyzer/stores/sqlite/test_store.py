@@ -22,6 +22,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.service.sqlite.database import Database
+from support.messages import FOLDER_IN_USE, OTHER_KIND_OF_FILE
 from support.samples import Parties, sample_task, signed
 from support.store_contents import store_in
 
@@ -60,7 +61,7 @@ async def test_files_are_for_their_owner_alone(store: AnalyzerSqliteStore, tmp_p
 
 
 def test_two_stores_on_one_folder_are_refused(store: AnalyzerSqliteStore, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"\(analyzer's store\) is in use by another process"):
+    with pytest.raises(StoreError, match=rf"\(analyzer's store\) is {FOLDER_IN_USE}"):
         AnalyzerSqliteStore(tmp_path / "data")
     store.close()
     AnalyzerSqliteStore(tmp_path / "data").close()
@@ -79,7 +80,7 @@ def test_somebody_else_s_tables_are_refused(tmp_path: Path) -> None:
     connection.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match=r"is not a file of this kind \(analyzer's store\)"):
+    with pytest.raises(StoreError, match=rf"{OTHER_KIND_OF_FILE} \(analyzer's store\)"):
         AnalyzerSqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]

@@ -26,6 +26,7 @@ from hubbub.verification.pins import Pins
 from support.cli import hubbub_here
 from support.dashboard import HOSTILE, KEYS, PARTIES, TASK, Browser, StubReader, at_once, made_rounds, site_of, stub
 from support.dashboard import without_pictures as plain_text
+from support.messages import HAS_NOT_SIGNED_TASK
 
 HERE = f"/task/{TASK.id.hex()}"
 TABLE = ResultsTable(made_rounds(), Trust(True))
@@ -365,7 +366,7 @@ def test_signatures_that_do_not_hold_are_said_so(reader: StubReader) -> None:
     reader.signed = SignedTask(TASK).signed_by(PARTIES.operator)
     browser = Browser(site_of(reader))
     assert "do not hold" in browser.get("/").page.words
-    assert "the shuffler has not signed the task" in browser.get(HERE).page.words
+    assert f"the shuffler {HAS_NOT_SIGNED_TASK}" in browser.get(HERE).page.words
 
 
 def test_without_known_keys_pages_say_so(reader: StubReader) -> None:

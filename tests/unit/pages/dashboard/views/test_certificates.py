@@ -14,6 +14,7 @@ from hubbub.verification.pins import Pins
 from support.certificates import content_of, counts, encode
 from support.dashboard import KEYS, TASK, Browser, Looked, made_rounds, site_of, stub
 from support.logged_tasks import demanding, proof_of
+from support.messages import NOT_SHOWN_TO_BE_IN_LOG
 from support.samples import Parties, sample_task, signed
 
 CERTIFICATE = made_rounds()[1].certificate
@@ -129,7 +130,7 @@ def test_a_certificate_of_a_task_that_demands_a_log_is_given_with_its_proofs() -
     certificate = encode(content_of(task, parties, [counts(task, 0, 120)]), parties)
     file = ("file", ("certificate.json", certificate))
     bare = Browser(site_of(stub())).post("/certificate", {}, files=[file, ("proof", ("", b""))])
-    assert "is right in itself, but it is not shown to be in log stats.example/log" in words(bare)
+    assert f"is right in itself, but it is {NOT_SHOWN_TO_BE_IN_LOG} stats.example/log" in words(bare)
     assert "hubbub log prove LOG CERTIFICATE.json" in words(bare)
     proofs = [proof_of(each).encode() for each in (certificate, signed(task, parties).encode())]
     files = [file, *(("proof", (f"{number}.tlog-proof", each)) for number, each in enumerate(proofs))]

@@ -31,6 +31,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.tls_files import TlsCertificateError
 from support.both_services import served
 from support.dashboard import Browser, Looked, at_once, site_of, stub
+from support.messages import NO_READABLE_CERTIFICATE
 from support.samples import signed
 
 CLOSED_BY_HAND = replace(TASK, schedule=replace(TASK.schedule, close="operator"))
@@ -222,7 +223,7 @@ def test_a_damaged_certificate_is_named(deployment: Path, tmp_path: Path) -> Non
 
     root = Path(shutil.copytree(deployment, tmp_path / "deployment"))
     (root / "reader" / "tls" / "reader.pem").write_text("garbage")
-    with pytest.raises(TlsCertificateError, match=r"reader\.pem has no readable certificate"):
+    with pytest.raises(TlsCertificateError, match=rf"reader\.pem {NO_READABLE_CERTIFICATE}"):
         opened([root / "reader" / "reader.toml"], None)
 
 

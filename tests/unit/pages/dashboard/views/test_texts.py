@@ -17,6 +17,7 @@ from hubbub.protos.records.results_document import results_document
 from hubbub.results import NotVerified, PublishedRow, open_saved
 from hubbub.results.published_row import rows_of
 from support.dashboard import Browser, site_of
+from support.messages import RESULTS_DO_NOT_AGREE
 from vectors.make_kinds import WORDS
 
 RESULTS = results_of("text")[0]
@@ -112,7 +113,7 @@ def test_saved_texts_that_do_not_follow_from_the_table_are_refused(tmp_path: Pat
     document = json.loads(path.read_text())
     document["queries"][0]["counts"][0]["estimate"] += 1
     path.write_text(json.dumps(document))
-    with pytest.raises(NotVerified, match="do not agree with their certificate"):
+    with pytest.raises(NotVerified, match=RESULTS_DO_NOT_AGREE):
         open_saved(path).read()
     assert browser_of(path).get(HERE).status == 502
     document["queries"][0]["counts"][0]["estimate"] = "many"

@@ -16,6 +16,7 @@ from hubbub.protos.task.feed.entry import FeedEntry, FeedError
 from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
+from support.messages import NOT_A_FEED_ENTRY
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
@@ -132,7 +133,7 @@ BUDGETS: list[tuple[Any, str]] = [
 def test_what_is_no_budget_is_refused(content: Any, says: str) -> None:
     value = parse_canonical(TWO.entries[0].encode())
     value["body"]["budget"] = content
-    with pytest.raises(FeedError, match=f"not a feed entry.*{says}"):
+    with pytest.raises(FeedError, match=f"{NOT_A_FEED_ENTRY}.*{says}"):
         FeedEntry.decode(canonical(value))
 
 

@@ -23,6 +23,7 @@ from hubbub.protos.task.feed.entry import (
 )
 from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.signed_task import SignedTask
+from support.messages import HAS_NOT_SIGNED_TASK, NOT_A_FEED_ENTRY, NOT_SIGNED_BY, NOT_TRUSTED_HERE
 from support.samples import Parties, sample_task, signed
 from vectors.make_signed import FOLDER, vector_feed_entry
 from vectors.make_signed import PARTIES as VECTORS
@@ -84,16 +85,16 @@ def test_one_signature_is_not_enough(role: str) -> None:
     with pytest.raises(FeedError, match=f"entry 3 of the feed: the {role} has not signed the feed entry"):
         replace(end, **{f"{role}_signature": None}).check(TRUSTED)
     half = replace(WHOLE.entries[0], signed=replace(FIRST, **{f"{role}_signature": None}))
-    with pytest.raises(FeedError, match=f"entry 1 of the feed: the {role} has not signed the task"):
+    with pytest.raises(FeedError, match=f"entry 1 of the feed: the {role} {HAS_NOT_SIGNED_TASK}"):
         half.check(TRUSTED)
-    with pytest.raises(FeedError, match="the feed entry's signature is not by"):
+    with pytest.raises(FeedError, match=f"the feed entry's {NOT_SIGNED_BY}"):
         replace(end, **{f"{role}_signature": bytes(64)}).check(TRUSTED)
 
 
 def test_an_entry_of_another_deployment_is_refused() -> None:
     others = Parties.generate()
     theirs = both(Feed().publishing(signed(sample_task(others), others)), others)
-    with pytest.raises(FeedError, match="names another operator than the one that is trusted here"):
+    with pytest.raises(FeedError, match=f"names another operator {NOT_TRUSTED_HERE}"):
         theirs.check(TRUSTED)
     # The same two parties may have another feed: its later entries do not follow the ones of this.
     other = feed_of(SECOND)
@@ -109,7 +110,7 @@ def test_swapped_repeated_and_skipped_entries_are_refused() -> None:
             feed.check_next(entry)
     # A signed entry under another number is not signed.
     moved = replace(third, number=2, previous=first.hash)
-    with pytest.raises(FeedError, match="the feed entry's signature is not by"):
+    with pytest.raises(FeedError, match=f"the feed entry's {NOT_SIGNED_BY}"):
         moved.check(TRUSTED)
 
 
@@ -149,7 +150,7 @@ def test_a_successor_s_entries_are_those_of_the_party() -> None:
     entry = replace(ENDED.entries[-1], shuffler=new.public, operator_signature=None, shuffler_signature=None)
     entry = entry.signed_by(PARTIES.operator).signed_by(new)
     entry.check(replace(TRUSTED, successions=[succession]))
-    with pytest.raises(FeedError, match="names another shuffler than the one that is trusted here"):
+    with pytest.raises(FeedError, match=f"names another shuffler {NOT_TRUSTED_HERE}"):
         entry.check(TRUSTED)
 
 
@@ -195,7 +196,7 @@ def test_a_form_that_is_not_the_entry_s_is_refused(change: Callable[[dict[str, A
 def test_an_end_is_after_a_whole_number_of_a_round(after: object) -> None:
     value = parse_canonical(ENDED.entries[-1].encode())
     value["body"]["after"] = after
-    with pytest.raises(FeedError, match="not a feed entry of hubbub-feed/1"):
+    with pytest.raises(FeedError, match=f"{NOT_A_FEED_ENTRY} of hubbub-feed/1"):
         FeedEntry.decode(canonical(value))
 
 

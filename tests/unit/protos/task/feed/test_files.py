@@ -18,6 +18,7 @@ from hubbub.protos.task.feed.entry import LONGEST_ENTRY, FeedEntry, FeedError, F
 from hubbub.protos.task.feed.feed import Feed
 from hubbub.protos.task.feed.files import add_entry, feed_in, file_of, read_entries, stamp_of
 from support.ended_with_test import started_program
+from support.messages import NOT_A_FEED_ENTRY
 from support.patience import PATIENCE, pause
 from support.samples import Parties, sample_task, signed
 
@@ -101,7 +102,7 @@ def test_a_truncated_file_a_huge_one_and_a_foreign_one_are_named(folder: Path) -
             numbers(folder, feed_of(2))
     with file_of(folder, 3).open("wb") as file:
         file.truncate(LONGEST_ENTRY * 1000)  # no disk holds it
-    with pytest.raises(FeedError, match=rf"000003.json: not a feed entry: .* more than {LONGEST_ENTRY}"):
+    with pytest.raises(FeedError, match=rf"000003.json: {NOT_A_FEED_ENTRY}: .* more than {LONGEST_ENTRY}"):
         numbers(folder, feed_of(2))
     file_of(folder, 3).write_bytes(whole)
     (folder / "copy.json").write_bytes(whole)
@@ -135,7 +136,7 @@ def test_a_pipe_in_the_place_of_an_entry_is_refused_at_once(folder: Path) -> Non
     command = [sys.executable, "-c", PROGRAM, str(folder)]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
-    assert "000004.json: not a feed entry" in done.stderr
+    assert f"000004.json: {NOT_A_FEED_ENTRY}" in done.stderr
 
 
 def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hubbub.service.postgres.sessions import Sessions
 from hubbub.shuffler.records import InsertOutcome, Opened
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
+from support.messages import NOT_WHAT_WAS_STORED
 from support.thoroughness import usually
 
 TASK = bytes(range(32))
@@ -52,7 +53,7 @@ async def test_a_flipped_bit_of_what_is_stored_is_named_before_the_round_is_mixe
                 other = bytearray(value)
                 other[random.randrange(len(other))] ^= 1 << random.randrange(8)
                 connection.execute(change, (bytes(other), value))
-                with pytest.raises(StoreError, match=r"in the database is not what was stored there|it may be damaged"):
+                with pytest.raises(StoreError, match=rf"is {NOT_WHAT_WAS_STORED} there|it may be damaged"):
                     await store.mix(cut, lambda inners: mixed.extend(inners.arrived()))
                 connection.execute(change, (value, bytes(other)))
             assert mixed == []

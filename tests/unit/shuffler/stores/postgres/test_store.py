@@ -34,6 +34,7 @@ from hubbub.shuffler.stores.postgres.open_store import create_first, open_as_lea
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from support import postgres
+from support.messages import LAYOUT_THAT_IS_KNOWN, NOT_WHAT_WAS_STORED
 
 TASK = bytes(range(32))
 
@@ -162,7 +163,7 @@ def test_a_block_opens_in_its_own_place_alone() -> None:
         lambda: cipher.open_released(0, 1, sealed[:-1]),
         lambda: cipher.open_released(0, 1, b""),
     ):
-        with pytest.raises(StoreError, match="not what was stored there"):
+        with pytest.raises(StoreError, match=f"{NOT_WHAT_WAS_STORED} there"):
             wrong()
 
 
@@ -219,7 +220,7 @@ async def test_a_database_is_brought_to_a_second_version_and_refused_by_name_by_
             found = connection.execute("SELECT number, color FROM hubbub_shuffler.round").fetchall()
         assert found == [(0, "white")]
     with pytest.raises(
-        StoreError, match="of version shuffler_2, but this hubbub knows shuffler_1; nothing was touched"
+        StoreError, match=f"of version shuffler_2, {LAYOUT_THAT_IS_KNOWN} shuffler_1; nothing was touched"
     ):
         bring_forward(address, SCHEMA)
 

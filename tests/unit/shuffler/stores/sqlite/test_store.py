@@ -20,6 +20,7 @@ from hubbub.service.sqlite import secure_delete
 from hubbub.shuffler.keys import RoundKeyMaterial, make_keys
 from hubbub.shuffler.records import InsertOutcome, Opened, StoreError
 from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.messages import FOLDER_IN_USE, OTHER_KIND_OF_FILE
 from support.samples import Parties, sample_task
 from support.store_contents import store_in
 
@@ -144,14 +145,14 @@ async def test_counts_alone_are_on_disk_after_a_drain(tmp_path: Path) -> None:
 
 
 def test_one_shuffler_at_a_time(store: ShufflerSqliteStore, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="in use by another process"):
+    with pytest.raises(StoreError, match=FOLDER_IN_USE):
         ShufflerSqliteStore(tmp_path / "data")
 
 
 def test_foreign_file_is_refused(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "shuffler.db")) as connection:
         connection.execute("CREATE TABLE other (x)")
-    with pytest.raises(StoreError, match=r"is not a file of this kind \(shuffler's store\)"):
+    with pytest.raises(StoreError, match=rf"{OTHER_KIND_OF_FILE} \(shuffler's store\)"):
         ShufflerSqliteStore(tmp_path)
     (tmp_path / "shuffler.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreError):

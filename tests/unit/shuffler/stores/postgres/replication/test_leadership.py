@@ -195,7 +195,7 @@ async def test_a_leader_that_was_replaced_changes_nothing_whatever_it_tries(addr
                 lambda: old.store.revoke([bytes(32)]),
                 lambda: old.store.step_masters(CredentialAction.PREPARE, bytes(32), 0),
             ):
-                with pytest.raises(FencedError, match="nothing was changed"):
+                with pytest.raises(FencedError):
                     await change()
             assert await described(new.store) == before
             assert old.lease.lost

@@ -27,6 +27,7 @@ from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import MOST_ROWS, Follower, check_follows
 from hubbub.shuffler.stores.postgres.replication.replication import MOST_COPIES
 from support.ended_with_test import opened_server
+from support.messages import NEEDS_ROLE
 from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
 
@@ -190,7 +191,7 @@ async def test_a_front_ends_certificate_follows_nobody(
     liar = Liar([KeyringChanges(STREAM, 0, (), KEYRING, 0)])
     port = await served(liar)  # type: ignore[misc]
     async with open_channel(port, tls["frontend"]) as channel:  # type: ignore[arg-type]
-        with pytest.raises(Refusal, match="Follow needs a certificate of role shuffler"):
+        with pytest.raises(Refusal, match=f"Follow {NEEDS_ROLE} shuffler"):
             await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), CALL_SECONDS)
     assert liar.asked == []
 

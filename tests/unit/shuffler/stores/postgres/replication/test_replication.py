@@ -37,6 +37,7 @@ from hubbub.shuffler.stores.postgres.replication.follower import Follower
 from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader, NotCopiedError, StandbysAwayError
 from support import postgres
 from support.ended_with_test import opened_server
+from support.messages import NEEDS_ROLE, OTHER_ROLE
 from support.patience import CALL_SECONDS, pause
 from support.samples import make_tls
 
@@ -317,7 +318,7 @@ async def test_only_shufflers_may_follow(
     port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
     await server.start()
     async with open_channel(f"127.0.0.1:{port}", tls["operator"]) as channel:
-        with pytest.raises(Refusal, match="needs a certificate of role shuffler, and the one shown is that of"):
+        with pytest.raises(Refusal, match=f"{NEEDS_ROLE} shuffler, {OTHER_ROLE}"):
             await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), CALL_SECONDS)
     with contextlib.closing(ShufflerKeyring(other.folder)) as keyring:
         incidents = Incidents()
