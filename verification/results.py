@@ -36,7 +36,7 @@ from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.query import Query
 from hubbub.queries.texts.lookup import Decodable, count_of_text, found_words
 from hubbub.verification.certificate import VerificationError
-from hubbub.verification.differences import check_counts, check_numbers, difference, odd_members, typed
+from hubbub.verification.first_difference import check_counts, check_numbers, difference, odd_members, typed
 from hubbub.verification.results_files import TIMES, ResultsFile
 
 _COUNTS = frozenset({"left_out", "name", "reports", "state", "tally", "valid"})

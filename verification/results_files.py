@@ -20,7 +20,7 @@ from hubbub.protos.records.results_document import (
 )
 from hubbub.protos.strict_json import LARGEST_RESULTS, JsonError, NotJson, as_json, read_json
 from hubbub.verification.certificate import VerificationError
-from hubbub.verification.differences import difference, odd_members
+from hubbub.verification.first_difference import difference, odd_members
 
 _MEMBERS = {"certificate", "format", "queries", "round", "task"}
 

@@ -3,8 +3,8 @@
 The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`); if no two
 inputs are worst at every ε, the largest of their curves is that of such a pair (`divergence.finite`). Its curve δ(ε) is
 convex in e^ε, so it is below the lower convex hull of upper bounds at single points, and that hull is itself the curve
-of a pair (as for k = 2, `envelope`). So several draws of a report with many values need no lattice: each point of the
-curve is one contour integral.
+of a pair (as for k = 2, `largest_curve`). So several draws of a report with many values need no lattice: each point of
+the curve is one contour integral.
 
 From below: by convexity the curve is also above every line through two of its points, outside of them. With a lower end
 at the nearer point and an upper end at the farther one, such a line surely is below. That needs no symmetry: a pair
@@ -21,8 +21,8 @@ from typing import Protocol
 import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, Places, grid_step, lower_hull
+from hubbub.accountant.losses.largest_curve import grid_from_curve
 from hubbub.accountant.losses.tangents import atoms_below, both_sides
 
 PER_DEVIATION = 18

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.losses.envelope import BlockCurves, block_curves, grid_from_curve, two_rr_grid
 from hubbub.accountant.losses.family import Family, Pairs, laid_out, play, rounds_at_once
 from hubbub.accountant.losses.grid import LossGrid, grid_step, lower_hull
+from hubbub.accountant.losses.largest_curve import BlockCurves, block_curves, grid_from_curve, two_rr_grid
 from hubbub.accountant.mechanisms import KRR
 
 PEOPLE_LIMIT = 128

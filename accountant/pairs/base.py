@@ -235,7 +235,7 @@ class LocalPairs(MechanismPairs[L_co]):
         return None if walk is None else tangent_grid(contracted_atoms(walk, log_tail))
 
     def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array] | None:
-        """Return `losses.envelope.zeros_law` if others who all have 0 are an attack; otherwise None."""
+        """Return `losses.largest_curve.zeros_law` if others who all have 0 are an attack; otherwise None."""
         return None
 
     def is_attack_on_itself(self, part: Part) -> bool:

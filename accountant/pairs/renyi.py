@@ -15,8 +15,8 @@ from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.losses.grid import dot, grid_atoms
+from hubbub.accountant.losses.largest_curve import zeros_law
 from hubbub.accountant.losses.walks import contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Gaussian, LocalMechanism, WithNoise
 from hubbub.accountant.numbers import real

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.losses.envelope import two_rr_grid, zeros_grid, zeros_law
 from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.largest_curve import two_rr_grid, zeros_grid, zeros_law
 from hubbub.accountant.losses.two_rr_family import two_rr_rounds
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.pairs.composition_part import Part

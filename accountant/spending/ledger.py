@@ -96,11 +96,6 @@ class Ledger:
             raise BudgetExceeded(self._refusal(fresh))
         return self._appended(fresh)
 
-    def would_exceed(self, entries: Iterable[LedgerEntry]) -> bool:
-        """Return whether charging these would exceed the budget; the ledger does not change."""
-        fresh = self._fresh(entries)
-        return bool(fresh) and self._exceeds(fresh)
-
     def spent(self, delta: float | None = None) -> EpsilonBracket:
         """Return the ε composed over all charges, at `delta` or the budget's δ; `epsilon_upper` is certified."""
         return _composed(self._priced(self.entries), self.delta if delta is None else delta)

@@ -13,7 +13,7 @@ from hubbub.accountant.bounds.renyi import epsilon_from_rdp
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.losses.envelope import zeros_law
+from hubbub.accountant.losses.largest_curve import zeros_law
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import LOG_TAIL_LIMIT

@@ -11,8 +11,8 @@ from typing import Any
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import parse_named
 from hubbub.protos.identity.formats import CERTIFICATE, RESULTS, SERIES
-from hubbub.protos.records.digits import in_digits, row_in_digits
 from hubbub.protos.records.results import QueryResult, RoundResults, SumResult
+from hubbub.protos.records.significant_digits import in_digits, row_in_digits
 from hubbub.protos.strict_json import read_json
 from hubbub.protos.task.schedule import Schedule, at
 from hubbub.protos.task.signed_task import SignedTask

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.composition import compose, compose_delta, compose_upper
-from hubbub.accountant.losses import envelope, two_rr_family
 from hubbub.accountant.losses import family as losses_family
+from hubbub.accountant.losses import largest_curve, two_rr_family
 from hubbub.accountant.losses.family import play
 from hubbub.accountant.losses.two_rr_family import POINTS, _block_family, _coarser, _family, _pairs, two_rr_rounds
 from hubbub.accountant.mechanisms import KRR, exp_decimal
@@ -118,7 +118,7 @@ def test_transforms_are_hardly_above_multiplications(
 ) -> None:
     """And nowhere below them, however small δ is: each place is charged with the error of its transform."""
     mechanism = KRR.from_local_epsilon(2, 4.0)
-    family = _block_family(_coarser(envelope.block_curves(mechanism, 250, 0, log_tail)))
+    family = _block_family(_coarser(largest_curve.block_curves(mechanism, 250, 0, log_tail)))
     exact = play(family, [rounds - 1, rounds], log_tail)
     monkeypatch.setattr(losses_family, "WORK", 0.0)
     found = play(family, [rounds - 1, rounds], log_tail)
@@ -179,11 +179,11 @@ def test_groups_of_blocks_cover_every_strategy(
     dummies: int,
 ) -> None:
     """What many people need, on few: bounds on blocks, hulls of several blocks, losses that end as infinite ones."""
-    monkeypatch.setattr(envelope, "BLOCKS", blocks)
+    monkeypatch.setattr(largest_curve, "BLOCKS", blocks)
     if grouped == 1:
         monkeypatch.setattr(two_rr_family, "_groups", lambda blocks: np.zeros(min(blocks, 1), dtype=np.int64))
     mechanism = KRR.from_local_epsilon(2, epsilon_local)
-    curves = envelope.block_curves.__wrapped__(mechanism, reports, dummies, 25.0)
+    curves = largest_curve.block_curves.__wrapped__(mechanism, reports, dummies, 25.0)
     family = _block_family(_coarser(curves) if coarsely else curves)
     values = play(family, [rounds], 25.0)[rounds]
     for place in spread((0, len(values) // 9, len(values) // 4, len(values) // 2), 2):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.deploy.demo.scenarios.flights_data import flights_table
 from hubbub.deploy.demo.scenarios.scenario import Scenario
-from hubbub.deploy.demo.scenarios.tables import flights_table
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number

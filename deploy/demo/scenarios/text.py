@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from hubbub.deploy.demo.scenarios.flights_data import flights_table, table
 from hubbub.deploy.demo.scenarios.scenario import Scenario
-from hubbub.deploy.demo.scenarios.tables import flights_table, table
 from hubbub.planning.simulate.dataset import Dataset, from_table
 from hubbub.queries.texts.text import Text
 

@@ -49,8 +49,8 @@ from hubbub.shuffler.records import (
     is_over,
 )
 from hubbub.shuffler.stores.sqlite import enrollment, tables
-from hubbub.shuffler.stores.sqlite.mixing import Mixer
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
+from hubbub.shuffler.stores.sqlite.staging import Mixer
 from hubbub.shuffler.stores.sqlite.transaction import StoreTransaction
 
 T = TypeVar("T")

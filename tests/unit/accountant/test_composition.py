@@ -15,7 +15,7 @@ from hubbub.accountant.bounds import delta_bracket, delta_lower, epsilon_bracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.divergence.sums import binary_points, four_outputs_points
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.losses import convolution, envelope, grid, tangents
+from hubbub.accountant.losses import convolution, grid, largest_curve, tangents
 from hubbub.accountant.losses.attack_curves import attack_curves_grid
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism
 from hubbub.accountant.pairs import Part, renyi
@@ -274,7 +274,7 @@ def test_over_rounds_an_unknown_randomizer_is_attacked_by_what_reveals_more(loca
 
 
 @pytest.mark.parametrize(
-    "module", [composition, convolution, envelope, grid, tangents, renyi], ids=lambda m: m.__name__
+    "module", [composition, convolution, largest_curve, grid, tangents, renyi], ids=lambda m: m.__name__
 )
 def test_long_arrays_are_multiplied_on_one_thread(module: ModuleType) -> None:
     """BLAS takes all cores for `@` from ten thousand numbers on: three quarters of a composition was their waiting."""

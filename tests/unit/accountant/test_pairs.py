@@ -9,8 +9,8 @@ from hubbub.accountant.divergence import binomials
 from hubbub.accountant.divergence.binomials import Binomial, fair_mass
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.convolution import coarsen, log_moment, power, tilted
-from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, symmetric_grid
+from hubbub.accountant.losses.largest_curve import grid_from_curve
 from hubbub.accountant.losses.tangents import tangent_grid
 from hubbub.accountant.losses.walks import attack_walk, blanket_walk, contracted_atoms, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic

@@ -24,10 +24,18 @@ from hubbub.protos.identity.documents import canonical
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId, BatchRecord
 from hubbub.protos.records.counts import DIGEST, counts_digest
-from hubbub.protos.records.digits import CHANCE, CHANCE_NOISE, IN_ONE_UNIT, NOISE, follows, in_digits, size_of
 from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.records.results_document import results_document, series_document
+from hubbub.protos.records.significant_digits import (
+    CHANCE,
+    CHANCE_NOISE,
+    IN_ONE_UNIT,
+    NOISE,
+    follows,
+    in_digits,
+    size_of,
+)
 from hubbub.protos.records.sums import sums_of
 from hubbub.protos.strict_json import as_json
 from hubbub.protos.task.schedule import Schedule
@@ -41,7 +49,7 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.texts.text import DIGESTS, Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from hubbub.verification.differences import difference
+from hubbub.verification.first_difference import difference
 from hubbub.verification.results import RecomputedResults
 from hubbub.verification.results_files import read_every
 from support.certificates import content_of, counts, encode

@@ -104,7 +104,7 @@ async def test_no_transaction_of_a_mix_or_an_erasure_is_large(
     store: ShufflerSqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "STEP_BYTES", 20_000)
-    monkeypatch.setattr("hubbub.shuffler.stores.sqlite.mixing.STEP_BYTES", 20_000)
+    monkeypatch.setattr("hubbub.shuffler.stores.sqlite.staging.STEP_BYTES", 20_000)
     held = [submissions(100) for _ in range(80)]
     cut = await cut_round(store, held)
     longest = 100 * (WIDTH + 32)

@@ -1,7 +1,8 @@
 """Finds the first difference between what a file of results states and what follows from the counts.
 
-Every member has its own room, which is less than its last stated digit (`protos.records.digits`). A whole number has
-none, and neither has a text or the order of rows. A message names the member, what is stated, and what was expected.
+Every member has its own room, which is less than its last stated digit (`protos.records.significant_digits`). A whole
+number has none, and neither has a text or the order of rows. A message names the member, what is stated, and what was
+expected.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hubbub.protos.records.counts import CountsDiffer
-from hubbub.protos.records.digits import CHANCE, IN_ONE_UNIT, follows, in_digits, is_row, size_of
 from hubbub.protos.records.results import QueryState
+from hubbub.protos.records.significant_digits import CHANCE, IN_ONE_UNIT, follows, in_digits, is_row, size_of
 from hubbub.queries.errors import shown
 
 _NAMES = {bool: "true or false", dict: "an object", float: "a number", int: "a whole number", list: "a list"}
@@ -24,7 +25,7 @@ _ENDS = (("lower", "upper"), ("simultaneous_lower", "simultaneous_upper"))
 def difference(computed: Any, stated: Any, where: str = "") -> str | None:
     """Return how two JSON values first differ, in words; None if the stated one follows from the computed one.
 
-    Computed numbers have all digits, and stated ones those of `protos.records.digits`. Where a number is computed that
+    Computed numbers have all digits, and stated ones those of `protos.records.significant_digits`. If a computed number
     may have a fraction, JSON may state a whole one without it, 4 for 4.0. All other types are the same.
     """
     if isinstance(computed, dict):
