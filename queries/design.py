@@ -20,7 +20,7 @@ from hubbub.queries.registry import RANDOMIZERS, randomizer_of
 
 @dataclass(frozen=True)
 class Design:
-    """A question with its kind of randomizer; it implements `accountant.calibration.Design`."""
+    """A question with its kind of randomizer; it implements `accountant.calibration.design.QueryDesign`."""
 
     question: Question
 

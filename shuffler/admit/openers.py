@@ -54,7 +54,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class OuterOpening(Protocol):
-    """Opens outer envelopes: in processes (`Openers`), or in the process that answers (`workers.opening`)."""
+    """Opens outer envelopes: in processes (`Openers`), or in the one that answers (`workers.worker.InlineOpener`)."""
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
         """Return each submission's inner envelopes joined, or None if it does not open."""

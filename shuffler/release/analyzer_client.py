@@ -20,7 +20,7 @@ CLOSE_SECONDS = 60.0
 
 
 class ReconnectingAnalyzer:
-    """The analyzer at an address (`release.Analyzer`), called with the current TLS files."""
+    """The analyzer at an address (`release.delivery.Analyzer`), called with the current TLS files."""
 
     def __init__(self, address: str, tls: TLS, certificates: ReloadingCertificates) -> None:
         """Open a channel; it connects at the first call.

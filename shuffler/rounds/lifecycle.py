@@ -92,7 +92,7 @@ class RoundLifecycle:
     """Runs the rounds of all tasks. Texts name `analyzer_name` (host:port), a hop's address if tasks name hops.
 
     `observe` is called after each step with the state at its beginning and the seconds it took. `order` permutes lists
-    if not this process alone does so (`mix.Order`), and `seal` seals dummies.
+    if not this process alone does so (`mix.mix.Order`), and `seal` seals dummies.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ COUNTED_ROUNDS = 1000
 
 
 class RemoteStore:
-    """A worker's store (`shuffler.stores.factory.protocol.IngestStore`), at the other end of a channel.
+    """A worker's store (`shuffler.stores.protocol.IngestStore`), at the other end of a channel.
 
     An object serves one event loop.
     """

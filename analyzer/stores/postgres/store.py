@@ -56,7 +56,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatch]):
-    """The store (`analyzer.store.AnalyzerStore`) in a database, with its keyring, for one process at a time."""
+    """The store (`stores.protocol.AnalyzerStore`) in a database, with its keyring, for one process at a time."""
 
     @staticmethod
     def create(folder: Path, address: str) -> Path:

@@ -33,7 +33,7 @@ from hubbub.service.sqlite.release_table import all_chains, last_of, releases_of
 
 
 class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
-    """The store (`analyzer.store.AnalyzerStore`) in a folder, for one process at a time."""
+    """The store (`analyzer.stores.protocol.AnalyzerStore`) in a folder, for one process at a time."""
 
     @staticmethod
     def create(folder: Path) -> Path:

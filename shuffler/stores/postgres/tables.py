@@ -204,7 +204,7 @@ def tally(connection: Connection, task_id: bytes, number: int) -> Tally:
 
 
 class RoundTables:
-    """A cut round's tables during mixing (`mix.RoundContents`)."""
+    """A cut round's tables during mixing (`mix.mix.RoundContents`)."""
 
     def __init__(self, connection: Connection, round_: Round, cipher: RoundCipher, folder: Path) -> None:
         self.folder = folder

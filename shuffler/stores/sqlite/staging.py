@@ -133,7 +133,7 @@ class Mixer:
 
 
 class Staging:
-    """One try at mixing a cut round (`mix.RoundContents`).
+    """One try at mixing a cut round (`mix.mix.RoundContents`).
 
     Nothing that its work stores counts until it is adopted.
 

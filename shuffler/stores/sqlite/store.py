@@ -241,7 +241,7 @@ class ShufflerSqliteStore:
     async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges = ()) -> Round:
         """Store permuted lists in steps, adopt them in one transaction, delete their sources in steps.
 
-        See `shuffler.stores.factory.sqlite.mixing`.
+        See `shuffler.stores.sqlite.staging`.
         """
         return await self._mixer.mix(round_, work, charges)
 

@@ -110,7 +110,7 @@ class SecretCache:
 
 
 class FrontendStore(PostgresIngestStore):
-    """A front end's store (`shuffler.stores.factory.protocol.IngestStore`).
+    """A front end's store (`shuffler.stores.protocol.IngestStore`).
 
     `cut_of` returns a round's scheduled cut, in seconds since 1970.
     """
