@@ -14,7 +14,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from hubbub.pages.shown_rows import MAY_BE_ZERO, plain, short, shown
+from hubbub.pages.shown_rows import MAY_BE_ZERO, ShownNumbers, plain, short, shown
 from hubbub.queries.estimation.estimates import SHOWN_COUNTS
 from hubbub.results.intervals import band
 from hubbub.results.published_row import PublishedRow
@@ -61,10 +61,12 @@ def estimates(rows: Sequence[PublishedRow], *, most: int = SHOWN_COUNTS, title: 
     lines = [
         Markup('<path class="{}" d="M{:.1f} 0V{}"/>').format(kind, scale(at), height - _FOOT) for at, kind in ticks
     ]
-    lines += [_estimate(row, number * _ROW, scale) for number, row in enumerate(drawn)]
+    numbers = [shown(row) for row in drawn]
+    lines += [_estimate(row, numbers[place], place * _ROW, scale) for place, row in enumerate(drawn)]
     lines += list(_foot(scale, [at for at, _ in ticks], height))
     name = title or f"{short(drawn[0].query)}, round {drawn[0].round}"
-    said = "; ".join(f"{short(row.label)} {shown(row).estimate} ({shown(row).interval})" for row in drawn)
+    pairs = zip(drawn, numbers, strict=True)
+    said = "; ".join(f"{short(row.label)} {each.estimate} ({each.interval})" for row, each in pairs)
     return _figure(name, f"Estimates with 95 % intervals: {said}", height, lines, _about(drawn, left))
 
 
@@ -178,22 +180,22 @@ def _ticks(low: float, high: float, about: int) -> tuple[list[float], float, flo
     return found, found[0], found[-1]
 
 
-def _estimate(row: PublishedRow, top: int, scale: Scale) -> Markup:
-    numbers = shown(row)
+def _estimate(row: PublishedRow, numbers: ShownNumbers, top: int, scale: Scale) -> Markup:
     untold = " untold" if row.significant is False else ""
     low, high, middle = (scale(value or 0.0) for value in (row.lower, row.upper, row.estimate))
     said = f"{numbers.estimate} ({numbers.interval})"
     # Both stand in one line, so that a long number leaves less room for the name; wide letters need more of it.
     name, room = short(row.label, max(_COLUMNS - len(said), 12)), WIDTH - 12 - _LETTER * len(said)
-    texts = Markup(
-        '<svg y="{}" width="{:.0f}" height="22"><text x="4" y="15">{}</text></svg>'
-        '<text x="{}" y="{}" text-anchor="end">{}</text>'
-    ).format(top, max(room, 0), name, WIDTH - 4, top + 15, said)
     at = top + 28
-    bar = Markup('<path class="error{}" d="M{:.1f} {}H{:.1f}M{:.1f} {}v8M{:.1f} {}v8"/>').format(
-        untold, low, at, high, low, at - 4, high, at - 4
+    # By %, in one piece: `format` takes twice as long, and the page of a round has hundreds of these.
+    line = Markup(
+        '<svg y="%d" width="%.0f" height="22"><text x="4" y="15">%s</text></svg>'
+        '<text x="%d" y="%d" text-anchor="end">%s</text>'
+        '<path class="error%s" d="M%.1f %dH%.1fM%.1f %dv8M%.1f %dv8"/><circle class="dot%s" cx="%.1f" cy="%d" r="4"/>'
     )
-    return texts + bar + Markup('<circle class="dot{}" cx="{:.1f}" cy="{}" r="4"/>').format(untold, middle, at)
+    beside = (top, max(room, 0), name, WIDTH - 4, top + 15, said)
+    bar = (untold, low, at, high, low, at - 4, high, at - 4)
+    return line % (*beside, *bar, untold, middle, at)
 
 
 def _foot(scale: Scale, ticks: Sequence[float], height: int) -> Iterator[Markup]:

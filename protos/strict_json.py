@@ -23,6 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 from hubbub.protos.errors import HubbubError
@@ -44,8 +45,11 @@ LONGEST_NUMBER = 1000
 """Most characters of a number with a fraction or an exponent, of which every digit may count (`cli.mechanisms`)."""
 
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_TEXT_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[][{}]', re.DOTALL)
+_TEXT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A text without an end is one up to the document's end: so no character is looked at twice."""
+_LONG = re.compile("[0-9]{16}")
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS = bytes(set(range(256)) - set(_STEPS))
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
 _MARKED = "it begins with a byte order mark; save it as UTF-8 without one"
@@ -61,6 +65,10 @@ class NotJson(JsonError):
     def __init__(self, message: str, cut_short: bool = False) -> None:
         super().__init__(message)
         self.cut_short = cut_short
+
+
+class NotPlain(JsonError):
+    """JSON is not of the kind that `read_plain` reads; it may be right, and `read_json` reads it or says why not."""
 
 
 def read_json(
@@ -91,6 +99,33 @@ def read_json(
     if is_odd:
         _raise_first(value, "")
     return value
+
+
+def read_plain(document: bytes, fraction: Callable[[str], float]) -> Any:
+    """Return the value of a plain JSON document, in a third of the time: for whoever writes it again and compares.
+
+    A key that occurs twice, white space and other ways to write a value are not refused here: what is written again has
+    other bytes. `fraction` makes numbers from their text, and notices those that are written in another way.
+
+    Raises:
+        NotPlain: if the document has more than printable ASCII without a backslash, or whole numbers of 16 digits, or
+            if `read_json` refuses it.
+    """
+    if len(document) > LARGEST or not document.isascii() or b"\\" in document:
+        raise NotPlain("it is long, or has other characters than plain ASCII; read it with read_json")
+    text = document.decode("ascii")
+    if _LONG.search(_without_texts(text)):
+        raise NotPlain("it has long numbers; read it with read_json")
+    try:
+        _check_depth(text)
+        # NaN and infinities are no numbers, and `float` is not asked for them.
+        return json.JSONDecoder(parse_float=fraction, parse_constant=_no_number).decode(text)
+    except ValueError as error:
+        raise NotPlain("it is refused; read_json says why") from error
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
 
 
 def as_json(value: Any) -> Any:
@@ -174,12 +209,16 @@ def _check_depth(text: str) -> None:
     """Check that nothing is deeper than `DEEPEST`, before a parser calls itself for each level."""
     if text.count("[") + text.count("{") <= DEEPEST:
         return
-    depth = 0
-    for found in _TEXT_OR_BRACKET.finditer(text):
-        # In a text, brackets count for nothing.
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
-        if depth > DEEPEST:
-            raise JsonError(f"it has more than {DEEPEST} values within each other; no document of hubbub has so many")
+    brackets = _without_texts(text).encode().translate(None, _NO_BRACKETS)
+    depths = accumulate(map(_STEPS.__getitem__, brackets))
+    if any(map(DEEPEST.__lt__, depths)):
+        raise JsonError(f"it has more than {DEEPEST} values within each other; no document of hubbub has so many")
+
+
+def _without_texts(text: str) -> str:
+    """Return a document without its texts: in these, brackets and digits count for nothing."""
+    # Without an escape, every second piece between quotes is a text.
+    return _TEXT.sub("", text) if "\\" in text else "".join(text.split('"')[::2])
 
 
 def _is_cut(error: json.JSONDecodeError) -> bool:

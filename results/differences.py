@@ -9,7 +9,7 @@ and the ends of two intervals that each miss half as often bound it (Bonferroni)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +23,7 @@ from hubbub.results.intervals import halves
 from hubbub.results.published_row import PublishedRow
 
 if TYPE_CHECKING:
+    from hubbub.protos.task.task import Task
     from hubbub.queries.estimation.debiased import Debiased
 
 Method = Literal["covariance", "independent", "bound"]
@@ -68,12 +69,28 @@ def differences(rounds: Rounds, pairs: Sequence[tuple[PublishedRow, PublishedRow
     Raises:
         UsageError: if a row has no number, is compared with itself, or two have different units.
     """
+    return _differences(pairs, lambda a, b: _method(rounds, a, b))
+
+
+def differences_of_rounds(task: Task, a: Iterable[PublishedRow], b: Iterable[PublishedRow]) -> tuple[Difference, ...]:
+    """Return the differences of two rounds of a task, a − b, of all that both have: what `compare_all` returns of them.
+
+    Raises:
+        UsageError: as `matched` and `differences`; also if the rows are of one round.
+    """
+    return _differences(matched(a, b), lambda a, b: (_of_rounds(task, a, b), None))
+
+
+def _differences(
+    pairs: Sequence[tuple[PublishedRow, PublishedRow]],
+    method_of: Callable[[PublishedRow, PublishedRow], tuple[Method, tuple[float, float] | None]],
+) -> tuple[Difference, ...]:
     usual, rate = rate_of(1), rate_of(len(pairs))
     found = []
     for a, b in pairs:
         _check(a, b)
         value = (a.estimate or 0.0) - (b.estimate or 0.0)
-        method, known = _method(rounds, a, b)
+        method, known = method_of(a, b)
         error = known[0] if known is not None else _error(a, b, method)
         ends = []
         for each in (usual, rate):
@@ -182,15 +199,20 @@ def _method(rounds: Rounds, a: PublishedRow, b: PublishedRow) -> tuple[Method, t
     results = rounds[a.task_id, a.round]
     task = read_certified(results.certificate).task
     if a.round != b.round:
-        # Of a question over time, the same device's reports of several rounds are linked.
-        linked = a.query == b.query and any(each.name == a.query and each.horizon for each in task.queries)
-        return ("bound" if linked else "independent"), None
+        return _of_rounds(task, a, b), None
     if a.query != b.query:
         # A sum by digits follows from the reports of its digits.
         by_digits = {each.name for each in results.sums}
         return ("bound" if by_digits & {a.query, b.query} else "independent"), None
     known = _of_histogram(results, a, b)
     return ("bound" if known is None else "covariance"), known
+
+
+def _of_rounds(task: Task, a: PublishedRow, b: PublishedRow) -> Method:
+    """Return how the error of a difference of two rounds follows."""
+    # Of a question over time, the same device's reports of several rounds are linked.
+    linked = a.query == b.query and any(each.name == a.query and each.horizon for each in task.queries)
+    return "bound" if linked else "independent"
 
 
 def _of_histogram(results: RoundResults, a: PublishedRow, b: PublishedRow) -> tuple[float, float] | None:

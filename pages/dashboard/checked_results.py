@@ -24,7 +24,7 @@ from hubbub.results import ResultsTable
 from hubbub.verification.pins import Pins
 
 MOST_TABLES = 4
-"""Whole rounds that are kept, with certificates of up to half a megabyte: those that somebody compares or saves."""
+"""Whole rounds that are kept, with certificates of up to half a megabyte: those that were saved or verified last."""
 
 Start = Callable[[Callable[[], None]], None]
 """Starts work that nobody waits for."""
@@ -230,10 +230,6 @@ class CheckedResults:
     def joined(self, task_id: str, numbers: Sequence[int]) -> ResultsTable:
         """Return these rounds, each verified, as one table."""
         return ResultsTable.joined([self.table(task_id, number) for number in numbers])
-
-    def joined_now(self, task_id: str, numbers: Sequence[int]) -> ResultsTable:
-        """Return these rounds as one table at once; its trust says whether each was checked by now."""
-        return ResultsTable.joined([self.table_now(task_id, number) for number in numbers])
 
     def table_now(self, task_id: str, number: int) -> ResultsTable:
         """Return a round with its certificate at once, and have it checked before others, as `look`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeVar
 
 from jinja2 import Environment
@@ -26,9 +27,13 @@ T = TypeVar("T")
 _NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates, all read: the first look at a page need not wait for that."""
     made = environment("hubbub.pages.dashboard")
     made.filters |= {"plain": plain, "at": at, "epsilon": lambda value: f"{value:.6g}"}
+    for name in made.list_templates(["html"]):
+        made.get_template(name)
     return made
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hubbub.protos.errors import FormatError, SignatureError
 from hubbub.protos.identity.formats import Kind, in_words
 from hubbub.protos.identity.pem import what_it_is
-from hubbub.protos.strict_json import JsonError, NotJson, read_json
+from hubbub.protos.strict_json import JsonError, NotJson, NotPlain, read_json, read_plain
 from hubbub.queries.errors import shown
 
 IDENTITY_BYTES = 32
@@ -109,9 +109,50 @@ def parse_canonical(document: bytes) -> Any:
     Raises:
         SignatureError: if the bytes are not JSON, or are JSON in a form that is not canonical.
     """
-    value = _read(document)
+    try:
+        return _read_plain(document)
+    except NotPlain:
+        value = _read(document)
     _check_canonical(value, document)
     return value
+
+
+def _read_plain(document: bytes) -> Any:
+    """Return the value whose canonical form a document is, if it is plain: a certificate of a year has 400 kB.
+
+    Raises:
+        NotPlain: if it is not shown here that the document is in canonical form; it may be all the same.
+    """
+    odd: list[tuple[str, str]] = []
+
+    def fraction(text: str) -> float:
+        value, pythons = _number(text)
+        if pythons != text:
+            odd.append((pythons, text))
+        return value
+
+    value = read_plain(document, fraction)
+    # Only numbers with a fraction are written in another way by Python. If all members are in their order, so are they.
+    written, parts, start = _PLAIN.encode(value), list[str](), 0
+    for pythons, text in odd:
+        place = written.find(pythons, start)
+        parts += written[start:place], text
+        start = place + len(pythons)
+        if place < 0:
+            raise NotPlain("its members are not in their order")
+    if "".join([*parts, written[start:]]).encode() != document:
+        raise NotPlain("written again, it has other bytes")
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _number(text: str) -> tuple[float, str]:
+    """Return a number with a fraction or an exponent, which must be as RFC 8785 writes it, and how Python writes it."""
+    value = float(text)
+    # Infinity has no form, and the error is a ValueError too.
+    if rfc8785.dumps(value) != text.encode():
+        raise ValueError(f"{text:.40} is not as RFC 8785 writes it")
+    return value, repr(value)
 
 
 def _check_canonical(value: Any, document: bytes) -> None:
@@ -129,11 +170,15 @@ def parse_named(document: bytes, kind: Kind, member: str) -> Any:
         FormatError: if it names another format.
         SignatureError: as `parse_canonical` does.
     """
-    value = _read(document)
+    try:
+        value, plain = _read_plain(document), True
+    except NotPlain:
+        value, plain = _read(document), False
     inside = value.get(member) if isinstance(value, dict) else None
     if isinstance(inside, dict):
         kind.check_named(inside)
-    _check_canonical(value, document)
+    if not plain:
+        _check_canonical(value, document)
     return value
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.identity import documents
 from hubbub.protos.identity.documents import (
     SignedDocument,
     canonical,
@@ -107,6 +108,51 @@ def test_any_other_form_of_a_value_is_refused(value: Any) -> None:
 
 
 VALUE = {"b": [1, 1.0, -0.0, 1e100, 0.1, 1e-06, 1e16], "a": "é\n\u2028", "": None, "ß": True, "😀": 1, "\ufb33": 2}
+
+
+def _listed(parts: list[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _members(inner: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    keys = st.sampled_from([b'"a"', b'"b"', b'"1e-05"', b'"0.00001"'])
+    pairs = st.lists(st.tuples(keys, inner).map(b":".join), max_size=3)
+    return (pairs | pairs.map(sorted)).map(lambda found: b"{" + b",".join(found) + b"}")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'{"a":0.00001,"b":["1e-05",1e-7],"c":[1.5,-2,0],"d":{"e":null,"f":true}}',
+        b'[[[]],"[{",{"]":1e+21,"}":900719925474099}]',
+    ],
+)
+def test_a_plain_document_is_read_without_being_looked_through(
+    document: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = documents._read(document)
+    monkeypatch.setattr(documents, "_read", None)
+    monkeypatch.setattr(documents, "canonical", None)
+    assert repr(parse_canonical(document)) == repr(expected)
+
+
+NUMBERS = b"0 -0 1.0 1e-05 0.00001 1e-7 1e-07 1e+21 1e21 1e999 NaN null 9007199254740991 9007199254740992"
+TEXTS = (b'"a"', b'"1e-05"', b'"1e-7"', b'"\x7f"', b'"\\u0061"', b'"\xc3\xa9"')
+PIECES = st.sampled_from([b" ", *NUMBERS.split(), *TEXTS])
+
+
+@given(st.recursive(PIECES, lambda inner: st.lists(inner, max_size=3).map(_listed) | _members(inner), max_leaves=8))
+def test_whatever_way_a_document_is_read_the_same_ones_are_refused(document: bytes) -> None:
+    try:
+        value = documents._read(document)
+        expected = value if canonical(value) == document else SignatureError
+    except SignatureError:
+        expected = SignatureError
+    try:
+        found = parse_canonical(document)
+    except SignatureError:
+        found = SignatureError
+    assert repr(found) == repr(expected)
 
 
 def test_known_canonical_forms() -> None:

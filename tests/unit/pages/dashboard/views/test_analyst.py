@@ -117,6 +117,22 @@ def test_no_page_has_a_script_or_leads_elsewhere(browser: Browser) -> None:
         assert [each["id"] for each in page.of("main")] == ["content"]
 
 
+def test_a_comparison_of_rounds_that_were_read_reads_nothing_again(
+    browser: Browser, reader: StubReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checked_module, "MOST_TABLES", 1)
+    browser.get(HERE)
+    for name in ("read", "look"):
+        monkeypatch.setattr(reader, name, None)
+    assert browser.get(f"{HERE}/compare?a=0&b=1").page.numbers
+
+
+def test_no_template_is_read_at_a_look(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser.site.templates, "loader", None)
+    for path in ("/", HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare", "/certificate", "/plan", "/x"):
+        assert browser.get(path).status in (200, 404)
+
+
 def test_a_series_has_every_round_and_its_gap(browser: Browser) -> None:
     page = browser.get(f"{HERE}/series?query=milk").page
     rows = [row for row in TABLE if row.query == "milk" and not row.withheld]
