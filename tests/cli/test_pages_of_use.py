@@ -6,8 +6,24 @@ import shutil
 from pathlib import Path
 
 from support import run_pages
+from support.markdown_blocks import fenced
 from support.source_tree import ROOT
 from support.thoroughness import EXHAUSTIVE
+
+EXAMPLE = ROOT / "docs" / "examples" / "commute"
+
+
+def _run_in_a_copy(page: str, script: list[run_pages.Step], folder: Path, *, from_nothing: bool = False) -> list[str]:
+    """Run steps of a page where it says: in a copy of the example, so that nothing is left in the checkout."""
+    bash = (block.text for block in fenced((ROOT / "docs" / f"{page}.md").read_text()) if block.language == "bash")
+    copying = next(bash)
+    assert str(EXAMPLE.relative_to(ROOT)) in copying
+    before = sorted(EXAMPLE.rglob("*"))
+    printed = run_pages.run(
+        script, ROOT, f"export TMPDIR='{folder}'\n{copying}\ntest \"$PWD\" != '{ROOT}'", from_nothing=from_nothing
+    )
+    assert sorted(EXAMPLE.rglob("*")) == before
+    return printed
 
 
 def test_commands_of_planning_by_error_print_what_the_page_shows(tmp_path: Path) -> None:
@@ -27,27 +43,27 @@ def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
 
     With the program that is installed: other pages' commands are forked.
     """
-    shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
-    script = [step for step in run_pages.steps("howto/verify-as-an-outsider") if "--rigorous" not in step.commands]
+    page = "howto/verify-as-an-outsider"
+    script = [step for step in run_pages.steps(page) if "--rigorous" not in step.commands]
     assert len(script) > 3
-    printed = run_pages.run(script, tmp_path, from_nothing=True)
+    printed = _run_in_a_copy(page, script, tmp_path, from_nothing=True)
     for step, out in zip(script, printed, strict=True):
         assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_a_report_is_written_as_the_page_says(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
-    script = run_pages.steps("howto/hand-on-a-report")
+    page = "howto/hand-on-a-report"
+    script = run_pages.steps(page)
     assert len(script) == 2
-    for step, out in zip(script, run_pages.run(script, tmp_path), strict=True):
+    for step, out in zip(script, _run_in_a_copy(page, script, tmp_path), strict=True):
         assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
 def test_a_log_is_kept_witnessed_and_checked_as_the_page_says(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "docs" / "examples" / "commute", tmp_path, dirs_exist_ok=True)
-    script = run_pages.steps("howto/keep-a-transparency-log")
+    page = "howto/keep-a-transparency-log"
+    script = run_pages.steps(page)
     assert len(script) == 7
-    for step, out in zip(script, run_pages.run(script, tmp_path), strict=True):
+    for step, out in zip(script, _run_in_a_copy(page, script, tmp_path), strict=True):
         assert run_pages.unlike(step.shown, out, exactly=True) == [], out
 
 
