@@ -54,7 +54,7 @@ SUMS = (("1e4_cap8", 10**4, 8.0, 6.4), ("1e4_cap12", 10**4, 12.0, 4.7), ("1e6_ca
 """Name, reports, the cap on ε_local and the largest error of a sum in one message."""
 
 DIGITS, DIGITS_ERROR = 8, 3.03
-"""Bits of a number, and the error by noise alone: 3.027 is the least of geometric laws (accounting-noise.md)."""
+"""Bits of a number, and the error by noise alone: 3.027 is the least of geometric laws (accounting-noise-digits.md)."""
 
 DIRECT, DIRECT_REPORTS, DIRECT_ERROR = Horizon(64, 4), 10**6, 34.1
 

@@ -153,7 +153,7 @@ def test_eight_bits_have_the_least_error_that_geometric_noise_allows() -> None:
     epsilon, delta = 1.0, 1e-6
     laws = least_noise_of_bits((PLAIN,) * 8, DigitsTarget(epsilon, delta))
     assert {law.family for law in laws} == {"geometric"}
-    # All bits are at their largest loss at least once in 2^8, so Σ a_j is hardly above ε (accounting-noise.md).
+    # All bits are at their largest loss at least once in 2^8, so Σ a_j is hardly above ε (accounting-noise-digits.md).
     most = epsilon - log1p(-(2**8) * delta)
     least = least_deviation(weights_of(8), most)
     assert 3.027 < least <= sqrt(variance_of_laws(laws)) < 1.0005 * least
