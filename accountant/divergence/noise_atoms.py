@@ -1,23 +1,18 @@
 """Computes the pair of noise of a shuffler as atoms: what is seen of one person if everybody else's report is known.
 
-Take all other reports as constants; their senders may all collude. What is released are the counts of the symbols:
-the others' reports, the draws z_j, and the victim's report. The *coordinate pair* is the law of z + 1 against that of
-z, on one symbol. By symmetry of the law around its middle, exchanging the two is a reflection of the count. If two
-symbols have a fixed total one coordinate is all there is, as the count of one symbol tells that of the other.
+All other reports are known; their senders may all collude. What is released are the counts of the symbols: the others'
+reports, the draws z_j, and the victim's report. A *coordinate* is the law of z + 1 (`p` here, A on the page) against
+that of z (`q`, or B), on one symbol. If two symbols have a fixed total one coordinate is all there is, as the count of
+one symbol tells that of the other.
 
-For kRR and answers x, x', the report is the own answer with probability t, and each other symbol with probability o.
-Write M for the law of the counts without the report, q for that of z, p for that of z + 1, and l_y = p(c_y)/q(c_y).
-Report y has the law l_y·M, but for a top count of symbol y, which no other report explains. So
+For kRR and answers x, x', let S be the sum of the ratios p/q of all symbols but x and x'. The view is a pair (P, Q) of
+the counts of x and x', and of S, which is independent of them. Proven in docs/explanation/accounting-noise.md, "The
+pair beside k-ary randomized response", for every ε of either sign:
 
-    dP/dM = t·l_x + o·l_x' + o·S,    dQ/dM = o·l_x + t·l_x' + o·S,    S = sum of l_y over all other symbols,
-
-and P − e^ε·Q is α·l_x − β·l_x' − γ·S, α = t − e^ε·o, β = e^ε·t − o, γ = (e^ε − 1)·o. Its positive part is convex in S
-and never rises with S, if ε ≥ 0. S is independent of l_x and l_x'. So a spread of S is a pair above the view, and a
-contraction of S is a function of the view: an attack (`divergence.other_symbols`). A top count of another symbol is as
-likely under both answers: that is even mass, as is what a smaller S leaves.
-
-Both pairs are symmetric, and fixed before the round. So the one above composes with all other pairs, adaptively.
-(docs/explanation/accounting-noise.md has the proofs.)
+- with a spread of S in place of S, the pair dominates the view, and is the same for all answers. It is symmetric, and
+  fixed before the round. So it composes with all other pairs, adaptively. A smaller S is safe, too: what it leaves of
+  the mass is *even*, alike under both answers;
+- with a contraction of S, the pair is what an attack sees (`divergence.other_symbols`).
 
 A unit of a tree's nodes is the pair of one coordinate, with E the largest ratio of a report's chances under two values
 that differ by one. A value that differs by two moves two coordinates by one answer, and two units are never below it:
@@ -247,19 +242,19 @@ def delta_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]
 
     The ends are wide if ε or δ is tiny. They also contain what a sum over all atoms gives, with its error.
 
-    With r = e^ε − 1, an atom (i, j) has P − e^ε·Q = α·p_i·p_j − β·q_i·q_j − γ·S·q_i·p_j, α = lean − r·other,
-    β = lean + r·own, γ = r·other. So for each S each i takes the j whose ratio is above β / (α·ratio_i − γ·S), and sums
+    With r = e^ε − 1, an atom (i, j) has P − e^ε·Q = α·p_i·p_j − β·q_i·q_j − κ·S·q_i·p_j, α = lean − r·other,
+    β = lean + r·own, κ = r·other. So for each S each i takes the j whose ratio is above β / (α·ratio_i − κ·S), and sums
     from the largest ratio down have them all. A sum of n terms, of sums of n terms, has a relative error of 2n
     roundings. The limit is lowered by `_NEAR`, and is that of an α raised by its error, all of it if ε is near the
     local one: then atoms near it are all in the sums that the error is relative to.
     """
     own, other, lean = _chances(krr)
     rate = float(np.expm1(epsilon))
-    alpha, beta, gamma = lean - rate * other, lean + rate * own, rate * other * one.others.values
+    alpha, beta, shared = lean - rate * other, lean + rate * own, rate * other * one.others.values
     if alpha <= 0:
         return 0.0, one.cut + _NEAR
     raised = (alpha + _ALPHA * (lean + rate * other)) * (1 + _NEAR)
-    over = raised * one.ratio - gamma[:, None] * (1 - _NEAR)
+    over = raised * one.ratio - shared[:, None] * (1 - _NEAR)
     limit = np.divide(beta * (1 - _NEAR), over, out=np.full(over.shape, np.inf), where=over > 0)
     above = np.searchsorted(-one.ratio, -limit, side="right")
     above[over <= 0] = 0
@@ -268,7 +263,7 @@ def delta_near(krr: KRR, one: RatioOrder, epsilon: float) -> tuple[float, float]
     # Not `@`, which takes all cores for so few numbers.
     both = float((masses * (sums_p * one.p).sum(1)).sum())
     behind = float((masses * (sums_q * one.q).sum(1)).sum())
-    crossed = float((masses * gamma * (sums_p * one.q).sum(1)).sum())
+    crossed = float((masses * shared * (sums_p * one.q).sum(1)).sum())
     found = alpha * both - beta * behind - crossed
     # Terms of both coordinates, of all points, and some roundings of each.
     roundings = (2 * len(one.p) + len(masses) + 40) * 2.0**-53
@@ -283,7 +278,8 @@ def coordinate(law: NoiseLaw, most: int) -> Coordinate:
     # A quotient of two whole numbers is rounded once.
     sides = zip(*((p, q, p - q) for p, q in upper), strict=True)
     p, q, gap = (np.array([each / WHOLE for each in side]) for side in sides)
-    # Ratios that differ by 2^−80 of themselves were added up: that changes any hockey stick by less than 2^−78.
+    # Ratios that differ by 2^−80 of themselves were added up: that changes any hockey stick by less than 2^−78
+    # (docs/explanation/accounting-noise-computed.md, "Classes of one ratio").
     cut = 0.0 if len(upper) == law.reach + 1 else 2.0**-78
     if _is_on_grid(law, most):
         p, q, gap = _on_grid(p, q, gap, most)

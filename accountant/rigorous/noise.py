@@ -5,14 +5,12 @@ the count of answer x, j that of x', and S the sum of the ratios of all other sy
 own and other the chances that the report is one's own answer, and another one, P has own·p_i·q_j + other·q_i·p_j +
 other·S·q_i·q_j, and Q has x and x' exchanged. So δ is the mean of f(S), which falls and is convex:
 
-    f(S) = Σ_ij (α·p_i·q_j − β·q_i·p_j − γ·S·q_i·q_j)₊,  α = own − e^ε·other, β = e^ε·own − other, γ = (e^ε − 1)·other.
+    f(S) = Σ_ij (α·p_i·q_j − β·q_i·p_j − κ·S·q_i·q_j)₊,  α = own − e^ε·other, β = e^ε·own − other, κ = (e^ε − 1)·other.
 
 Where one of the other symbols has its top count, both views are as likely. That adds nothing.
 
-Classes of counts with nearly one ratio are added up. A class has the mean of its ratios, so that only lowers δ. Let all
-ratios l of a class be within a share of η of its mean. Where a summand is above 0, before or after, β·l_j + γ·S is
-below α·l_i. So it changes by at most 2η·α·l_i, or 2η/(1 − η) times that of the mean. α is at most 1, and so is the mean
-of l_i. So less than 8η in all is charged for them.
+Classes of counts with nearly one ratio are added up. That only lowers δ, by less than 8η in all, if all ratios of a
+class are within a share of η of its mean (docs/explanation/accounting-noise-computed.md, "Proof mode"). 8η is charged.
 """
 
 from __future__ import annotations
@@ -123,21 +121,21 @@ class _RatioSums:
         """Return the mean of f(S) at an exact e^ε."""
         own, other, whole = _chances(krr)
         alpha, beta = (own << _BITS) - power * other, power * own - (other << _BITS)
-        gamma = (power - (1 << _BITS)) * other
+        kappa = (power - (1 << _BITS)) * other
         if alpha <= 0:
             return Fraction(0)
-        total = sum(mass * self._positive(alpha << SUM_BITS, beta << SUM_BITS, gamma * at) for at, mass in sums if mass)
+        total = sum(mass * self._positive(alpha << SUM_BITS, beta << SUM_BITS, kappa * at) for at, mass in sums if mass)
         return Fraction(total, whole << (_BITS + SUM_BITS + MASS_BITS + 2 * TABLE_BITS))
 
-    def _positive(self, alpha: int, beta: int, gamma: int) -> int:
-        """Return Σ (α·p·q' − β·q·p' − γ·q·q')₊ over two counts: those above 0 have the least ratios of the second."""
+    def _positive(self, alpha: int, beta: int, shared: int) -> int:
+        """Return Σ (α·p·q' − β·q·p' − κ·S·q·q')₊ over two counts: those above 0 have the least ratios of the second."""
         found, above = alpha * self.top * self.sums_q[-1], 0
-        taken = [(beta * p + gamma * q, q) for p, q in self.classes]
+        taken = [(beta * p + shared * q, q) for p, q in self.classes]
         for p, q in self.classes:
             gain = alpha * p
             while above < len(taken) and gain * taken[above][1] > q * taken[above][0]:
                 above += 1
-            found += (gain - gamma * q) * self.sums_q[above] - beta * q * self.sums_p[above]
+            found += (gain - shared * q) * self.sums_q[above] - beta * q * self.sums_p[above]
         return found
 
 
