@@ -35,6 +35,9 @@ def command(
     hops: Annotated[
         int, typer.Option("--hops", help="Shufflers of the task's chain; 1 is the shuffler alone.", min=1, max=8)
     ] = 1,
+    logged: Annotated[
+        bool, typer.Option("--log", help="The task demands a transparency log, and wrong proofs must be refused.")
+    ] = False,
     no_faults: Annotated[
         bool, typer.Option("--no-faults", help="Refuse no first tries: what a client does then is not looked at.")
     ] = False,
@@ -49,6 +52,9 @@ def command(
     The first tries of each device are refused: as overloaded, as if the answer was lost, and with a credential that is
     no longer known. The same bytes must come again. Nothing here is a promise of privacy: this command has all keys,
     and it cannot see whether a client draws its reports by the right law. tests/vectors/wire/answers.json is for that.
+
+    With --log, or with a draft that demands a log, the command makes a log and its witnesses. The client gets the
+    proof. Then it is run with tasks whose proofs are wrong, each in one thing: it must do nothing for these.
 
     The exit status is 0 if everything was seen, and nothing was wrong.
 
@@ -70,7 +76,9 @@ def command(
         with tempfile.TemporaryDirectory(prefix="hubbub-conformance-") as made:
             folder = Path(made) / "client" if out is None else out
             check_new(folder)
-            verdict, status = asyncio.run(_tried(chosen, folder, listen, client or [], faults=not no_faults))
+            verdict, status = asyncio.run(
+                _tried(chosen, folder, listen, client or [], faults=not no_faults, logged=logged)
+            )
         if as_json:
             print_json({**verdict.as_json(), "exit_status": status})
         else:
@@ -80,12 +88,12 @@ def command(
 
 
 async def _tried(
-    draft: Draft, folder: Path, listen: str, client: list[str], *, faults: bool
+    draft: Draft, folder: Path, listen: str, client: list[str], *, faults: bool, logged: bool
 ) -> tuple[Verdict, int | None]:
     from hubbub.deploy.conformance.trial import FILE, trial
     from hubbub.service.transport.ports import asked_to_stop
 
-    async with trial(draft, folder, listen, _sayer(), faults=faults) as running:
+    async with trial(draft, folder, listen, _sayer(), faults=faults, logged=logged) as running:
         if client:
             status: int | None = await running.run(client)
         else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.deploy.conformance.envelope_mistakes import RoundKeys, why_hop, why_inner, why_outer
+from hubbub.deploy.conformance.logged_tasks import RefusedTask
 from hubbub.deploy.conformance.observed_port import JUDGED
 from hubbub.deploy.conformance.proof_mistakes import why_proof
 from hubbub.protos.enrollment.credentials import (
@@ -47,6 +48,14 @@ CHECKS: Mapping[str, str] = {
     "again": "sends the same bytes again after a refusal, and after a lost answer",
     "enroll_again": "redeems its ticket again if its credential is no longer known",
     "once": "answers a round once",
+    "log_missing": "takes part in no task that demands a log without a proof",
+    "log_form": "refuses a proof that is not in its one form",
+    "log_bytes": "refuses a proof of other bytes than those of the task's file",
+    "log_root": "refuses a proof whose hashes do not lead to the checkpoint's root",
+    "log_few": "refuses a proof that fewer witnesses signed than the task demands",
+    "log_twice": "counts a witness that signed twice as no two witnesses",
+    "log_key": "refuses a checkpoint that another key signed in the log's place",
+    "log_witness": "refuses a checkpoint that another key signed in a witness's place",
 }
 """What is checked, in the order in which a client comes to it."""
 
@@ -87,7 +96,7 @@ class Judge:
     """The calls of devices, with observations; `say` gets each when it is made.
 
     `operators` are the identities (32 bytes each) that may have signed a ticket. With `faults`, each device's first
-    tries are refused.
+    tries are refused. Nothing must come for the tasks that are to be `refused`.
     """
 
     def __init__(
@@ -99,7 +108,10 @@ class Judge:
         say: Callable[[Observation], None],
         *,
         faults: bool = True,
+        refused: Sequence[RefusedTask] = (),
     ) -> None:
+        self._refused = {each.signed.task.id: each for each in refused}
+        self._refused_tickets = {Ticket.decode(each.ticket).device: each for each in refused if each.ticket}
         self._task, self._key_set, self._keys, self._operators = task, key_set, keys, operators
         self._to = Destination(task.id, 0, key_set.hash)
         self._outer = OuterOpener(self._to, keys.shuffler, task.inner_bytes, task.hpke)
@@ -132,6 +144,8 @@ class Judge:
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return the round's keys, which are those of round 0."""
         self._note("call")
+        if (refusal := self._untaken(self._refused.get(task_id), "asked for the round's keys")) is not None:
+            raise refusal
         if task_id != self._task.id:
             self._note("keys", f"the task id is {task_id.hex()[:16]}…, not {self._task.id.hex()[:16]}…: SHA-256 of it")
             raise Refusal(Reason.UNKNOWN_TASK, "this task is not known here")
@@ -163,6 +177,8 @@ class Judge:
                 "ticket", f"it is no ticket of this operator: {error}; send the file's bytes without its newline"
             )
             return Refusal(Reason.BAD_TICKET, str(error))
+        if (refusal := self._untaken(self._refused_tickets.get(ticket.device), "redeemed the ticket")) is not None:
+            return refusal
         device = self._devices.setdefault(ticket.device, TriedDevice(redemption.device_key))
         if device.key != redemption.device_key:
             self._note("ticket", "it is redeemed with another device_key than before: draw one, once, and store it")
@@ -174,6 +190,14 @@ class Judge:
             self._note("ticket")
         credential = CredentialId(device.generation, ticket.expires, NO_AUTHORITY, ticket.device).encode()
         return Credential(credential, credential_key(self._masters[device.generation], credential))
+
+    def _untaken(self, refused: RefusedTask | None, did: str) -> Refusal | None:
+        """Note that a client did something for a task that it must not take part in; return the refusal."""
+        if refused is None:
+            return None
+        name = refused.signed.task.name
+        self._note(refused.check, f"it {did} of task {name}, and must do nothing for it: {refused.fault}")
+        return Refusal(Reason.UNKNOWN_TASK, "no client may take part in this task: its proof is wrong")
 
     def _check_signed(self, ticket: Ticket) -> None:
         for operator in self._operators:
@@ -187,6 +211,8 @@ class Judge:
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         """Answer each submission, after it was looked at."""
         self._note("call")
+        if (refusal := self._untaken(self._refused.get(destination.task_id), "submitted answers")) is not None:
+            return [refusal for _ in submissions]
         problem = self._wrong_destination(destination)
         self._note("destination", problem)
         if problem:

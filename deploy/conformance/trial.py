@@ -9,13 +9,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hubbub.deploy.conformance.envelope_mistakes import RoundKeys
 from hubbub.deploy.conformance.judge import CHECKS, Judge, Observation
+from hubbub.deploy.conformance.logged_tasks import LOG_CHECKS, LoggedTasks, LogKeys, RefusedTask, logged_tasks
 from hubbub.deploy.conformance.observed_port import CountingServer, ReportingRouter
 from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.pki.authority import Authority
@@ -25,8 +26,9 @@ from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.schedule import DAY
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import Draft, Identities
+from hubbub.protos.task.task import Draft, Identities, Task
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.rpc import largest_submissions, serve_submissions, submission_router
 from hubbub.service.rpc.pipeline import RequestPipeline
@@ -41,6 +43,13 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 
 FILE = "conformance.json"
 """The file that names all others, and the addresses."""
+
+LOG = "log"
+"""The folder of the transparency log that a task demands."""
+
+REFUSED = "refused"
+"""The folder of the tasks that a client must refuse: for each a folder, by the name of its check, with a file of its
+own that names the others."""
 
 VARIABLE = "CONFORMANCE"
 """Variable of the environment with the path of that file, for a client that is started here."""
@@ -64,7 +73,9 @@ class Verdict:
     """The checks that a client comes to, by its task, and by whether first tries were refused."""
 
     def take(self, finding: Observation) -> None:
-        """Count a finding."""
+        """Count a finding. A check that not every client comes to is expected from then on."""
+        if finding.check not in self.expected:
+            self.expected = (*self.expected, finding.check)
         self.seen[finding.check] += 1
         if not finding.is_good:
             self.wrong[finding.check] += 1
@@ -103,35 +114,58 @@ class Trial:
     folder: Path
     addresses: dict[str, str]
     verdict: Verdict
+    refused: Sequence[RefusedTask] = ()
+    take: Callable[[Observation], None] = field(default=print, repr=False)
+    """Counts a finding, and tells it."""
 
     async def run(self, command: Sequence[str]) -> int:
         """Run a client with the variable that names the trial's file; return its exit status.
 
+        It is run again for each task that it must refuse, with the file of that task; what it prints then is not shown,
+        as a refusal is an error.
+
         Raises:
             UsageError: if it cannot be started.
         """
-        environment = os.environ | {VARIABLE: str(self.folder / FILE)}
-        try:
-            process = await asyncio.create_subprocess_exec(*command, env=environment)
-        except OSError as error:
-            raise UsageError(
-                f"{command[0]} cannot be started: {error.strerror}; give a command and its arguments"
-            ) from error
-        try:
-            return await process.wait()
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+        status = await _run(command, self.folder / FILE)
+        for each in self.refused:
+            await _run(command, self.folder / REFUSED / each.check / FILE, output=asyncio.subprocess.DEVNULL)
+            if not self.verdict.wrong[each.check]:
+                self.take(Observation(each.check))
+        return status
+
+
+async def _run(command: Sequence[str], file: Path, output: int | None = None) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, env=os.environ | {VARIABLE: str(file)}, stdout=output, stderr=output
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{command[0]} cannot be started: {error.strerror}; give a command and its arguments"
+        ) from error
+    try:
+        return await process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
 
 
 @contextlib.asynccontextmanager
 async def trial(
-    draft: Draft, folder: Path, address: str, say: Callable[[Observation], None], *, faults: bool = True
+    draft: Draft,
+    folder: Path,
+    address: str,
+    say: Callable[[Observation], None],
+    *,
+    faults: bool = True,
+    logged: bool = False,
 ) -> AsyncIterator[Trial]:
     """Write the files of a client under test into a new folder, and answer it until the block ends.
 
-    The task has as many hops as the draft has shufflers behind the first one. If the files cannot be written, nothing
-    of them is left.
+    The task has as many hops as the draft has shufflers behind the first one. If the draft demands a transparency log,
+    or if it is `logged`, the task demands one that is made here. Then there are tasks that a client must refuse, too.
+    If the files cannot be written, nothing of them is left.
 
     Raises:
         UsageError: if the task admits by certificates.
@@ -146,38 +180,64 @@ async def trial(
     planned = await asyncio.to_thread(plan, draft)
     operator, shuffler, analyzer = (each.public for each in parties.values())
     task = planned.task(Identities(operator, shuffler, analyzer, tuple(hop.public for hop in hops)))
-    signed = SignedTask(task).signed_by(parties[Role.OPERATOR]).signed_by(parties[Role.SHUFFLER])
-    secrets, key_set = _round_keys(signed, parties, hops)
     left_out = set() if task.admission.mode is Mode.ENROLLED else set(OF_ENROLLED)
-    left_out |= (set() if faults else set(OF_FAULTS)) | (set() if hops else set(OF_HOPS))
+    # Those of a log are expected once a client is run: whoever does nothing has not refused yet.
+    left_out |= (set() if faults else set(OF_FAULTS)) | (set() if hops else set(OF_HOPS)) | set(LOG_CHECKS)
     verdict = Verdict(expected=tuple(check for check in CHECKS if check not in left_out))
 
     def take(finding: Observation) -> None:
         verdict.take(finding)
         say(finding)
 
-    judge = Judge(task, key_set, secrets, [parties[Role.OPERATOR].public], take, faults=faults)
-    router = submission_router(judge, RequestPipeline(), task.outer_bytes, partial(ReportingRouter, judge.refused_call))
     async with contextlib.AsyncExitStack() as serving:
         with new_folder(folder):
+            handed = _handed(folder, task, parties, LogKeys.like(draft.log) if draft.log or logged else None)
+            task = handed.signed.task
+            secrets, key_set = _round_keys(task, parties, hops)
+            named = [parties[Role.OPERATOR].public]
+            judge = Judge(task, key_set, secrets, named, take, faults=faults, refused=handed.refused)
+            told = partial(ReportingRouter, judge.refused_call)
+            router = submission_router(judge, RequestPipeline(), task.outer_bytes, told)
             tls = _tls(folder / "tls")
             https = CountingServer(router, ConnectionLimits(Connections()), tls, lambda: 0)
             addresses = await serving.enter_async_context(_served(judge, https, tls, address, task.outer_bytes))
-            _write(folder, signed, parties, addresses)
+            _write(folder, handed, parties, addresses)
         try:
-            yield Trial(folder, addresses, verdict)
+            yield Trial(folder, addresses, verdict, handed.refused, take)
         finally:
             verdict.accepted, verdict.without_tls = judge.accepted, https.never_agreed
 
 
-def _round_keys(
-    signed: SignedTask, parties: dict[Role, Identity], hops: Sequence[Identity]
-) -> tuple[RoundKeys, KeySet]:
-    task, now = signed.task, int(time.time())
+@dataclass(frozen=True)
+class _Handed:
+    """What a client is given: a task, the proof beside it if it demands a log, its tickets, and tasks to refuse."""
+
+    signed: SignedTask
+    proof: bytes | None
+    tickets: list[bytes]
+    refused: Sequence[RefusedTask]
+
+
+def _handed(folder: Path, task: Task, parties: dict[Role, Identity], log: LogKeys | None) -> _Handed:
+    signers, now = (parties[Role.OPERATOR], parties[Role.SHUFFLER]), int(time.time())
+    if log is None:
+        found = LoggedTasks(SignedTask(task).signed_by(signers[0]).signed_by(signers[1]), None, ())
+    else:
+        found = logged_tasks(folder / LOG, replace(task, log=log.policy), log, signers, now)
+    if task.admission.mode is not Mode.ENROLLED:
+        return _Handed(found.good, found.proof, [], found.refused)
+    count = TICKETS + len(found.refused)
+    tickets = written_tickets(count, task.identities.shuffler, now + 30 * DAY, signers[:1])
+    pairs = zip(found.refused, tickets[TICKETS:], strict=True)
+    return _Handed(found.good, found.proof, tickets[:TICKETS], [replace(each, ticket=one) for each, one in pairs])
+
+
+def _round_keys(task: Task, parties: dict[Role, Identity], hops: Sequence[Identity]) -> tuple[RoundKeys, KeySet]:
+    now = int(time.time())
 
     def made(role: Role, identity: Identity, behind: SignedDocument | None = None) -> tuple[bytes, SignedDocument]:
         secret, public = task.hpke.generate_key()
-        validity = now - 60, task.schedule.ends(0) + 86_400
+        validity = now - 60, task.schedule.ends(0) + DAY
         record = KeyRecord(role, task.id, 0, task.suite, public, *validity, behind)
         return secret, record.signed_by(identity)
 
@@ -218,18 +278,32 @@ async def _served(
         await asyncio.gather(server.stop(None), https.close(None))
 
 
-def _write(folder: Path, signed: SignedTask, parties: dict[Role, Identity], addresses: dict[str, str]) -> None:
-    task, files = signed.task, {"task": "task.json", "authority": "tls/authority.pem"}
-    (folder / files["task"]).write_bytes(signed.encode())
+def _write(folder: Path, handed: _Handed, parties: dict[Role, Identity], addresses: dict[str, str]) -> None:
+    common = {"authority": folder / "tls" / "authority.pem"}
     for role in (Role.OPERATOR, Role.SHUFFLER):
-        files[f"{role}_key"] = f"{role}.pub.pem"
-        parties[role].save_public(folder / files[f"{role}_key"])
-    if task.admission.mode is Mode.ENROLLED:
-        expires = int(time.time()) + 30 * 86_400
-        tickets = written_tickets(TICKETS, task.identities.shuffler, expires, [parties[Role.OPERATOR]])
-        files |= {"ticket": "ticket", "tickets": "tickets"}
-        (folder / files["ticket"]).write_bytes(tickets[0] + b"\n")
-        (folder / files["tickets"]).write_bytes(b"\n".join(tickets) + b"\n")
-    about = {name: str((folder / path).absolute()) for name, path in files.items()}
+        common[f"{role}_key"] = folder / f"{role}.pub.pem"
+        parties[role].save_public(common[f"{role}_key"])
+    if handed.refused:
+        common["refused"] = folder / REFUSED
+    about = {name: str(path.absolute()) for name, path in common.items()}
     about |= {"https": f"https://{addresses['https']}", "grpc": addresses["grpc"]}
-    (folder / FILE).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    _write_task(folder, about, handed.signed, handed.proof, handed.tickets)
+    for each in handed.refused:
+        (folder / REFUSED / each.check).mkdir(parents=True)
+        tickets = [] if each.ticket is None else [each.ticket]
+        _write_task(folder / REFUSED / each.check, about, each.signed, each.proof, tickets)
+
+
+def _write_task(
+    folder: Path, about: dict[str, str], signed: SignedTask, proof: bytes | None, tickets: Sequence[bytes]
+) -> None:
+    """Write a task and what goes with it into a folder, and the file that names all of it."""
+    files = {"task": ("task.json", signed.encode())}
+    if proof is not None:
+        files["log_proof"] = "task.tlog-proof", proof
+    if tickets:
+        files |= {"ticket": ("ticket", tickets[0] + b"\n"), "tickets": ("tickets", b"\n".join(tickets) + b"\n")}
+    for name, content in files.values():
+        (folder / name).write_bytes(content)
+    named = {member: str((folder / name).absolute()) for member, (name, _content) in files.items()}
+    (folder / FILE).write_text(json.dumps(named | about, indent=1) + "\n", "utf-8")

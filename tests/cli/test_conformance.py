@@ -27,6 +27,16 @@ def test_the_client_of_the_page_conforms_as_the_page_says(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [tmp_path / "client.py"]
 
 
+def test_with_a_log_that_client_refuses_what_the_page_says(tmp_path: Path) -> None:
+    page = PAGE.read_text()
+    (program,) = re.findall(r"(?ms)^```python\n(import json\nimport os\n.*?)^```$", page)
+    (shown,) = re.findall(r"(?ms)^```text\n(right: it takes part .*?)^```$", page)
+    (tmp_path / "client.py").write_text(program)
+    ran = hubbub("conformance", "--log", "--", sys.executable, "client.py", folder=tmp_path)
+    lines = shown.splitlines()
+    assert (ran.status, (ran.err + ran.out).splitlines()[-len(lines) :]) == (0, lines)
+
+
 def test_a_client_that_does_nothing_does_not_conform(tmp_path: Path) -> None:
     ran = hubbub("conformance", "--json", "--", sys.executable, "-c", "raise SystemExit(3)")
     assert (ran.status, ran.json["conforms"], ran.json["accepted"], ran.json["exit_status"]) == (1, False, 0, 3)

@@ -15,6 +15,7 @@ from typing import Any
 from web.conftest import Pages, serve
 
 from hubbub.deploy.conformance.default_draft import default_draft
+from hubbub.deploy.conformance.logged_tasks import LOG_CHECKS
 from hubbub.deploy.conformance.trial import FILE, Trial, trial
 from hubbub.pages.report.rendering import browser
 from support.patience import PATIENCE
@@ -31,13 +32,13 @@ EVERY, EVERY_OF_PAGES = usually(4, 1), usually(3, 1)
 
 
 def running_in(
-    folder: Path, *, faults: bool = True, one_question: bool = False
+    folder: Path, *, faults: bool = True, one_question: bool = False, logged: bool = False
 ) -> contextlib.AbstractAsyncContextManager[Trial]:
     """A trial; without `faults` no first try is refused: who is killed by then does not know that it was."""
     draft = default_draft()
     if one_question:
         draft = replace(draft, questions=draft.questions[:1])
-    return trial(draft, folder / "client", "127.0.0.1:0", lambda _finding: None, faults=faults)
+    return trial(draft, folder / "client", "127.0.0.1:0", lambda _finding: None, faults=faults, logged=logged)
 
 
 def about(found: Trial) -> dict[str, str]:
@@ -49,6 +50,14 @@ async def test_it_conforms_in_node(built: None, tmp_path: Path) -> None:
     async with running_in(tmp_path) as running:
         assert await running.run([str(node()), str(DIST / "test" / "device.js")]) == 0
     assert running.verdict.problems == {}
+    assert running.verdict.is_good
+
+
+async def test_it_refuses_each_wrong_proof_of_a_log_in_node(built: None, tmp_path: Path) -> None:
+    async with running_in(tmp_path, logged=True) as running:
+        assert await running.run([str(node()), str(DIST / "test" / "device.js")]) == 0
+    assert running.verdict.problems == {}
+    assert set(LOG_CHECKS) <= set(running.verdict.expected)
     assert running.verdict.is_good
 
 

@@ -13,6 +13,8 @@ interface Plays {
   /** Paths of the task and the authority, and what all devices have in common. */
   readonly task: string;
   readonly authority: string;
+  /** The content of the proof of a task that demands a log. */
+  readonly logProof?: string;
   readonly operatorKey: string;
   readonly shufflerKey: string;
   readonly shuffler: string;
@@ -34,6 +36,7 @@ async function conformance(path: string): Promise<Plays> {
     operatorKey: await text("operator_key"),
     shufflerKey: await text("shuffler_key"),
     shuffler: of["https"]!,
+    ...(of["log_proof"] === undefined ? {} : { logProof: await text("log_proof") }),
     devices: [{ state: join(dirname(path), "state"), answers, ...ticket }],
   };
 }
@@ -46,6 +49,7 @@ async function play(all: Plays, each: Plays["devices"][number]): Promise<unknown
     shuffler: all.shuffler,
     authority: await readFile(all.authority),
     state: each.state,
+    logProof: all.logProof ?? null,
     ...(each.ticket === undefined ? {} : { ticket: each.ticket }),
     // A busy machine, with services that are killed meanwhile.
     retry: { totalMs: 300_000, callMs: 60_000 },
