@@ -19,12 +19,13 @@ from typing import Any
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
+from hubbub.protos.identity.successions import Succession  # noqa: E402
 from hubbub.protos.task.feed.budgets import PurposeBudget  # noqa: E402
 from hubbub.protos.task.feed.entry import FeedEntry  # noqa: E402
 from hubbub.protos.task.feed.feed import Feed  # noqa: E402
 from hubbub.protos.task.task import Privacy  # noqa: E402
 from support.samples import sample_task, signed  # noqa: E402
-from vectors.make_signed import PARTIES, identity  # noqa: E402
+from vectors.make_signed import PARTIES, identity, vector_succession  # noqa: E402
 
 FILE = Path(__file__).parent / "wire" / "feeds.json"
 
@@ -47,6 +48,9 @@ def good() -> list[FeedEntry]:
 
 Case = tuple[str, str | None, Sequence[bytes], Sequence[bytes]]
 """What is different, the word for it, the entries that were taken before, and those of the answer."""
+
+SuccessionCase = tuple[str, str | None, Sequence[bytes], Sequence[bytes], Sequence[Succession]]
+"""The same, with the successions that come beside the answer."""
 
 
 def cases() -> Iterator[Case]:
@@ -110,18 +114,74 @@ def _for(name: str, total: float | None, budget: PurposeBudget | None, feed: Fee
     return _both(FeedEntry(*parts, budget=budget))
 
 
+def of_a_cap() -> Iterator[Case]:
+    """Return answers with a task that costs more in a round than it says itself, which no device answers."""
+    one, *_ = good()
+    privacy = Privacy(10.0, 1e-2, 0.5, large_delta="a vector: these are nobody's answers")
+    over = signed(sample_task(PARTIES, name="trains", privacy=privacy), PARTIES)
+    feed = Feed((one,))
+    feed = feed.with_entry(_both(feed.publishing(over)))
+    two = feed.entries[-1]
+    three = _both(feed.ending(two.task_id, -1))
+    four = _both(feed.with_entry(three).publishing(signed(sample_task(PARTIES, name="ships"), PARTIES)))
+    documents = [each.encode() for each in (one, two, three, four)]
+    yield "a task beyond its own cap", "value", documents[:1], documents[:2]
+    yield "a task beyond its own cap, which the next entry withdraws", None, documents[:1], documents
+    yield "the same, to a new device", None, [], documents
+
+
+def of_successors() -> Iterator[SuccessionCase]:
+    """Return answers with an entry that the shuffler's successor signed."""
+    one, *_ = good()
+    new = identity(14)
+    who, last = PARTIES.public, one.position
+    task = signed(sample_task(PARTIES, name="trains"), PARTIES)
+    bare = FeedEntry(last.number + 1, last.hash, who.operator, new.public, task.task.id, None, task)
+    two = bare.signed_by(PARTIES.operator).signed_by(new)
+    first, answer = [one.encode()], [one.encode(), two.encode()]
+    leads = vector_succession()
+    lacking = replace(leads, signatures=leads.signatures[:2])
+    yield "an entry by the shuffler's successor", None, first, answer, [leads]
+    yield "an entry by the shuffler's successor, without the succession", "signature", first, answer, []
+    yield "a succession that its witness has not signed", "signature", first, answer, [lacking]
+    yield "an entry by the shuffler, which has a successor", None, first, [each.encode() for each in good()], [leads]
+
+
+def _tasks(case: Case) -> list[str] | None:
+    """The names of the tasks that a device has after the answer; a task that was withdrawn is none."""
+    _what, because, taken, answer = case
+    if because is not None:
+        return None
+    entries = [FeedEntry.decode(each) for each in dict.fromkeys((*taken, *answer))]
+    withdrawn = {each.task_id for each in entries if each.after == -1}
+    return sorted(each.signed.task.name for each in entries if each.signed and each.task_id not in withdrawn)
+
+
 def content() -> dict[str, Any]:
     """Return what the file has."""
     return {
         "origin": "November 2026: feeds made for this file; the keys protect nothing.",
         "operator_key": PARTIES.operator.public.hex(),
         "shuffler_key": PARTIES.shuffler.public.hex(),
+        "names": [*NAMES, "ships"],
         "ends": {"task": good()[0].task_id.hex(), "after": 1},
         "cases": [
-            {"what": what, "because": because, "taken": _base64(taken), "entries": _base64(answer)}
-            for what, because, taken, answer in (*cases(), *of_a_purpose())
+            *(_content(*each) for each in (*cases(), *of_a_purpose(), *of_a_cap())),
+            *(_content(*each) for each in of_successors()),
         ],
     }
+
+
+def _content(
+    what: str,
+    because: str | None,
+    taken: Sequence[bytes],
+    answer: Sequence[bytes],
+    successions: Sequence[Succession] = (),
+) -> dict[str, Any]:
+    case = {"what": what, "because": because, "taken": _base64(taken), "entries": _base64(answer)}
+    beside = _base64([each.encode() for each in successions])
+    return {**case, "successions": beside, "tasks": _tasks((what, because, taken, answer))}
 
 
 def _base64(documents: Sequence[bytes]) -> list[str]:

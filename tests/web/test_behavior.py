@@ -19,7 +19,7 @@ from web.test_vectors import failed
 from support.patience import PATIENCE
 from support.web_client import DIST, node, run_program, vector_folders
 
-CLAIMS = 34
+CLAIMS = 36
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,12 @@ import type { Post } from "./calls/transport.js";
 import { LONGEST_ANSWER } from "./calls/transport.js";
 import { Device } from "./device/device.js";
 import type { DeviceOptions, Surroundings } from "./device/session.js";
-import { FileStore } from "./state/files.js";
+import { type FeedOptions, TaskFeed } from "./feed/task_feed.js";
+import { FeedFileStore, FileStore } from "./state/files.js";
+import type { FeedState } from "./state/state.js";
 
 export * from "./index.js";
-export { FileStore } from "./state/files.js";
+export { FeedFileStore, FileStore } from "./state/files.js";
 
 export interface NodeOptions extends DeviceOptions {
   /** The certificate (PEM) of the authority that alone is trusted for the shuffler's; else those of Node. */
@@ -25,6 +27,18 @@ export function openDevice(options: NodeOptions, around: Partial<Surroundings> =
     post: postByHttps(options.authority),
     ...around,
   });
+}
+
+export interface NodeFeedOptions extends FeedOptions {
+  readonly authority?: string | Buffer;
+  /** The folder of what was taken; it has no device's state. */
+  readonly state: string;
+}
+
+/** Follow the deployment's feed of tasks; the devices of what it publishes are made by `openDevice`. */
+export function openFeed(options: NodeFeedOptions, around: Partial<Surroundings<FeedState>> = {}): TaskFeed {
+  const own = { store: new FeedFileStore(options.state), post: postByHttps(options.authority) };
+  return new TaskFeed(options, { ...own, ...around });
 }
 
 /** Whether the other side's certificate is why a call failed: it would show the same one again. */

@@ -23,6 +23,7 @@ import { type Longitudinal, readQuestion } from "../src/task/questions.js";
 import { readRandomizer } from "../src/task/randomizers.js";
 import { readSuccession } from "../src/task/successions.js";
 import type { Task } from "../src/task/task.js";
+import { type FeedStores, follows } from "./feeds.js";
 import type { Load, Result } from "./vectors.js";
 
 /** Makes a store at a place of its own; with the name of an earlier one, another one at the same place. */
@@ -118,7 +119,8 @@ async function thrown(work: Promise<unknown>): Promise<string> {
 }
 
 /** Run everything; each claim is a result of its own. */
-export async function behave(load: Load, stores: Stores): Promise<Result[]> {
+export async function behave(load: Load, stores: Stores, feedStores: FeedStores): Promise<Result[]> {
+  const feeds = JSON.parse(new TextDecoder().decode(await load("feeds.json"))) as Any;
   const vectors = JSON.parse(new TextDecoder().decode(await load("refused.json"))) as Any;
   const [keys] = vectors.round_keys.sets;
   const other = vectors.round_keys.sets.find((each: Any) =>
@@ -156,6 +158,8 @@ export async function behave(load: Load, stores: Stores): Promise<Result[]> {
     }
   };
   const shuffler = (...refusals: string[]): Shuffler => new Shuffler(keys, refusals);
+
+  await follows(test, feeds, feedStores);
 
   await test("the same bytes are sent until they are acknowledged, and then erased", async (name) => {
     const there = shuffler("overloaded", "lost", "not_ready", "disk_full");

@@ -8,7 +8,7 @@ import { readFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 
 import { hex } from "../src/base/bytes.js";
-import { FileStore } from "../src/state/files.js";
+import { FeedFileStore, FileStore } from "../src/state/files.js";
 import type { SuiteName } from "../src/task/task.js";
 import { behave } from "./behavior.js";
 import { run, sealVector } from "./vectors.js";
@@ -21,7 +21,13 @@ const load = async (name: string): Promise<Uint8Array<ArrayBuffer>> => {
 if (what === undefined) {
   console.log(JSON.stringify(await run(load)));
 } else if (what === "--behavior") {
-  console.log(JSON.stringify(await behave(load, (name) => new FileStore(join(states!, name)))));
+  const place = (name: string): string => join(states!, name);
+  const claims = behave(
+    load,
+    (name) => new FileStore(place(name)),
+    (name) => new FeedFileStore(place(name)),
+  );
+  console.log(JSON.stringify(await claims));
 } else {
   const vectors: unknown = JSON.parse(new TextDecoder().decode(await load("sealed.json")));
   console.log(JSON.stringify(hex(await sealVector(vectors, what as SuiteName))));

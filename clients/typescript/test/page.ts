@@ -2,7 +2,14 @@
 
 import { hex } from "../src/base/bytes.js";
 import { systemRandom } from "../src/base/random.js";
-import { type DeviceOptions, IndexedStore, openDevice, postByFetch, readTask } from "../src/browser.js";
+import {
+  type DeviceOptions,
+  IndexedFeedStore,
+  IndexedStore,
+  openDevice,
+  postByFetch,
+  readTask,
+} from "../src/browser.js";
 import { type Answers, drawReports } from "../src/queries/encode.js";
 import { sealSubmission } from "../src/seal/envelope.js";
 import type { SuiteName } from "../src/task/task.js";
@@ -13,7 +20,12 @@ import { type Play, watched } from "./watched.js";
 
 const load: Load = async (name) => new Uint8Array(await (await fetch(`/vectors/${name}`)).arrayBuffer());
 
-const behavior = (): ReturnType<typeof behave> => behave(load, (name) => new IndexedStore(name));
+const behavior = (): ReturnType<typeof behave> => 
+  behave(
+    load,
+    (name) => new IndexedStore(name),
+    (name) => new IndexedFeedStore(name),
+  );
 
 async function sealed(suite: SuiteName): Promise<string> {
   return hex(await sealVector(JSON.parse(new TextDecoder().decode(await load("sealed.json"))), suite));

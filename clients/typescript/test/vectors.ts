@@ -12,6 +12,7 @@ import { readQuestion, symbolsOf } from "../src/task/questions.js";
 import { readRandomizer, reportBytes } from "../src/task/randomizers.js";
 import { readSuccession } from "../src/task/successions.js";
 import { type Query, readTask, type SuiteName, type Task } from "../src/task/task.js";
+import { feeds, loggedEntries } from "./feeds.js";
 import { calls, hops, logged, session } from "./sessions.js";
 
 /** Reads a file of tests/vectors. */
@@ -53,6 +54,8 @@ export async function run(load: Load): Promise<Result[]> {
   await proofs(test, await json(load, "enrollment.json"));
   await refusals(test, await json(load, "refused.json"));
   await logged(test, await json(load, "logged.json"));
+  await loggedEntries(test, await json(load, "logged.json"));
+  await feeds(test, await json(load, "feeds.json"));
   await answers(test, await json(load, "answers.json"));
   await documents(test, load);
   await hops(test, await json(load, "hops.json"));

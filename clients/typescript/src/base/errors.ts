@@ -11,6 +11,9 @@ export type Because =
   | "role"
   | "suite"
   | "time"
+  | "number"
+  | "previous"
+  | "budget"
   | LogFault;
 
 /** What is wrong with a proof that a document is in a transparency log; a wrong signature is a `signature`. */
@@ -21,7 +24,7 @@ export class HubbubError extends Error {
   override readonly name: string = "HubbubError";
 }
 
-/** A task, a key record or a succession that must not be used. */
+/** A task, an entry of a feed, a key record or a succession that must not be used. */
 export class DocumentError extends HubbubError {
   override readonly name = "DocumentError";
 

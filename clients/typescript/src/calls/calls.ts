@@ -4,9 +4,12 @@ import { create, type DescMessage, fromBinary, type MessageShape, toBinary } fro
 
 import { type Bytes, fromUtf8, isSame, own } from "../base/bytes.js";
 import { HubbubError, Refusal, Unreachable } from "../base/errors.js";
+import type { FeedPage } from "../feed/feed.js";
 import {
   EnrollRequestSchema,
   EnrollResponseSchema,
+  GetFeedRequestSchema,
+  GetFeedResponseSchema,
   GetRoundRequestSchema,
   GetRoundResponseSchema,
   SubmitRequestSchema,
@@ -60,6 +63,13 @@ export class Calls {
       analyzer: signed(keySet?.analyzer as { document?: SignedBody } | undefined),
       successions: (keySet?.successions ?? []).map(own),
     };
+  }
+
+  /** Return entries of the feed from a number on, as many as fit into an answer. */
+  async getFeed(first: number, timeoutMs: number): Promise<FeedPage> {
+    const body = toBinary(GetFeedRequestSchema, create(GetFeedRequestSchema, { first }));
+    const { entries, successions } = await this.call("GetFeed", GetFeedResponseSchema, body, timeoutMs);
+    return { entries: entries.map(own), successions: successions.map(own) };
   }
 
   async enroll(ticket: Bytes, deviceKey: Bytes, timeoutMs: number): Promise<Credential> {

@@ -29,13 +29,22 @@ export interface DeviceOptions {
 }
 
 /** What differs between browsers, Node and tests. */
-export interface Surroundings {
-  readonly store: Store;
+export interface Surroundings<State = DeviceState> {
+  readonly store: Store<State>;
   readonly post: Post;
   readonly random?: Random;
   /** Returns seconds since 1970. */
   readonly clock?: () => number;
   readonly sleep?: (milliseconds: number) => Promise<void>;
+}
+
+/** Return seconds since 1970. */
+export function wallClock(): number {
+  return Date.now() / 1000;
+}
+
+export function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 export class Session {
@@ -56,9 +65,8 @@ export class Session {
     this.id = hex(task.id);
     this.store = around.store;
     this.random = around.random ?? systemRandom;
-    this.clock = around.clock ?? (() => Date.now() / 1000);
-    this.sleep =
-      around.sleep ?? ((milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)));
+    this.clock = around.clock ?? wallClock;
+    this.sleep = around.sleep ?? pause;
     this.calls = new Calls(options.shuffler, around.post);
     this.limits = checkedLimits(options.limits ?? {});
     this.policy = { ...RETRY_POLICY, ...options.retry };

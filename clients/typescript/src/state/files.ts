@@ -9,25 +9,35 @@ import { link, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 import { StateError } from "../base/errors.js";
-import { checkedState, type DeviceState, emptyState } from "./state.js";
+import {
+  checkedState,
+  DEVICE_STATE,
+  type DeviceState,
+  FEED_STATE,
+  type FeedState,
+  type Kind,
+} from "./state.js";
 import type { Store } from "./store.js";
 
 const NAME = /^state-(\d{1,15})$/;
 /** So many numbers stay taken, by empty files: a process that was stopped meanwhile must not take one of them anew. */
 const KEPT_NUMBERS = 256;
 
-export class FileStore implements Store {
+class Files<State> implements Store<State> {
   private ready: Promise<void> | null = null;
   /** Changes of this process wait for each other; those of other processes are met by the number. */
   private last: Promise<unknown> = Promise.resolve();
 
-  constructor(private readonly folder: string) {}
+  constructor(
+    private readonly folder: string,
+    private readonly kind: Kind<State>,
+  ) {}
 
-  async read(): Promise<DeviceState> {
+  async read(): Promise<State> {
     return this.change((state) => state);
   }
 
-  change<T>(change: (state: DeviceState) => T): Promise<T> {
+  change<T>(change: (state: State) => T): Promise<T> {
     const next = this.last.then(() => this.changed(change));
     this.last = next.catch(() => undefined);
     return next;
@@ -37,15 +47,15 @@ export class FileStore implements Store {
     // Nothing is open between two changes.
   }
 
-  private async changed<T>(change: (state: DeviceState) => T): Promise<T> {
+  private async changed<T>(change: (state: State) => T): Promise<T> {
     try {
       await (this.ready ??= this.prepared());
       for (;;) {
         const { number, text } = await this.newest();
-        const state = text === "" ? emptyState() : checkedState(parsed(text));
+        const state = text === "" ? this.kind.empty() : checkedState(parsed(text), this.kind);
         const result = change(state);
         const written = JSON.stringify(state);
-        if (written === text || (text === "" && written === JSON.stringify(emptyState()))) return result;
+        if (written === text || (text === "" && written === JSON.stringify(this.kind.empty()))) return result;
         if (await this.taken(number + 1, written)) return result;
       }
     } catch (error) {
@@ -133,6 +143,20 @@ export class FileStore implements Store {
 
   private path(number: number): string {
     return join(this.folder, `state-${number}`);
+  }
+}
+
+export class FileStore extends Files<DeviceState> {
+  /** Each device has a folder of its own. */
+  constructor(folder: string) {
+    super(folder, DEVICE_STATE);
+  }
+}
+
+export class FeedFileStore extends Files<FeedState> {
+  /** A folder that has no device's state. */
+  constructor(folder: string) {
+    super(folder, FEED_STATE);
   }
 }
 

@@ -1,23 +1,32 @@
 /** The state in IndexedDB. A change is one transaction, so two tabs never answer a round twice. */
 
 import { StateError } from "../base/errors.js";
-import { checkedState, type DeviceState, emptyState } from "./state.js";
+import {
+  checkedState,
+  DEVICE_STATE,
+  type DeviceState,
+  FEED_STATE,
+  type FeedState,
+  type Kind,
+} from "./state.js";
 import type { Store } from "./store.js";
 
 const STORE = "state";
 const KEY = "device";
 
-export class IndexedStore implements Store {
+class Indexed<State> implements Store<State> {
   private opened: Promise<IDBDatabase> | null = null;
 
-  /** `name` is that of the database; each device of a page has its own. */
-  constructor(private readonly name = "hubbub") {}
+  constructor(
+    private readonly name: string,
+    private readonly kind: Kind<State>,
+  ) {}
 
-  async read(): Promise<DeviceState> {
+  async read(): Promise<State> {
     return this.change((state) => state);
   }
 
-  async change<T>(change: (state: DeviceState) => T): Promise<T> {
+  async change<T>(change: (state: State) => T): Promise<T> {
     const database = await this.database();
     return new Promise<T>((resolve, reject) => {
       // Strict: the transaction is complete when its bytes are on disk, not when the system has them.
@@ -28,7 +37,7 @@ export class IndexedStore implements Store {
       const found = all.get(KEY) as IDBRequest<unknown>;
       found.onsuccess = () => {
         try {
-          const state = found.result === undefined ? emptyState() : checkedState(found.result);
+          const state = found.result === undefined ? this.kind.empty() : checkedState(found.result, this.kind);
           const before = JSON.stringify(state);
           result = change(state);
           if (JSON.stringify(state) !== before) all.put(state, KEY);
@@ -79,6 +88,20 @@ export class IndexedStore implements Store {
         resolve(database);
       };
     });
+  }
+}
+
+export class IndexedStore extends Indexed<DeviceState> {
+  /** `name` is that of the database; each device of a page has its own. */
+  constructor(name = "hubbub") {
+    super(name, DEVICE_STATE);
+  }
+}
+
+export class IndexedFeedStore extends Indexed<FeedState> {
+  /** `name` is that of the database, which has no device's state. */
+  constructor(name = "hubbub-feed") {
+    super(name, FEED_STATE);
   }
 }
 

@@ -76,12 +76,31 @@ export function emptyState(): DeviceState {
   return { format: FORMAT, optedOut: false, tasks: {}, enrollments: {}, successions: [] };
 }
 
+/** What a store is for: the name of its format, and what is in it at first. */
+export interface Kind<State> {
+  readonly format: string;
+  readonly empty: () => State;
+}
+
+/** What was taken of a feed of tasks: its entries in their order, as they were received. */
+export interface FeedState {
+  readonly format: string;
+  entries: string[];
+}
+
+export const FEED_STATE: Kind<FeedState> = {
+  format: "hubbub-feed-state/1",
+  empty: () => ({ format: FEED_STATE.format, entries: [] }),
+};
+
+export const DEVICE_STATE: Kind<DeviceState> = { format: FORMAT, empty: emptyState };
+
 /** Return a state that was read, if this version wrote it. */
-export function checkedState(value: unknown): DeviceState {
-  const format = (value as DeviceState | null)?.format;
-  if (format === FORMAT) return value as DeviceState;
+export function checkedState<State>(value: unknown, { format: known }: Kind<State>): State {
+  const format = (value as { format?: unknown } | null)?.format;
+  if (format === known) return value as State;
   throw new StateError(
-    `the state is of the format ${String(format).slice(0, 40)}, not ${FORMAT}; use another place for it`,
+    `the state is of the format ${String(format).slice(0, 40)}, not ${known}; use another place for it`,
   );
 }
 

@@ -105,6 +105,12 @@ export function label(value: Json | undefined, where: string, most: number): str
   return found;
 }
 
+/** Return the name of a task, or of what is named like one. */
+export function taskName(value: Json | undefined, where: string): string {
+  if (typeof value !== "string" || !/^[A-Za-z][A-Za-z0-9_-]{0,62}$/.test(value)) throw refused(where, "is no name");
+  return value;
+}
+
 export function queryName(value: Json | undefined, where: string): string {
   const found = label(value, where, 63);
   if (found.includes("=")) throw refused(where, "has an =");

@@ -33,6 +33,13 @@ export interface Succession {
   readonly signatures: Readonly<Record<string, string>>;
 }
 
+/** The parties of a task, or those two that sign a feed. */
+type Parties = Partial<Identities>;
+
+function rolesOf(parties: Parties): Role[] {
+  return ROLES.filter((role) => parties[role] !== undefined);
+}
+
 function wrong(what: string): DocumentError {
   const remedy = "nothing is sealed under keys that it would lead to; report it to the operator";
   return new DocumentError("signature", `a succession of identities ${what}; ${remedy}`);
@@ -80,9 +87,10 @@ function checkSigned(one: Succession): void {
 /** Return the successions that lead to or from the task's identities; others are of other deployments.
  *
  * One whose witness is no party of it is left out too, and so is what is reached only through such a one. */
-export function connected(identities: Identities, all: readonly Succession[]): Succession[] {
+export function connected(identities: Parties, all: readonly Succession[]): Succession[] {
   for (let left = [...all]; ;) {
-    const parties = new Set(ROLES.map((role) => `${role} ${hex(identities[role])}`));
+    const named = rolesOf(identities);
+    const parties = new Set(named.map((role) => `${role} ${hex(identities[role]!)}`));
     const reached: Succession[] = [];
     for (let rest = left; ;) {
       const more = rest.filter(
@@ -111,14 +119,14 @@ export class Lineage {
   ) {}
 
   /** Return the lineage of a task's identities; throw a DocumentError if the successions make no chain. */
-  static of(identities: Identities, successions: readonly Succession[]): Lineage {
+  static of(identities: Parties, successions: readonly Succession[]): Lineage {
     const distinct = new Map(successions.map((one) => [hex(one.body), one]));
     const ordered = [...distinct.values()].sort((a, b) => a.begins - b.begins || (a.role < b.role ? -1 : 1));
     if (ordered.length > MOST) throw wrong(`is one of more than ${MOST}`);
-    const held = Object.fromEntries(
-      ROLES.map((role) => [role, [{ since: 0, identity: earliest(role, hex(identities[role]), ordered) }]]),
-    ) as Record<Role, Held[]>;
-    const hops = identities.hops.map(hex);
+    const held: Record<Role, Held[]> = { operator: [], shuffler: [], analyzer: [] };
+    for (const role of rolesOf(identities))
+      held[role].push({ since: 0, identity: earliest(role, hex(identities[role]!), ordered) });
+    const hops = (identities.hops ?? []).map(hex);
     for (const one of ordered) {
       checkSigned(one);
       if (hops.includes(one.new)) throw wrong("names the key of a hop");

@@ -113,22 +113,44 @@ export interface Beside {
 
 /** Return the task in a signed task file, if the operator and the shuffler whose keys are pinned signed it.
  *
- * A task that demands a transparency log is refused unless the proof shows that these very bytes are in it. */
+ * A task that demands a transparency log is refused unless the proof shows that these very bytes are in it. So is a
+ * task that exceeds its own cap, or that this device cannot answer. */
 export function readTask(document: string | Uint8Array, pins: Pins, beside: Beside = {}): Task {
-  const bytes = bytesOf(document);
-  const file = read.object(parseCanonical(bytes), "the file");
-  const content = read.object(file["task"], "task");
-  if (content["format"] !== FORMAT) throw formatError(content["format"]);
-  read.members(file, "the file", ["signatures", "task"]);
-  const identities = readIdentities(content["identities"]);
-  const lineage = trusted(identities, pins, beside.successions ?? []);
-  checkSignatures(content, file["signatures"], identities);
-  const task = readContent(content, identities, lineage);
+  const task = readSigned(document, pins, beside);
+  checkCap(task);
   if (task.mode === "mtls")
     throw read.refused("admission.mode", "is mtls, which no HTTPS port admits: use a Python device");
+  return task;
+}
+
+/** Return the task in a signed task file, like `readTask`, whether or not it may be answered. */
+export function readSigned(document: string | Uint8Array, pins: Pins, beside: Beside): Task {
+  const bytes = bytesOf(document);
+  const { content, signatures, identities } = partsOf(bytes);
+  const lineage = trusted(identities, pins, beside.successions ?? []);
+  checkSignatures(content, signatures, identities);
+  const task = readContent(content, identities, lineage);
   const proof = beside.logProof ?? null;
   if (task.log !== null) checkTaskLogged(task.log, task.name, bytes, proof === null ? null : bytesOf(proof));
   return task;
+}
+
+/** Return the task in a task file whose signatures are not checked. */
+export function readUnsigned(document: Uint8Array): Task {
+  const { content, identities } = partsOf(document);
+  return readContent(content, identities, Lineage.of(identities, []));
+}
+
+function partsOf(document: Uint8Array): {
+  content: read.Members;
+  signatures: Json | undefined;
+  identities: Identities;
+} {
+  const file = read.object(parseCanonical(document), "the file");
+  const content = read.object(file["task"], "task");
+  if (content["format"] !== FORMAT) throw formatError(content["format"]);
+  read.members(file, "the file", ["signatures", "task"]);
+  return { content, signatures: file["signatures"], identities: readIdentities(content["identities"]) };
 }
 
 function bytesOf(given: string | Uint8Array): Uint8Array {
@@ -199,13 +221,11 @@ const MEMBERS = [
   "suite",
 ];
 
-/** Return the task with this content, which whoever calls this checks to be signed. */
+/** Return the task with this content, which whoever calls this checks to be signed, and to respect its cap. */
 export function readContent(content: read.Members, identities: Identities, lineage: Lineage): Task {
   const demands = Object.hasOwn(content, "log");
   read.members(content, "the task", demands ? [...MEMBERS, "log"] : MEMBERS);
-  const name = content["name"];
-  if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]{0,62}$/.test(name))
-    throw read.refused("name", "is no name");
+  const name = read.taskName(content["name"], "name");
   const schedule = readSchedule(content["schedule"]);
   const minimumReports = read.whole(content["minimum_reports"], "minimum_reports", 2, 1e12);
   read.whole(content["maximum_reports"], "maximum_reports", minimumReports, 1e12);
@@ -213,7 +233,6 @@ export function readContent(content: read.Members, identities: Identities, linea
   const queries = read
     .list(content["queries"], "queries", 1, 64)
     .map((each, place) => readQuery(each, `query[${place}]`, schedule.rounds));
-  checkCap(queries, privacy);
   const asked = askedBy(queries);
   return {
     id: own(sha256(canonical(content))),
@@ -313,7 +332,8 @@ function readNoise(value: Json | undefined, where: string): Noise {
   };
 }
 
-function checkCap(queries: readonly Query[], privacy: Privacy): void {
+/** Check that the queries of a task respect its own cap on ε_local. */
+export function checkCap({ queries, privacy }: Task): void {
   const sum = queries.reduce((so, query) => so + query.epsilonLocal, 0);
   if (sum > privacy.epsilonLocal * MARGIN) {
     const cap = `the cap of ${privacy.epsilonLocal}`;

@@ -1,30 +1,20 @@
 /** Why something was refused: one code for programs, and words for people. */
 
-import { HubbubError, type LogFault } from "../../src/base/errors.js";
+import { type Because, HubbubError } from "../../src/base/errors.js";
 
 /** The one thing that is wrong. The codes of `Because` are those of tests/vectors/wire/refused.json. */
 export type Why =
+  | Because
   | "json"
   | "kind"
-  | "canonical"
-  | "format"
   | "form"
-  | "task"
-  | "value"
-  | "signature"
   | "pin"
   | "record"
   | "release"
-  | "number"
   | "words"
   | "history"
   | "counts"
-  | "estimate"
-  | "round"
-  | "role"
-  | "suite"
-  | "time"
-  | LogFault;
+  | "estimate";
 
 export class Refused extends HubbubError {
   override readonly name: string = "Refused";

@@ -9,6 +9,7 @@ import { isSignedBy } from "../../src/base/signatures.js";
 import { preparedFrom } from "../../src/task/schedule.js";
 import { connected, Lineage, readSuccession, type Succession } from "../../src/task/successions.js";
 import {
+  checkCap,
   checkSignatures,
   formatError,
   type Identities,
@@ -183,6 +184,7 @@ function readTaskIn(
   const outside = connected(identities, (pins.successions ?? []).map(readSuccession));
   const lineage = Lineage.of(identities, [...given, ...outside]);
   const task = readContent(content, identities, lineage);
+  checkCap(task);
   checkPins(task, pins);
   checkSignatures(content, file["signatures"], identities);
   checkNoise(task);
