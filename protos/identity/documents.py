@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hubbub.protos.errors import FormatError, SignatureError
 from hubbub.protos.identity.formats import Kind, in_words
 from hubbub.protos.identity.pem import what_it_is
+from hubbub.protos.identity.weak_keys import ANOTHER_KEY, WEAK, is_weak
 from hubbub.protos.strict_json import JsonError, NotJson, NotPlain, read_json, read_plain
 from hubbub.queries.errors import shown
 
@@ -254,12 +255,16 @@ GET_AGAIN = "; get the "
 
 
 def _not_signed(what: str, identity: bytes) -> SignatureError:
+    if is_weak(identity):
+        return SignatureError(f"the {what} is signed by {fingerprint(identity)}, which {WEAK}; {ANOTHER_KEY}")
     text = f"the {what}'s signature is not by {fingerprint(identity)}: the {what} was changed, or another key signed it"
     return SignatureError(f"{text}{GET_AGAIN}{what} again from the party with that key")
 
 
 def is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:
-    """Return whether `signature` is `identity`'s over `body` under `label`."""
+    """Return whether `signature` is `identity`'s over `body` under `label`; never if the identity is weak."""
+    if is_weak(identity):
+        return False
     try:
         _public_key(identity).verify(signature, _message(label, body))
     except (InvalidSignature, ValueError):
@@ -390,3 +395,15 @@ def from_hex(value: Any, length: int, what: str) -> bytes:
     if isinstance(value, str) and len(value) == 2 * length and _HEX.fullmatch(value):
         return bytes.fromhex(value)
     raise SignatureError(f"{what} must be {2 * length} lower-case hex digits, got {shown(value)}")
+
+
+def key_from_hex(value: Any, what: str) -> bytes:
+    """Return a public key (32 bytes) from its lower-case hex digits.
+
+    Raises:
+        SignatureError: if the value has another form, or the key is weak; `what` names it in the message.
+    """
+    key = from_hex(value, IDENTITY_BYTES, what)
+    if is_weak(key):
+        raise SignatureError(f"{what} is {fingerprint(key)}, which {WEAK}; {ANOTHER_KEY}")
+    return key

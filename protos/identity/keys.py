@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from hubbub.protos.durable_files import removed_if_failed, sync_folder, synced_file
 from hubbub.protos.errors import KeyRecordError, SignatureError, SuiteError
-from hubbub.protos.identity.documents import IDENTITY_BYTES, SignedDocument, from_hex, parse_canonical
+from hubbub.protos.identity.documents import SignedDocument, from_hex, key_from_hex, parse_canonical
 from hubbub.protos.identity.formats import KEY_RECORD, Label
 from hubbub.protos.identity.pem import what_it_is
 from hubbub.protos.sealing.envelope import NUMBER_LIMIT
@@ -390,6 +390,6 @@ def identity_from_hex(value: Any, role: Role) -> bytes:
     """Return a role's raw public key (32 bytes) from hex.
 
     Raises:
-        SignatureError: if it is not 64 hex digits.
+        SignatureError: if it is not 64 hex digits, or weak.
     """
-    return from_hex(value, IDENTITY_BYTES, f"the identity of the {role.value}")
+    return key_from_hex(value, f"the identity of the {role.value}")

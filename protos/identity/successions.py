@@ -20,6 +20,7 @@ from hubbub.protos.identity.documents import (
     check_signature,
     fingerprint,
     from_hex,
+    key_from_hex,
     parse_canonical,
     sign,
 )
@@ -155,7 +156,7 @@ class Succession:
         begins = body["begins"]
         if type(begins) is not int or not 0 < begins <= LATEST_TIME:
             raise ValueError("begins is not a time")
-        old, new, witness = (from_hex(body[name], IDENTITY_BYTES, name) for name in ("old", "new", "witness"))
+        old, new, witness = (key_from_hex(body[name], name) for name in ("old", "new", "witness"))
         role = Role(body["role"])
         if role not in WITNESSES:
             raise ValueError("a hop's identity has no successor")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from hubbub.protos.identity.documents import IDENTITY_BYTES, fingerprint, from_hex
+from hubbub.protos.identity.documents import IDENTITY_BYTES, fingerprint, key_from_hex
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import check_keys
 
@@ -110,7 +110,7 @@ def read_admission(content: Any) -> AdmissionPolicy:
         KeyError, TypeError, ValueError: if it has another form.
     """
     second = content["second_authority"]
-    named = None if second is None else from_hex(second, IDENTITY_BYTES, "the second authority")
+    named = None if second is None else key_from_hex(second, "the second authority")
     return checked(AdmissionPolicy(Mode(content["mode"]), named))
 
 

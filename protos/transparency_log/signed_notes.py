@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import IDENTITY_BYTES, SIGNATURE_BYTES
 from hubbub.protos.identity.keys import LATEST_TIME, Identity
+from hubbub.protos.identity.weak_keys import WEAK, is_weak
 from hubbub.queries.errors import shown
 
 LONGEST_NAME = 200
@@ -33,15 +34,6 @@ MOST_SIGNATURES = 64
 """Signatures of a note at most. C2SP asks for 16 or more."""
 
 _NAME = re.compile(r"[!-*,-~]+")
-_PRIME, _SIGN_BIT = 2**255 - 19, 2**255
-_SMALL_ORDER = frozenset(
-    {
-        *(0, 1, _PRIME - 1),
-        int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little"),
-        int.from_bytes(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"),
-    }
-)
-"""The y of each point of edwards25519 whose order divides 8 (RFC 8032; the same list is in libsodium)."""
 
 _DASH = "\u2014 "
 _ID_BYTES = 4
@@ -55,16 +47,6 @@ class LogError(SignatureError):
 def is_name(name: str) -> bool:
     """Whether a log or a witness may have that name."""
     return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None
-
-
-def _anybody_signs_with(public: bytes) -> bool:
-    """Whether a key is a point of small order, or is not written in its one form.
-
-    OpenSSL verifies with both. For a point of small order anybody can make a signature, of the neutral one for every
-    text at once. And a point in two forms would be two witnesses.
-    """
-    y = int.from_bytes(public, "little") % _SIGN_BIT
-    return y >= _PRIME or y in _SMALL_ORDER
 
 
 class NoteRole(IntEnum):
@@ -133,11 +115,8 @@ class NoteKey:
             )
         if found.role is not role:
             raise LogError(f"{shown(text)} is the key of a {found.role.word}, not of a {role.word}; give the other one")
-        if _anybody_signs_with(found.public):
-            raise LogError(
-                f"{shown(text)} is no key that one {role.word} alone can sign with, but a point of small order or in a "
-                f"second form; have the {role.word} make another with `hubbub identity`"
-            )
+        if is_weak(found.public):
+            raise LogError(f"{shown(text)} {WEAK}; have the {role.word} make another with `hubbub identity`")
         return found
 
 

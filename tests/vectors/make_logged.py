@@ -160,7 +160,8 @@ def weak_keys() -> Iterator[Case]:
     key as it verifies would take these tasks.
     """
     two = [each.encode() for each in WITNESS_KEYS[:2]]
-    yield "a witness's key beside those of small order", None, *_naming(witnesses=[*two, _weak(_LARGEST)])
+    yield "a witness's key with the largest y that a key may have", None, *_naming(witnesses=[*two, _weak(_LARGEST)])
+    yield "a witness's key of mixed order", "value", *_naming(witnesses=[*two, _weak(_MIXED)])
     for name, public in {**WEAK_KEYS, "a point of large order as y = p + 3": _SECOND_FORM}.items():
         yield f"a witness's key is {name}", "value", *_naming(witnesses=[*two, _weak(public)])
     neutral = WEAK_KEYS["the neutral point"]
@@ -174,8 +175,11 @@ def weak_keys() -> Iterator[Case]:
     yield "a witness's key is the neutral point, and anybody signed", "value", task, forged
 
 
-_LARGEST = "ea" + "ff" * 30 + "7f"
-"""y = p - 3: the largest y of a point, but for that of order 2."""
+_LARGEST = "e4" + "ff" * 30 + "7f"
+"""y = p - 9: the largest y of a point of prime order."""
+
+_MIXED = "ea" + "ff" * 30 + "7f"
+"""y = p - 3: the largest y of a point, but for that of order 2; its order is twice, four or eight times the prime."""
 
 _SECOND_FORM = "f0" + "ff" * 30 + "7f"
 """The point with y = 3 again: libraries that reduce y verify with it."""

@@ -4,9 +4,11 @@ import { fromBase64, fromHex, hex, joined, ownHex, utf8 } from "../src/base/byte
 import { canonical, type Json, parseCanonical } from "../src/base/canonical.js";
 import { DocumentError } from "../src/base/errors.js";
 import type { Random } from "../src/base/random.js";
+import { isSignature, isSignedBy, isWeak } from "../src/base/signatures.js";
 import { type Answer, encode, type Memories, randomize } from "../src/queries/encode.js";
 import { cipherSuite, LAYER_BYTES, sealSubmission } from "../src/seal/envelope.js";
 import { proofOf } from "../src/seal/proofs.js";
+import * as read from "../src/task/fields.js";
 import { checkKeys } from "../src/task/keys.js";
 import { readQuestion, symbolsOf } from "../src/task/questions.js";
 import { readRandomizer, reportBytes } from "../src/task/randomizers.js";
@@ -51,6 +53,7 @@ export async function run(load: Load): Promise<Result[]> {
   await canonicalForm(test, await json(load, "rfc8785.json"));
   await hpke(test, await json(load, "rfc9180.json"), await json(load, "hpke-pq.json"));
   await envelopes(test, await json(load, "sealed.json"));
+  await signatures(test, await json(load, "signatures.json"));
   await proofs(test, await json(load, "enrollment.json"));
   await refusals(test, await json(load, "refused.json"));
   await logged(test, await json(load, "logged.json"));
@@ -174,6 +177,23 @@ async function envelopes(test: Test, vectors: Any): Promise<void> {
   }
 }
 
+async function signatures(test: Test, vectors: Any): Promise<void> {
+  for (const each of vectors.cases) {
+    await test(`signatures: ${each.what}`, () => {
+      const [key, signature, message] = [each.key, each.signature, vectors.message].map(ownHex);
+      const found = [isWeak(key!), isSignature(signature!, message!, key!)];
+      equal(found, [each.weak, each.right], "whether the key is weak, and the signature right");
+      const one = () => isSignedBy(vectors.label, utf8(vectors.body), signature!, key!);
+      equal(one(), each.right, "whether it is right under its label");
+      equal(
+        because(() => read.key(each.key, "a key")),
+        each.weak ? "value" : null,
+        "the reason",
+      );
+    });
+  }
+}
+
 async function proofs(test: Test, vectors: Any): Promise<void> {
   const keys = new Map<string, string>(vectors.credentials.map((each: Any) => [each.id, each.key]));
   const made = (of: Any, destination: Any, submission: Any): string => {
@@ -193,9 +213,9 @@ async function proofs(test: Test, vectors: Any): Promise<void> {
 }
 
 /** Return the one thing that is wrong with a document, by what a reader throws. */
-function because(read: () => unknown): string | null {
+function because(reading: () => unknown): string | null {
   try {
-    read();
+    reading();
     return null;
   } catch (error) {
     if (error instanceof DocumentError) return error.because;

@@ -15,12 +15,12 @@ from typing import Any
 
 from hubbub.protos.errors import FormatError, SignatureError, TaskError
 from hubbub.protos.identity.documents import (
-    IDENTITY_BYTES,
     SIGNATURE_BYTES,
     canonical,
     fingerprint,
     from_hex,
     instead_of_json,
+    key_from_hex,
     parse_named,
     sign,
 )
@@ -257,8 +257,8 @@ class FeedEntry:
         return cls(
             number,
             from_hex(body["previous"], HASH_BYTES, "previous"),
-            from_hex(body["operator"], IDENTITY_BYTES, "operator"),
-            from_hex(body["shuffler"], IDENTITY_BYTES, "shuffler"),
+            key_from_hex(body["operator"], "operator"),
+            key_from_hex(body["shuffler"], "shuffler"),
             task_id,
             after,
             signed,

@@ -19,14 +19,30 @@ export function isSignedBy(
   return isSignature(signature, joined(utf8(format), ZERO, body), key);
 }
 
-/** Return whether `key` signed these very bytes, as a log and its witnesses sign checkpoints. */
+/** Return whether `key` signed these very bytes, as a log and its witnesses sign checkpoints.
+ *
+ * The library multiplies by 8 before it compares, and others do not. Of points of prime order alone that is the same. */
 export function isSignature(signature: Uint8Array, message: Uint8Array, key: Uint8Array): boolean {
-  if (signature.length !== 64) return false;
+  if (signature.length !== 64 || isWeak(key)) return false;
   try {
-    return ed25519.verify(signature, message, key, { zip215: false });
+    if (!ed25519.verify(signature, message, key, { zip215: false })) return false;
+    return ed25519.Point.fromBytes(signature.subarray(0, 32)).isTorsionFree();
   } catch {
-    // Bytes that are no point of the curve are no key.
+    // Bytes that are no point of the curve are no part of a signature.
     return false;
+  }
+}
+
+/** Return whether a public key is no point of prime order in its one form.
+ *
+ * With a point of small order anybody signs. One of mixed order has signatures that some libraries verify and others
+ * do not. A point in two forms would be two keys. */
+export function isWeak(key: Uint8Array): boolean {
+  try {
+    const point = ed25519.Point.fromBytes(key);
+    return point.isSmallOrder() || !point.isTorsionFree();
+  } catch {
+    return true;
   }
 }
 

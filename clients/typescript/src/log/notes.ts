@@ -1,10 +1,8 @@
 /** Checkpoints of a transparency log: a log's size and root, as a note that the log and its witnesses signed (C2SP). */
 
-import { ed25519 } from "@noble/curves/ed25519.js";
-import { bytesToNumberLE } from "@noble/curves/utils.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 
-import { type Bytes, fromStrictBase64, hex, isSame, joined, ownHex, utf8 } from "../base/bytes.js";
+import { type Bytes, fromStrictBase64, hex, isSame, joined, utf8 } from "../base/bytes.js";
 import { DocumentError } from "../base/errors.js";
 import { isSignature } from "../base/signatures.js";
 
@@ -23,13 +21,6 @@ const KEY = new RegExp(`^(${NAME})\\+([0-9a-f]{8})\\+([A-Za-z0-9+/]{44})$`);
 const TEXT = new RegExp(`^(${NAME})\n(0|[1-9][0-9]{0,14})\n([A-Za-z0-9+/=]{44})$`);
 /** Keys that nobody knows may have names with any letters. */
 const SIGNATURE_LINE = /^\u2014 ([^+\p{C}\p{Z}]+) ([A-Za-z0-9+/=]+)$/u;
-const { p: PRIME } = ed25519.Point.CURVE();
-/** The y of each point of edwards25519 whose order divides 8 (RFC 8032; the same list is in libsodium). */
-const SMALL_ORDER: readonly bigint[] = [
-  ...[0n, 1n, PRIME - 1n],
-  bytesToNumberLE(ownHex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a")),
-  bytesToNumberLE(ownHex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")),
-];
 const EMPTY_ROOT = sha256(new Uint8Array(0));
 
 /** The key of a log or a witness, with its name; `id` in hex names it in signatures. */
@@ -63,16 +54,6 @@ export function readNoteKey(text: string, role: NoteKey["role"]): NoteKey | null
   if (name === undefined || material === null || material[0] !== role) return null;
   const of = hex(sha256(joined(utf8(`${name}\n`), material))).slice(0, 8);
   return of === id ? { name, id, role, public: material.slice(1) } : null;
-}
-
-/** Return whether a key is a point of small order, with which anybody can sign, or is not written in its one form.
- *
- * `isSignature` would refuse its signatures. But a task that names it is wrong, whoever signed. */
-export function anybodySignsWith(key: NoteKey): boolean {
-  const bytes = new Uint8Array(key.public);
-  bytes[31]! &= 0x7f;
-  const y = bytesToNumberLE(bytes);
-  return y >= PRIME || SMALL_ORDER.includes(y);
 }
 
 /** Return the error for a text that is no proof, or not in its one form. */

@@ -3,8 +3,9 @@
 import { hex } from "../base/bytes.js";
 import type { Json } from "../base/canonical.js";
 import { DocumentError } from "../base/errors.js";
+import { isWeak } from "../base/signatures.js";
 import * as read from "../task/fields.js";
-import { anybodySignsWith, isSignedBy, LOG, type NoteKey, readNoteKey, WITNESS } from "./notes.js";
+import { isSignedBy, LOG, type NoteKey, readNoteKey, WITNESS } from "./notes.js";
 import { isProofOf, leafOf, type LoggedProof, readProof } from "./proofs.js";
 
 /** Most witnesses of a task: a checkpoint has room for the log's signature and theirs. */
@@ -44,8 +45,8 @@ function readKey(value: Json | undefined, where: string, role: NoteKey["role"]):
   const key = typeof value === "string" ? readNoteKey(value, role) : null;
   if (key === null)
     throw read.refused(where, `has no key of a ${role === LOG ? "log" : "witness"} in its one form`);
-  if (anybodySignsWith(key))
-    throw read.refused(where, `has the key of ${key.name}, a point of small order or in a second form`);
+  // A task that names such a key is wrong, whoever signed.
+  if (isWeak(key.public)) throw read.refused(where, `has a weak key, that of ${key.name}`);
   return key;
 }
 

@@ -4,6 +4,7 @@ import { type Bytes, fromHex } from "../base/bytes.js";
 import type { Json } from "../base/canonical.js";
 import { DocumentError } from "../base/errors.js";
 import { SPAN } from "../base/random.js";
+import { isWeak } from "../base/signatures.js";
 
 export type Members = { [name: string]: Json };
 
@@ -75,6 +76,7 @@ export function oneOf<T extends string>(value: Json | undefined, where: string, 
 export function key(value: Json | undefined, where: string): Bytes {
   const found = fromHex(value, 32);
   if (found === null) throw refused(where, "is no public key of 64 hex digits");
+  if (isWeak(found)) throw refused(where, "is a weak key: it is no point of prime order in its one form");
   return found;
 }
 

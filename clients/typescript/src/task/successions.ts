@@ -3,7 +3,7 @@
 import { type Bytes, fromHex, hex, isSame } from "../base/bytes.js";
 import { canonical, type Json, parseCanonical } from "../base/canonical.js";
 import { DocumentError } from "../base/errors.js";
-import { isSignedBy } from "../base/signatures.js";
+import { isSignedBy, isWeak } from "../base/signatures.js";
 import type { Identities } from "./task.js";
 
 export type Role = "operator" | "shuffler" | "analyzer";
@@ -62,6 +62,7 @@ export function readSuccession(document: Uint8Array): Succession {
   if (!ROLES.includes(role) || keys.some((each) => fromHex(each, 32) === null) || new Set(keys).size !== 3) {
     throw wrong("does not name a role and three identities");
   }
+  if (keys.some((each) => isWeak(fromHex(each, 32)!))) throw wrong("names a weak key");
   if (!Number.isSafeInteger(begins) || begins <= 0 || begins > LATEST) throw wrong("begins at no time");
   if (
     typeof signatures !== "object" ||

@@ -62,7 +62,7 @@ def test_what_is_demanded_is_signed_and_read_again() -> None:
         (f"{HEAD}witnesses = {json.dumps(KEYS)}\nfreshness = 4", "freshness"),
         (f"{HEAD}witnesses = {json.dumps([KEYS[0]] * 2)}", "log.witnesses has a name or a key twice"),
         (f'[log]\nkey = "{KEYS[0]}"\nwitnesses = {json.dumps(KEYS)}', "is the key of a witness, not of a log"),
-        (f"{HEAD}witnesses = {json.dumps([*KEYS, NEUTRAL])}", "is no key that one witness alone can sign with"),
+        (f"{HEAD}witnesses = {json.dumps([*KEYS, NEUTRAL])}", "is weak"),
         (f'[log]\nkey = "log"\nwitnesses = {json.dumps(KEYS)}', "log.key has a wrong key: 'log' is not the key of a"),
     ],
 )
