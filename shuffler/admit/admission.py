@@ -361,11 +361,19 @@ def _conflict(task: Task) -> Refusal:
     if task.admission.mode is not Mode.OPEN:
         message = (
             "this device has already submitted other bytes to this round, and each device submits once; answer the "
-            "next round"
+            "next round, and give each device its own state file"
         )
         return Refusal(Reason.ID_CONFLICT, message)
-    return Refusal(Reason.ID_CONFLICT, "other bytes are stored under this id; resend the same bytes, or use a new id")
+    return Refusal(
+        Reason.ID_CONFLICT,
+        "other bytes are stored under this submission's id; send nothing more of this round, and give each device its "
+        "own state file",
+    )
 
 
 def _unopenable() -> Refusal:
-    return Refusal(Reason.UNOPENABLE, "the envelope does not open with this round's key; seal again with a new id")
+    return Refusal(
+        Reason.UNOPENABLE,
+        "the envelope does not open with this round's key; send nothing more of this round, and check the device's "
+        "disk and its client",
+    )

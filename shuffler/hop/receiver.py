@@ -301,7 +301,7 @@ class Hop:
         try:
             return await call
         except Unreachable as error:
-            message = f"{self._taker_name}, the party behind this hop, did not answer"
+            message = f"{self._taker_name}, the party behind this hop, did not answer; it is asked again"
             raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error
 
     # Tasks, and this hop's place in them
@@ -331,8 +331,11 @@ class Hop:
     def _task(self, task_id: bytes, round_number: int) -> Task:
         task = self._known(task_id)
         if not 0 <= round_number < task.schedule.rounds:
-            rounds = f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}"
-            raise Refusal(Reason.UNKNOWN_ROUND, rounds)
+            raise Refusal(
+                Reason.UNKNOWN_ROUND,
+                f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}; install the same "
+                "task on both sides",
+            )
         return task
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator
 
 import pytest
 
+from hubbub.accountant.mechanisms import one_round
 from hubbub.client.session.session import OVER
 from hubbub.client.submit import RetryPolicy
 from hubbub.protos.enrollment import credentials
@@ -18,11 +21,19 @@ from hubbub.protos.sealing import envelope
 from hubbub.protos.sealing.suites import SUITES
 from hubbub.protos.strict_json import DEEPEST, LARGEST, LARGEST_RESULTS, LONGEST_NUMBER, LONGEST_WHOLE
 from hubbub.protos.task.draft import MAXIMUM_QUERIES
-from hubbub.protos.task.schedule import LONGEST_LEAD, SHORTEST_LEAD
+from hubbub.protos.task.schedule import (
+    LONGEST_LEAD,
+    SHORTEST_LEAD,
+    Schedule,
+    forgotten_after,
+    prepared_from,
+    taken_from,
+)
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS
 from hubbub.protos.transport.statuses import REASON_KEY, RETRY_KEY
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH, MAXIMUM_NAME_LENGTH, MAXIMUM_SYMBOLS
+from hubbub.queries.query import Query
 from hubbub.queries.randomizers.hash_functions import MOST_ROWS
 from hubbub.queries.randomizers.hashed import MOST_CELLS
 from hubbub.queries.texts.text import DIGESTS, MAXIMUM_TEXT_LENGTH
@@ -30,11 +41,14 @@ from hubbub.service.rpc.connect_json import LARGEST_JSON, MOST_MEMBERS
 from hubbub.service.rpc.size_limits import FEW_BYTES, FEW_SUBMISSIONS_BYTES
 from hubbub.service.transport.http_connection import CHUNK_BYTES, FREE_CHUNKS
 from hubbub.service.transport.tls_connection import FREE_RECORDS, RECORD_BYTES
+from reference.making.errors import messages
+from reference.making.source import modules
 from support.source_tree import FOLDERS, ROOT
 
-WIRE, CALLS = ((ROOT / "docs" / name).read_text() for name in ("wire.md", "wire-calls.md"))
-TEXT = re.sub(r"\s+", " ", WIRE + CALLS)
-"""Both pages, without their line breaks."""
+WIRE, REPORTS, CALLS = ((ROOT / "docs" / name).read_text() for name in ("wire.md", "wire-reports.md", "wire-calls.md"))
+TEXT = re.sub(r"\s+", " ", WIRE + REPORTS + CALLS)
+"""All pages, without their line breaks."""
+ANSWERS = json.loads((ROOT / "tests" / "vectors" / "wire" / "answers.json").read_bytes())
 
 
 def table(page: str, title: str) -> list[list[str]]:
@@ -98,7 +112,7 @@ def test_lengths_are_those_of_the_code() -> None:
     stated(f"a `device_key` of {credentials.KEY_BYTES} random bytes")
     stated(f"a credential's id ({credentials.CREDENTIAL_BYTES} bytes) and its key ({credentials.KEY_BYTES} bytes)")
     stated(f"The *proof* of a submission is BLAKE2b of {credentials.PROOF_BYTES} bytes")
-    stated(f"The first of them is in position {envelope.FIRST_HOP} of the chain")
+    stated(f"The first hop is in position {envelope.FIRST_HOP}.")
     there = envelope.Destination(b"t" * envelope.TASK_ID_BYTES, 258, b"k" * envelope.TASK_ID_BYTES)
     assert there._encode() == b"t" * 32 + b"\0\0\1\2" + b"k" * 32
     stated("the task's id (32 bytes), the round (4 bytes) and the key set's hash (32 bytes)")
@@ -107,18 +121,19 @@ def test_lengths_are_those_of_the_code() -> None:
 def test_limits_of_documents_are_those_of_the_code() -> None:
     limits = {row[0]: row[1] for row in table(WIRE, "Documents")}
     assert limits["values within each other"] == f"{DEEPEST} levels"
-    assert limits["a whole number; any other number"] == f"{LONGEST_WHOLE} characters; {LONGEST_NUMBER:,}"
-    mebibytes = [size // 2**20 for size in (LARGEST, LARGEST_RESULTS)]
-    assert limits["a document; a file of results"] == f"{mebibytes[0]} MiB; {mebibytes[1]} MiB"
+    assert limits["a whole number"] == f"{LONGEST_WHOLE} characters"
+    assert limits["any other number"] == f"{LONGEST_NUMBER:,} characters"
+    assert limits["a document"] == f"{LARGEST // 2**20} MiB"
+    assert limits["a file of results"] == f"{LARGEST_RESULTS // 2**20} MiB"
     stated(f"of at most {LONGEST_SUCCESSION:,} bytes")
     stated(f"beside the feed, at most {MOST_SUCCESSIONS} of them")
     stated(f"1 to {MAXIMUM_QUERIES}: for each its")
-    stated(f"A query's name is 1 to {MAXIMUM_NAME_LENGTH} printable characters")
+    stated(f"| of a query | 1 to {MAXIMUM_NAME_LENGTH} printable characters")
     stated(f"then up to {MAXIMUM_NAME_LENGTH - 1} letters, digits")
-    stated(f"A category's name is up to {MAXIMUM_LABEL_LENGTH} printable characters")
+    stated(f"| of a category | up to {MAXIMUM_LABEL_LENGTH} printable characters")
     stated(f"`levels` (1 to {MAXIMUM_SYMBOLS - 2:,})")
-    stated(f"at least {SHORTEST_LEAD} s and at most {LONGEST_LEAD:,} s")
-    stated(f"A text has at most {MAXIMUM_TEXT_LENGTH:,} characters")
+    stated(f"`length`, but at least {SHORTEST_LEAD} s and at most {LONGEST_LEAD:,} s")
+    stated(f"is in NFC and UTF-8, and has at most {MAXIMUM_TEXT_LENGTH:,} characters")
     assert DIGESTS == 2**64 - 1
     assert MOST_CELLS == 2**20
     stated(f"`cells` (3 to 2²⁰), `rows` (1 to {MOST_ROWS:,})")
@@ -156,6 +171,43 @@ def test_suites_are_those_of_the_code() -> None:
         assert added == f"{suite.overhead_bytes:,} bytes"
 
 
+def test_sizes_follow_from_the_suites() -> None:
+    report = 4
+    rows = {row[0].strip("`"): row[1:3] for row in table(CALLS, "Sizes")}
+    for name, suite in SUITES.items():
+        assert rows[name] == [f"{report + 2 * suite.overhead_bytes:,}", f"{report + suite.overhead_bytes:,}"]
+
+
+# Examples
+
+
+def test_the_example_of_a_round_has_the_times_of_the_code() -> None:
+    noon = 12 * 3600
+    schedule = Schedule(noon, 3600, 60, 1)
+    times = prepared_from, taken_from, Schedule.cut, forgotten_after
+    keys, taken, cut, forgotten = (
+        f"{time(schedule, 0) // 60 // 60}:{time(schedule, 0) // 60 % 60:02}" for time in times
+    )
+    stated("a round from 12:00 to 13:00 with a `grace` of 60 s")
+    stated(
+        f"has keys from {keys} on. It takes submissions from {taken} to {cut}, and devices forget it at {forgotten}."
+    )
+
+
+def test_the_example_of_a_query_is_one_of_the_vectors() -> None:
+    (example,) = re.findall(r"(?ms)^```json\n(.*?)^```$", WIRE)
+    (vectors,) = (case["vectors"] for case in ANSWERS if case["queries"] == [json.loads(example)])
+    drawn = {one["random"]["reports"][0]: one["reports"][0] for one in vectors if one["answer"] == "b"}
+    assert table(REPORTS, "One example")[-1] == [
+        "the report",
+        f"`{drawn['20000000']}`",
+        f"`{drawn['1fffffffffffffff']}`",
+    ]
+    read = Query.read("query", json.loads(example))
+    epsilon = one_round(read.mechanism).epsilon_local
+    stated(f"e^ε_local is 1 + 4·(7/8)/(1/8) = {math.exp(epsilon):.0f}, and ε_local is {epsilon:.2f}.")
+
+
 def test_pauses_are_those_of_the_client() -> None:
     policy = RetryPolicy()
     stated(f"A call gets a time limit, such as {policy.call:g} s")
@@ -182,6 +234,17 @@ def test_each_refusal_of_a_device_has_one_duty() -> None:
 )
 def test_duties_are_what_the_client_does(duty: str, reasons: set[Reason]) -> None:
     assert {named for cell, of in ROWS if of == duty for named in re.findall(r"`([a-z_]+)`", cell)} == set(reasons)
+
+
+FORBIDDEN = re.compile(r"(new|another) (submission )?id|(seal|draw|encode) (it )?again|keys again")
+
+
+def test_no_refusal_asks_a_device_for_what_the_page_forbids() -> None:
+    stated("No refusal is a reason to draw again, to seal again, or to take another submission id.")
+    stated("Never ask for keys again to seal the same reports")
+    refusals = [each.text for path in modules("shuffler") for each in messages(path) if each.kind == "Refusal"]
+    assert len(refusals) > 50
+    assert [text for text in refusals if FORBIDDEN.search(text)] == []
 
 
 def test_the_page_names_the_headers() -> None:

@@ -41,7 +41,10 @@ def not_enrolled(admission: AdmissionPolicy) -> Refusal:
             "device's certificate"
         )
         return Refusal(Reason.NOT_ENROLLED, message)
-    message = "no credential proves that an enrolled device sent this submission; redeem a ticket, and sign again"
+    message = (
+        "no credential proves that an enrolled device sent this submission; redeem the ticket again, and send the same "
+        "submission with a new proof"
+    )
     return Refusal(Reason.NOT_ENROLLED, message)
 
 

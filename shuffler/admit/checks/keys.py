@@ -24,7 +24,8 @@ def keys(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
         return None
     return Refusal(
         Reason.KEY_SET_DIFFERS,
-        "the submission is sealed for other keys than this round's; fetch the round's keys again",
+        "the submission is sealed for other keys than this round's; send nothing more of this round, and report it to "
+        "the operator",
     )
 
 

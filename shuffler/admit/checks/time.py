@@ -43,5 +43,5 @@ def _early(arrival: Arrival) -> Refusal | None:
     first = taken_from(arrival.task.schedule, number)
     if arrival.now >= first:
         return None
-    times = f"takes submissions from {at(first)}, now is {at(arrival.now)}; wait"
+    times = f"takes submissions from {at(first)}, now is {at(arrival.now)}; wait until then, and check the clock"
     return Refusal(Reason.TOO_EARLY, f"round {number} {times}")

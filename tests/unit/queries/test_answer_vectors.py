@@ -97,7 +97,7 @@ def _reported(query: Query, symbol: int, drawn: str) -> str:
     return report.hex()
 
 
-# As docs/wire.md says it, with nothing of hubbub
+# As docs/wire-reports.md says it, with nothing of hubbub
 
 
 @each
