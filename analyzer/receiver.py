@@ -255,7 +255,9 @@ class BatchReceiver:
         task = self._task_of(task_id)
         if not 0 <= round_number < task.schedule.rounds:
             raise Refusal(
-                Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}"
+                Reason.UNKNOWN_ROUND,
+                f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}; install the same "
+                "task on both sides",
             )
         return task
 

@@ -68,7 +68,7 @@ def randomize_all(task: Task, symbols: Sequence[int], random: Random) -> tuple[b
         if len(report) != query.report_bytes:
             raise HubbubError(
                 f"a report of {query.name} has {len(report)} bytes, but {query.report_bytes} are expected; nothing "
-                "was sent, since the randomizer is at fault"
+                "was sent: correct the randomizer, or report the fault if it is hubbub's own"
             )
     return reports
 

@@ -6,6 +6,9 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.errors import UsageError as UsageError
 from hubbub.queries.errors import AnswerError as AnswerError
 
+NEW_FILE = "move it away and give the device a new ticket"
+"""What to do about a state file that is damaged."""
+
 
 class NoRound(HubbubError):
     """No round takes answers now, or the chosen round does not; the message names the next round and its time."""

@@ -188,7 +188,8 @@ class TaskFeed:
                 )
             entries = entries[1:]
         if len(page.successions) > MOST_SUCCESSIONS:
-            raise FeedError(f"{len(page.successions)} successions came with the feed; at most {MOST_SUCCESSIONS} may")
+            came = f"{len(page.successions)} successions came with the feed"
+            raise FeedError(f"{came}; at most {MOST_SUCCESSIONS} may: report it to the operator")
         parties = FeedParties(self._operator, self._shuffler, read_successions(page.successions))
         ended_unused = {entry.task_id for entry in entries if entry.after == -1}
         for number, entry in enumerate(entries):

@@ -132,7 +132,7 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
     checked_verify(verify)
     for path in paths:
         if not isinstance(path, str | Path):
-            raise UsageError(f"a path is a text or a Path, not {shown(path)}; of a list, give open_saved(*paths)")
+            raise UsageError(f"a path is a text or a Path, not {shown(path)}; if it is a list, call open_saved(*paths)")
     held: dict[tuple[bytes, int], _SavedRound] = {}
     found = {path: list(_files(Path(path))) for path in paths}
     # Whoever names a folder counts on what is in it.

@@ -266,7 +266,7 @@ def _check_pins(task: Task, pins: Pins) -> None:
         if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
             raise NotAsPinned(
                 f"the certificate is not of the {role.value} whose key was given with --{role.value}-key: it names "
-                f"{fingerprint(named)}, and the key is {fingerprint(pinned)}. {_advice(task, role, pinned)}. "
+                f"{fingerprint(named)}, and the key is {fingerprint(pinned)}; {_advice(task, role, pinned)}. "
                 f"{_UNCHECKED}"
             )
     hops = task.identities.hops
@@ -284,11 +284,10 @@ def _advice(task: Task, role: Role, pinned: bytes) -> str:
     """Return what to do about a key that is not that of the role: the usual cause is a key of another party."""
     others = [name for name, identity in task.identities.named.items() if identity == pinned]
     if others:
-        return f"This key is that of its {others[0]}: give each key with the option of its own party"
+        return f"this key is that of its {others[0]}: give each key with the option of its own party"
     return (
-        f"Get the key, or its fingerprint, from the {role.value}'s party itself and compare: if the key that you gave "
-        "is right, somebody else made this certificate. If the party changed its key, give its succession with "
-        "--succession"
+        f"get the key, or its fingerprint, from the {role.value}'s party itself and compare: somebody else made this "
+        "certificate, or you gave a wrong key, or the party changed its key (give its succession with --succession)"
     )
 
 

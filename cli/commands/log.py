@@ -104,7 +104,9 @@ def add(
         from hubbub.protos.errors import UsageError
 
         if (key is None) is not bool(witness):
-            raise UsageError("give --key to add documents, or --witness to add the signatures of witnesses")
+            raise UsageError(
+                "--key and --witness are for two uses; give --key to add documents, or --witness to add signatures"
+            )
         if key is not None:
             _add_documents(log, files, key, as_json)
         else:
@@ -212,7 +214,10 @@ def prove(
         from hubbub.protos.errors import UsageError
 
         if (document is None) is (since is None):
-            raise UsageError("name a DOCUMENT that is in the log, or an earlier checkpoint with --since")
+            raise UsageError(
+                "one thing is proven at a time; name a DOCUMENT that is in the log, or an earlier checkpoint with "
+                "--since"
+            )
         proof = _proof(log, document, since, authority)
         save(out, proof.encode())
         if as_json:

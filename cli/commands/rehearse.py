@@ -143,7 +143,10 @@ def _answers(
 
     if data is None:
         if devices is None or columns:
-            raise UsageError("give --devices and an --answer for each query, or --data with one row per device")
+            raise UsageError(
+                "it is not said what devices answer; give --devices and an --answer for each query, or --data with one "
+                "row per device"
+            )
         return devices, _in_turn(task, words, devices)
     if words:
         raise UsageError("--answer and --data exclude each other; give one of them")

@@ -183,7 +183,9 @@ def list_(
         from hubbub.protos.task.feed.files import feed_in
 
         if (operator_key is None) is not (shuffler_key is None):
-            raise UsageError("give both --operator-key and --shuffler-key, or neither")
+            raise UsageError(
+                "an entry is checked with two keys; give both --operator-key and --shuffler-key, or neither"
+            )
         parties = None
         if operator_key is not None and shuffler_key is not None:
             parties = FeedParties(load_public(operator_key), load_public(shuffler_key))

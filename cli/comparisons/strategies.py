@@ -31,7 +31,8 @@ def columns_of(
         return Streams.of(read_long(data, device, period, columns[0], notation), changes)
     if device is not None or period is not None or len(columns) < 2:
         raise UsageError(
-            "with --changes, give one --column with --device and --period, or one --column for each period in order"
+            "the columns do not tell the states over time; give one --column with --device and --period, or one "
+            "--column for each period in order"
         )
     return Streams.of(read_wide(data, columns, notation), changes)
 

@@ -83,7 +83,7 @@ class SweepQuestion:
         """Return the inputs of the bounds at `variable` = `x`."""
         varied = self._varied(variable, x)
         if varied.reports is None or varied.delta is None:
-            raise UsageError("give --reports and --delta, except the one that --over varies")
+            raise UsageError("a number is missing; give --reports and --delta, except the one that --over varies")
         honest = hidden_by(checked_reports(varied.reports), varied.reports, varied.honest_share)
         return BoundInputs(read_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
 
@@ -154,7 +154,7 @@ def epsilon_at(name: str, asked: BoundInputs) -> float:
         if name == BEST:
             return bracket.epsilon_upper
         if bracket.epsilon_lower is None:
-            raise OutsideConditions("no attack is known for this case")
+            raise OutsideConditions("no attack is known for this case; ask for an upper bound")
         return bracket.epsilon_lower
     bound = CATALOG[name]
     if asked.rounds > 1:

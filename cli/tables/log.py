@@ -31,7 +31,9 @@ def check_document(path: Path, document: Path | None, trusted: TrustedLog) -> Fo
     with naming(path):
         proof = read_proof(content)
     if isinstance(proof, LoggedProof) is (document is None):
-        which = "that a document is in a log; name the document" if document is None else "of no document; name none"
+        which = (
+            "that a document is in a log; name the document" if document is None else "of no document; name no document"
+        )
         raise UsageError(f"{path} is a proof {which}")
     with naming(path):
         return _checked(proof, document, trusted)

@@ -86,7 +86,8 @@ class SealedSubmission:
             ) from error
         if sealed_submission.encode() != document:
             raise MessageError(
-                f"not a sealed submission of {SEALED_SUBMISSION.format}: it has members that are not read here"
+                f"not a sealed submission of {SEALED_SUBMISSION.format}: it has members that are not read here; give "
+                "the bytes as encode() returned them"
             )
         return sealed_submission
 
@@ -155,7 +156,10 @@ class Outcome:
         except (KeyError, TypeError, ValueError, AttributeError, EnvelopeError, SignatureError) as error:
             raise MessageError(f"not an outcome of {OUTCOME.format}; Gateway.carry() makes them") from error
         if outcome.encode() != document:
-            raise MessageError(f"not an outcome of {OUTCOME.format}: it has members that are not read here")
+            raise MessageError(
+                f"not an outcome of {OUTCOME.format}: it has members that are not read here; give the bytes as "
+                "encode() returned them"
+            )
         return outcome
 
 
@@ -178,7 +182,10 @@ def _read(value: Any) -> Destination:
 def _parsed(document: bytes, longest: int, kind: Kind) -> Any:
     checked_type(document, bytes, f"the {kind.called}", "bytes, as encode() returns them")
     if len(document) > longest:
-        raise MessageError(f"the {kind.called} has {len(document)} bytes, but at most {longest} are allowed")
+        raise MessageError(
+            f"the {kind.called} has {len(document)} bytes, but at most {longest} are allowed; give the bytes as "
+            "encode() returned them"
+        )
     try:
         value = parse_canonical(document)
         kind.check_named(value)

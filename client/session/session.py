@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hubbub.client.encode import encode_all, randomize_all, seal
 from hubbub.client.enrollment.credentials import CredentialManager
-from hubbub.client.errors import StateError
+from hubbub.client.errors import NEW_FILE, StateError
 from hubbub.client.limits import NO_LIMITS, PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss, read_certificate
 from hubbub.client.privacy.ledger import AnswerCost, day_of
@@ -175,8 +175,8 @@ class Session:
         """
         if len(drawn.reports) != self._cuts[-1].stop:
             raise StateError(
-                f"the state file has {len(drawn.reports)} bytes of reports, but {self._cuts[-1].stop} are expected; "
-                "it is damaged, and nothing was sent"
+                f"the state file has {len(drawn.reports)} bytes of reports, but {self._cuts[-1].stop} are expected, "
+                f"and nothing was sent; it is damaged: {NEW_FILE}"
             )
         return seal(sealer, [drawn.reports[cut] for cut in self._cuts], drawn.submission_id)
 
@@ -229,5 +229,7 @@ def checked_name(device: str) -> str:
         AnswerError: if it is too long or not printable.
     """
     if not isinstance(device, str) or len(device) > LONGEST_NAME or not device.isprintable():
-        raise AnswerError(f"a device's name must be a text of at most {LONGEST_NAME} printable characters")
+        raise AnswerError(
+            f"a device's name must be a text of at most {LONGEST_NAME} printable characters; give another"
+        )
     return device

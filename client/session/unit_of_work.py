@@ -188,5 +188,7 @@ def discarded(of: RoundRef, entry: StoredSubmission) -> Refusal:
     """Return the refusal after which an entry was discarded."""
     reason = Reason(entry.outcome or Reason.TOO_LATE)
     return Refusal(
-        reason, f"round {of.number} took no more submissions when this came; it was discarded, answer the next round"
+        reason,
+        f"round {of.number} took no more submissions when this came, and the submission was discarded; answer the next "
+        "round",
     )

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from hubbub.client.errors import OverLimit, StateError
+from hubbub.client.errors import NEW_FILE, OverLimit, StateError
 from hubbub.client.privacy.ledger import PAST, Account, AnswerCost, Charges, ProvenLoss, TaskCost, check_limits
 from hubbub.protos.sqlite_layout import checksum_column
 
@@ -126,7 +126,7 @@ def accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dic
     try:
         return _accounts_of(connection, devices)
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise StateError("the state file has amounts that cannot be read; it is damaged") from error
+        raise StateError(f"the state file has amounts that cannot be read; it is damaged: {NEW_FILE}") from error
 
 
 def _accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dict[str, list[Account]]:

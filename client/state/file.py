@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from hubbub.client.errors import StateError
+from hubbub.client.errors import NEW_FILE, StateError
 from hubbub.client.state.budget import BUDGET_TABLES
 from hubbub.client.state.enrollment import ENROLLMENT_TABLES, SUCCESSION_TABLE
 from hubbub.protos.errors import remedy_of
@@ -193,14 +193,15 @@ def why_unusable(path: Path, error: BaseException, wait: float = math.inf) -> st
         return f"cannot use the state file {path}: it is a folder; name a file in it"
     return (
         f"cannot use the state file {path}: {error}; check that its folder exists and is writable, and that the disk "
-        "has room and works; if the file itself is damaged, move it away and give the device a new ticket"
+        "has room and works; if the file itself is damaged, "
+        f"{NEW_FILE}"
     )
 
 
 def _why_damaged(path: Path, error: object) -> str:
     return (
-        f"the state file {path} is damaged ({error}); move it away and give the device a new ticket: which rounds it "
-        "answered, and what they cost, is then forgotten"
+        f"the state file {path} is damaged ({error}); {NEW_FILE}: which rounds it answered, and what they cost, is "
+        "then forgotten"
     )
 
 

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from hubbub.client.errors import StateError
+from hubbub.client.errors import NEW_FILE, StateError
 from hubbub.client.state.rounds import RoundRef
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.strict_json import read_json
@@ -50,7 +50,7 @@ def read_memories(content: str | None) -> Memories:
         if not all(type(value) is int for memory in found.values() for value in memory.values()):
             raise ValueError("a value is no whole number")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise StateError("the state file has a memory that cannot be read; it is damaged") from error
+        raise StateError(f"the state file has a memory that cannot be read; it is damaged: {NEW_FILE}") from error
     return dict(found)
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from hubbub.client.errors import NoRound, StateError
+from hubbub.client.errors import NEW_FILE, NoRound, StateError
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical
 from hubbub.protos.identity.keys import KeySet
@@ -186,7 +186,9 @@ def read_key_set(content: bytes) -> KeySet:
         value = parse_canonical(content)
         return KeySet(SignedDocument.from_json(value["shuffler"]), SignedDocument.from_json(value["analyzer"]))
     except (SignatureError, KeyError, TypeError) as error:
-        raise StateError("the state file has keys of a round that cannot be read; it is damaged") from error
+        raise StateError(
+            f"the state file has keys of a round that cannot be read; it is damaged: {NEW_FILE}"
+        ) from error
 
 
 def erase_submissions(connection: sqlite3.Connection, device: str, which: str) -> None:

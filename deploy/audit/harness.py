@@ -53,6 +53,9 @@ POLL_SECONDS = 0.5
 FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
 
 
+_TOO_SLOW = "a round was over before its people had answered: this machine is too busy; run the audit when it is idle"
+
+
 class TooSlow(ServiceError):
     """The schedule cut a round before its people had answered."""
 
@@ -186,10 +189,10 @@ class _RoundRunner:
             await self.participants.answer(task, victim, others, part.participants - 1)
         except Refusal as refusal:
             if refusal.reason is Reason.TOO_LATE:
-                raise TooSlow("a round was over before its people had answered: this machine is too busy") from refusal
+                raise TooSlow(_TOO_SLOW) from refusal
             raise
         except NoRound as error:
-            raise TooSlow("a round was over before its people could answer: this machine is too busy") from error
+            raise TooSlow(_TOO_SLOW) from error
         if part.under_minimum:
             return None
         await ControlCaller(self.control).close_round(task.task.id, 0, CALL_SECONDS)

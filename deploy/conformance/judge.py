@@ -313,21 +313,24 @@ class Judge:
             credential = CredentialId.decode(submission.credential)
         except MessageError as error:
             self._note("proof", f"{error}; send the id that Enroll returned")
-            return Refusal(Reason.NOT_ENROLLED, "there is no credential")
+            return Refusal(Reason.NOT_ENROLLED, "no credential came; send the id that Enroll returned")
         device = self._devices.get(credential.number)
         master = self._masters.get(credential.generation)
         if device is None or master is None:
             self._note("proof", "the credential is none of those that Enroll returned")
-            return Refusal(Reason.NOT_ENROLLED, "the credential is not known")
+            return Refusal(Reason.NOT_ENROLLED, "the credential is not known; send the id that Enroll returned")
         if credential.generation != device.generation or self._is_to_enroll_again(device):
             self._note(
                 "enroll_again", "the old credential came again after not_enrolled: redeem the ticket again first"
             )
-            return Refusal(Reason.NOT_ENROLLED, "the credential is no longer known")
+            return Refusal(Reason.NOT_ENROLLED, "the credential is no longer known; redeem the ticket again")
         key = credential_key(master, submission.credential)
         if not is_proven(key, bound_to(self._to), submission):
             self._note("proof", why_proof(key, self._to, submission))
-            return Refusal(Reason.NOT_ENROLLED, "the proof is wrong")
+            return Refusal(
+                Reason.NOT_ENROLLED,
+                "the proof is not that of this submission; make it with the key that Enroll returned",
+            )
         self._note("proof")
         return device
 

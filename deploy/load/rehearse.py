@@ -79,7 +79,7 @@ def answers_in_turn(task: Task, words: Sequence[str], devices: int) -> Iterator[
     for word in words:
         name, found, value = word.partition("=")
         if not found:
-            raise UsageError(f"--answer {word!r} is not of the form NAME=VALUE")
+            raise UsageError(f"--answer {word!r} is not of the form NAME=VALUE; give it so, such as theme=dark")
         with as_usage_error(TaskError, AnswerError):
             stated.setdefault(name, []).append(task.asked_named(name).question.parse(value))
     missing = [each.name for each in task.asked if each.name not in stated and not each.question.optional]

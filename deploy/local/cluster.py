@@ -182,7 +182,9 @@ class LocalCluster(LocalPipeline):
         leader = self._standby
         async with open_channel(leader.addresses["control"], self.operator_tls) as channel:
             if not await is_serving(channel, CALL_SECONDS):
-                raise ServiceError("the standby has taken over, but its health check does not report SERVING")
+                raise ServiceError(
+                    "the standby has taken over, but its health check does not report SERVING; see its log"
+                )
         self.services[Role.SHUFFLER], self._standby = leader, killed
         killed.timeout = STANDING_BY_SECONDS
         await self._stand_by()

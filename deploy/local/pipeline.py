@@ -229,7 +229,9 @@ class LocalPipeline:
             self._set(party, key, service.addresses[name])
         async with open_channel(service.addresses[next(iter(names))], self._health_tls(party)) as channel:
             if not await is_serving(channel, CALL_SECONDS):
-                raise ServiceError(f"the {party} started, but its health check does not report SERVING")
+                raise ServiceError(
+                    f"the {party} started, but its health check does not report SERVING; logs: {self.logs}"
+                )
 
     def _health_tls(self, party: str) -> TLS:
         return self.operator_tls if party == Role.SHUFFLER else self._tls("shuffler")

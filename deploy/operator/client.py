@@ -281,7 +281,7 @@ async def ask_hop(name: str, address: str, tls: TLS) -> frozenset[str]:
         async with open_channel(address, tls) as channel:
             caller = HealthCaller(channel, called)
             if not await caller.serves("", HOP_SECONDS):
-                raise HubbubError(f"{called} answers, but takes no calls now: it is starting or stopping")
+                raise HubbubError(f"{called} answers, but takes no calls now: it starts or stops; ask again shortly")
             return frozenset([kind for kind in PARTS if not await caller.serves(part_name(kind), HOP_SECONDS)])
 
 

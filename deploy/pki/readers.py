@@ -27,7 +27,7 @@ def revoke_readers(settings: Path, names: Sequence[str], now: float) -> tuple[Pa
         OSError: if it cannot be read or written.
     """
     if not names:
-        raise UsageError("name a reader to revoke, such as --reader ana")
+        raise UsageError("no reader is named; name one to revoke, such as --reader ana")
     # A certificate begins before it is made, and in whole seconds: one of this second is revoked too.
     before = int(now - BACKDATE.total_seconds()) + 1
     path = settings.absolute().parent / FILE

@@ -277,7 +277,9 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
     if tickets is not None:
         devices += [each.device for found in _by_file(tickets).values() for each in found]
     if not devices and tickets is not None:
-        raise UsageError(f"{tickets} has neither tickets nor ids of devices; nothing was revoked")
+        raise UsageError(
+            f"{tickets} has neither tickets nor ids of devices, and nothing was revoked; give a file with one a line"
+        )
     if not devices:
-        raise UsageError("name devices to revoke, or give their tickets with --tickets")
+        raise UsageError("no device is named; name devices to revoke, or give their tickets with --tickets")
     return devices

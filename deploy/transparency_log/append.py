@@ -248,9 +248,9 @@ def _waiting(folder: Path, trusted: TrustedLog, disk: LogDisk) -> SignedCheckpoi
 
 def _unsettled(path: Path, error: LogError) -> LogError:
     return LogError(
-        f"{path} cannot be used: {error}. The log has signed it, and somebody may have seen that; so nothing else is "
-        f"signed. Restore {path} and the log's other files from a copy. If there is none, ask mirrors and witnesses "
-        f"for their newest checkpoint, put it in the place of {CHECKPOINT} if it has more entries, and remove {path}"
+        f"{path} cannot be used: {error}. The log has signed it, so nothing else is signed until you restore it and "
+        "the log's other files from a copy; if there is none, ask mirrors and witnesses for their newest checkpoint, "
+        f"put it in the place of {CHECKPOINT} if it has more entries, and remove {path}"
     )
 
 

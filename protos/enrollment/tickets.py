@@ -244,7 +244,8 @@ class Ticket:
         pairs = tuple(zip(parts[::2], parts[1::2], strict=True))
         if int(expires) > LATEST_TIME or int(size) > LONGEST_LIST or not _in_order(pairs):
             raise SignatureError(
-                f"not a ticket of {TICKET.format}: a time, a size or its signers are not in canonical form"
+                f"not a ticket of {TICKET.format}: a time, a size or its signers are not in canonical form; `hubbub "
+                "enroll` makes one"
             )
         inclusion = InclusionProof(int(index), int(size), unhexlify(path))
         return cls(unhexlify(device), unhexlify(shuffler), int(expires), pairs, unhexlify(salt), inclusion)

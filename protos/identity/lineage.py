@@ -89,14 +89,24 @@ def _check_follows(each: Succession, held: Mapping[Role, Sequence[HeldIdentity]]
                 f"{each.name} is a fork: another succession follows the same identity; inform the operator"
             )
         if any(one.new == each.old and one.role is each.role for one in known):
-            raise SuccessionError(f"{each.name} goes backward: it begins before the identity that it follows")
-        raise SuccessionError(f"{each.name} follows an identity that is not trusted here")
+            raise SuccessionError(
+                f"{each.name} goes backward: it begins before the identity that it follows; have one signed that "
+                "begins later"
+            )
+        raise SuccessionError(
+            f"{each.name} follows an identity that is not trusted here; add the succession before it, or compare the "
+            "key that is trusted here"
+        )
     if each.begins <= last.since:
-        raise SuccessionError(f"{each.name} goes backward: it begins when the identity that it follows does")
+        raise SuccessionError(
+            f"{each.name} goes backward: it begins when the identity that it follows does; have one signed that begins "
+            "later"
+        )
     witness = held[WITNESSES[each.role]][-1].identity
     if each.witness != witness:
         raise SuccessionError(
-            f"the witness of {each.name} is not the {WITNESSES[each.role].value} {fingerprint(witness)}"
+            f"the witness of {each.name} is not the {WITNESSES[each.role].value} {fingerprint(witness)}; have one made "
+            "that names it"
         )
 
 

@@ -94,7 +94,10 @@ class Succession:
             SuccessionError: if the identity is not one of them.
         """
         if identity.public not in self.signers:
-            raise SuccessionError(f"{fingerprint(identity.public)} is not one of the three signers of {self.name}")
+            raise SuccessionError(
+                f"{fingerprint(identity.public)} is not one of the three signers of {self.name}; sign with one of "
+                f"{', '.join(fingerprint(each) for each in self.signers)}"
+            )
         signature = sign(SUCCESSION.format, canonical(self.body), identity.key)
         others = [each for each in self.signatures if each[0] != identity.public]
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))

@@ -225,6 +225,6 @@ def _schedule_from(content: dict[str, Any]) -> Schedule:
 
 def _identities_from(content: Any) -> Identities:
     if not isinstance(content, dict) or set(content) != {"hops", *(role.value for role in CORE_ROLES)}:
-        raise SignatureError("identities names exactly operator, shuffler, analyzer and hops")
+        raise SignatureError("identities must name exactly operator, shuffler, analyzer and hops")
     hops = tuple(identity_from_hex(each, Role.HOP) for each in content["hops"])
     return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in CORE_ROLES}, hops=hops)

@@ -184,7 +184,7 @@ def parted(address: str, forms: str = _ADDRESS) -> tuple[str, int]:
         raise HostError(f"{address!r} is a URL or a path; give {forms}")
     host, _, port = address.rpartition(":")
     if not host or not _PORT.fullmatch(port) or int(port) > LARGEST_PORT:
-        raise HostError(f"{address!r} is not host:port with a port from 0 to {LARGEST_PORT}")
+        raise HostError(f"{address!r} is not host:port with a port from 0 to {LARGEST_PORT}; give {forms}")
     if ":" in host and not host.startswith("["):
         raise HostError(f"{address!r}: write an IPv6 address before a port in brackets, such as [2001:db8::7]:7301")
     return host, int(port)

@@ -89,7 +89,10 @@ class RelayChannel(HTTPSChannel):
             # No key, or one that the shuffler does not have any more.
             found = self._asked_through(self._fetched(until), method, body, until)
         if found is None:
-            raise Unreachable(f"{self._what} has an old key of the shuffler, which does not open any more")
+            raise Unreachable(
+                f"{self._what} has an old key of the shuffler, which does not open any more; try again later, and ask "
+                "the relay's party whether it keeps old copies of keys"
+            )
         return found
 
     def _fetched(self, until: float) -> ObliviousRecord:

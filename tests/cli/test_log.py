@@ -58,7 +58,10 @@ def test_documents_are_added_all_or_none(folder: Path) -> None:
         both = log(folder, "add", "log", SUCCESSION, *words)
         assert (both.status, both.err) == (
             2,
-            "error: give --key to add documents, or --witness to add the signatures of witnesses\n",
+            (
+                "error: --key and --witness are for two uses; give --key to add documents, or --witness to add "
+                "signatures\n"
+            ),
         )
 
 

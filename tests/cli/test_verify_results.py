@@ -170,7 +170,7 @@ def test_a_key_of_another_party_is_named_and_a_strangers_is_to_be_compared(saved
     ran = hubbub_here("verify", saved / "certificate.json", *swapped)
     assert (ran.status, ran.out) == (1, "")
     assert f"is not of the operator {NOT_OF_GIVEN_KEY} with --operator-key" in ran.err
-    assert "This key is that of its shuffler: give each key with the option of its own party" in ran.err
+    assert "this key is that of its shuffler: give each key with the option of its own party" in ran.err
     stranger = tmp_path / "stranger.pub.pem"
     Parties.generate().operator.save_public(stranger)
     ran = hubbub_here("verify", saved / "certificate.json", "--operator-key", stranger)

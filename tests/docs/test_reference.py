@@ -203,6 +203,22 @@ def said(a):
     assert messages_of(function) == ["is {a}; at most 3", "is not there | is gone | is {a} too"]
 
 
+def test_a_number_that_is_counted_up_has_no_value_in_a_message() -> None:
+    function = """
+def check(a):
+    found, seen = 0, ""
+    for each in a:
+        found += each
+        if seen != (seen := each):
+            raise HubbubError(f"{found} of {a}: {seen}")
+"""
+    assert messages_of(function) == ["{found} of {a}: {seen}"]
+
+
+def test_of_two_wordings_a_message_shows_the_one_with_a_value() -> None:
+    assert messages_of("""HubbubError(f"{'one was' if a == 1 else f'{a} were'} refused")""") == ["{a} were refused"]
+
+
 # Tasks
 
 

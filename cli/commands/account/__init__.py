@@ -250,7 +250,9 @@ def compose(
         from hubbub.protos.errors import UsageError
 
         if (rounds is None) == (law is None) or (law is None) != (reports is None):
-            raise UsageError("give either ROUNDS.json, or --law with --reports")
+            raise UsageError(
+                "it takes the rounds in one of two forms; give either ROUNDS.json, or --law with --reports"
+            )
         with option_values() if law else nullcontext():
             parts = read_rounds(rounds) if rounds else [_of_law(law, reports, times)]
         started = time.perf_counter()

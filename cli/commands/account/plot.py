@@ -131,7 +131,10 @@ def _check_output(out: Path | None, as_json: bool) -> None:
 
         check_drawable(out)
     elif not as_json:
-        raise UsageError("give --out with a name that ends in .svg or .png, or --json for the points alone, or both")
+        raise UsageError(
+            "no output is named; give --out with a name that ends in .svg or .png, or --json for the points alone, "
+            "or both"
+        )
 
 
 def _evaluated(plan: PlotPlan, as_json: bool) -> Plot:

@@ -126,13 +126,17 @@ def _calls_in(scope: ast.AST, names: Names) -> Iterator[tuple[ast.Call, Names]]:
 
 def _assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
     found: dict[str, list[ast.expr]] = {}
+    changed: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             for name, value in _pairs(node):
                 found.setdefault(name, []).append(value)
+        elif isinstance(node, ast.AugAssign | ast.NamedExpr) and isinstance(node.target, ast.Name):
+            changed.add(node.target.id)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             found.setdefault(node.target.id, []).append(node.value)
-    return {name: sorted(values, key=lambda each: each.lineno) for name, values in found.items()}
+    # A name that is counted up, or given anew within an expression, has no value that can be read off.
+    return {name: sorted(values, key=lambda each: each.lineno) for name, values in found.items() if name not in changed}
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
@@ -188,6 +192,10 @@ def _part(node: ast.expr, names: Names, depth: int) -> str:
     inner = node.value
     if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "needs_extra":
         return text_of(inner, names, depth)
+    if isinstance(inner, ast.IfExp):
+        # Of several wordings a reader needs one: that with a value in it.
+        worded = [each for each in (inner.body, inner.orelse) if isinstance(each, ast.JoinedStr)]
+        return text_of(worded[0], names, depth) if worded else f"{{{placeholder(inner)}}}"
     known = names.get(inner.id, inner.lineno) if isinstance(inner, ast.Name) and depth < DEEPEST else None
     if isinstance(known, ast.Constant | ast.JoinedStr):
         found = text_of(known, names, depth + 1)

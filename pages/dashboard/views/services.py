@@ -142,7 +142,7 @@ async def revoke(site: Site, request: Request) -> Response:
         settings, sure = _operator(site, form), form.get(SURE) == "yes"
         ids = str(form.get("devices", "")).split()
     if len(ids) > MOST_DEVICES:
-        raise UsageError(f"these are {len(ids)} devices; `hubbub keys revoke --tickets FILE` takes so many")
+        raise UsageError(f"{len(ids)} devices are too many for this form; use `hubbub keys revoke --tickets FILE`")
     devices = list(dict.fromkeys(devices_given(ids, None)))
     done = await run_in_threadpool(_revoke, settings, devices) if sure else None
     hexes = " ".join(each.hex() for each in devices)

@@ -258,7 +258,7 @@ def test_what_was_signed_and_cannot_be_used_is_never_passed_over(tmp_path: Path,
     (folder / SIGNED).write_bytes(DAMAGED[damage](_longer(tmp_path)))
     before = contents(folder)
     for _ in range(2):
-        with pytest.raises(LogError, match=r"\.signed cannot be used: .*Restore .* ask mirrors and"):
+        with pytest.raises(LogError, match=r"\.signed cannot be used: .*until you restore it .* ask mirrors and"):
             add_documents(folder, LOG, [document(9)], MemoryDisk())
         assert contents(folder) == before
     # As the message says, if nobody has seen a newer one.
