@@ -109,7 +109,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             f"{_DEVICE}, {_SHUFFLER}",
             "The round is erased, and its key is destroyed: it is over, or it could not be released. The message says "
             "which.",
-            "A device discards the submission. At the shuffler the round expires: it came too late to be opened.",
+            "A device discards the submission. If the shuffler gets it, the round came too late, and expires there.",
         ),
         Reason.KEY_SET_DIFFERS: Explanation(
             f"{_DEVICE}, {_SHUFFLER}",
@@ -144,8 +144,8 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.NOT_ALLOWED: Explanation(
             "anyone",
-            "This call is not for callers with this certificate, such as one that changes something for a reader.",
-            "Show a certificate of a role that the message names.",
+            "The caller's certificate does not permit this call: a reader, for example, may change nothing.",
+            "Call with a certificate of a role that the message names.",
         ),
         Reason.BELOW_MINIMUM: Explanation(
             f"{_OPERATOR}, {_SHUFFLER}",
@@ -165,7 +165,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.DIGEST_DIFFERS: Explanation(
             _SHUFFLER,
             "Another batch came under the name of a known one, or other envelopes came than announced.",
-            "Restore the newest copy of the store. A damaged store is noticed when the batch is refused.",
+            "The shuffler's store is damaged, or an old copy: restore the newest copy of it.",
             "A store was damaged or lost",
         ),
         Reason.WRONG_OFFSET: Explanation(
