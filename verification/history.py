@@ -169,7 +169,9 @@ def _read(paths: Sequence[Path]) -> _GivenFiles:
         with _noted(path, given.unread):
             if not named and path.is_fifo():
                 # It might never end, and anybody may have put it there.
-                raise VerificationError("it is a pipe, not a file; name it itself, or remove it")
+                raise VerificationError(
+                    "it is a pipe, not a file; give its own path to read it all the same, or remove it"
+                )
             document = path.read_bytes()
             results = read_every(path, document)
             if results:

@@ -110,7 +110,7 @@ class LogProofs:
                     state = file.stat()
                     if not stat.S_ISREG(state.st_mode):
                         # A named pipe, which anybody can put into a folder, might never end.
-                        raise LogError("it is no regular file")
+                        raise LogError("it is no regular file; remove it")
                     yield _read(file, state.st_mtime_ns, state.st_size)
                 except (OSError, LogError) as error:
                     unread.append(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}")

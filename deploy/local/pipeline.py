@@ -374,7 +374,8 @@ class LocalPipeline:
                 if expired is not None:
                     said = f"round {round_number} expired with {expired.submissions} submissions, under its minimum of "
                     raise Refusal(
-                        Reason.NO_RESULTS, f"{said}{expired.minimum_reports}, and will never have results"
+                        Reason.NO_RESULTS,
+                        f"{said}{expired.minimum_reports}, and will never have results; ask more devices",
                     ) from refusal
             except Unreachable:
                 # The analyzer may be starting again. If its process ended by itself, `guard` stops this wait.

@@ -308,7 +308,10 @@ def test_json_of_another_kind_beside_certificates_is_skipped(folder: Path, conte
 def test_a_pipe_beside_certificates_is_named_and_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "pipe.json")
     (problem,) = read(folder).alone
-    assert str(problem) == f"{folder / 'pipe.json'}: it is a pipe, not a file; name it itself, or remove it"
+    assert (
+        str(problem)
+        == f"{folder / 'pipe.json'}: it is a pipe, not a file; give its own path to read it all the same, or remove it"
+    )
 
 
 def test_a_total_below_what_an_earlier_round_is_proven_to_cost_is_named(folder: Path) -> None:
