@@ -1,13 +1,19 @@
 """Reads numbers as people write them: one rule for every option that takes a number, and for texts with numbers.
 
 1000, 1_000, 1e3, 1e+3, .25, 2.5e-1, 1/4 and 25% are numbers. A whole number is not written as a ratio or with %.
+Several have commas between them.
 The minus sign may be that of Unicode, which programs for text and tables write.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import TypeVar
+
+T = TypeVar("T")
 
 FORMS = "0.25, .25, 1/4, 25% or 2.5e-1"
 """Forms of a number, for messages and help."""
@@ -61,6 +67,24 @@ def real(text: str) -> float:
         return float(exact(text))
     except OverflowError as error:
         raise ValueError("a number is below 1.8e308") from error
+
+
+def limit(text: str) -> float:
+    """Return the limit that a text says: a number as `real` reads it, or `inf` for no limit.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    return math.inf if text == "inf" else real(text)
+
+
+def several(text: str, read: Callable[[str], T]) -> list[T]:
+    """Return the numbers in a text with commas between them, as `read` reads one; spaces around each do not count.
+
+    Raises:
+        ValueError: if `read` does not take one of them.
+    """
+    return [read(word.strip()) for word in text.split(",")]
 
 
 def _plain(text: str) -> str:

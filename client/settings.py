@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
+from hubbub.accountant.written_numbers import limit
 from hubbub.client.errors import AuthorityError
 from hubbub.client.limits import PrivacyLimits
 from hubbub.client.session.session import checked_name
@@ -407,7 +408,7 @@ def _content(path: Path, named_by: str) -> dict[str, Any]:
     try:
         # Editors of Windows begin a file with a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=_finite)
     except OSError as error:
         remedy = "check the path; `hubbub init` writes one" if error.errno == errno.ENOENT else remedy_of(error)
         raise SettingsError(f"{named_by}cannot read {path}: {error.strerror}; {remedy}") from error
@@ -416,6 +417,14 @@ def _content(path: Path, named_by: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
         remedy = "write a path that has \\ in single quotes" if "\\" in text else "correct the file there"
         raise SettingsError(f"{named_by}{path} is not TOML: {error!s:.200}; {remedy}") from error
+
+
+def _finite(text: str) -> float:
+    """Return a number of TOML. One that is too large for a double would be read as `inf`, which is no limit."""
+    found = float(text)
+    if math.isinf(found) and not text.endswith("inf"):
+        raise ValueError(f"{text:.20} is beyond the largest number, 1.8e308")
+    return found
 
 
 def _flat(content: Mapping[str, Any], path: Path) -> Iterable[tuple[str, Any]]:
@@ -447,9 +456,9 @@ def _of_environment(variables: Mapping[str, str]) -> dict[str, _PlacedValue]:
 
 
 def _as_number(text: str) -> float | str:
-    """Return the number that a text says, or the text itself, for the error."""
+    """Return the number that a text says, as every option reads one; or the text itself, for the error."""
     try:
-        return float(text)
+        return limit(text)
     except ValueError:
         return text
 

@@ -34,12 +34,12 @@ def kinds_of(compare: str) -> list[str]:
 
 def sizes_of(text: str | None, devices: int) -> list[int]:
     """Return the numbers of reports to compare at, in order."""
-    from hubbub.accountant.written_numbers import whole
+    from hubbub.accountant.written_numbers import several, whole
 
     if text is None:
         return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
     try:
-        sizes = sorted({whole(word.strip()) for word in text.split(",")})
+        sizes = sorted(set(several(text, whole)))
     except ValueError as error:
         raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000 or 1e3,1e4") from error
     if sizes[0] < 2 or sizes[-1] > devices:

@@ -66,7 +66,7 @@ def limits_from(limits: PrivacyLimits, words: Sequence[str]) -> PrivacyLimits:
     """
     from dataclasses import asdict, replace
 
-    from hubbub.accountant.written_numbers import real
+    from hubbub.accountant.written_numbers import limit
     from hubbub.deploy.errors import as_usage_error
     from hubbub.protos.errors import UsageError
 
@@ -75,7 +75,7 @@ def limits_from(limits: PrivacyLimits, words: Sequence[str]) -> PrivacyLimits:
         name, _, value = word.partition("=")
         name = name.replace("-", "_")
         try:
-            given[name] = {known: real(value) for known in given}[name]
+            given[name] = {known: limit(value) for known in given}[name]
         except (KeyError, ValueError) as error:
             known = ", ".join(given)
             raise UsageError(f"--limit {word!r} is not NAME=EPSILON; the names are {known}") from error

@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.progress import Progress
 
-from hubbub.accountant.written_numbers import real
+from hubbub.accountant.written_numbers import real, several
 from hubbub.client import read_settings
 from hubbub.client.session.rounds import choose_round
 from hubbub.deploy.files import signed_task_in
@@ -96,7 +96,7 @@ def checked_schedule(
 
 def _rates(text: str) -> list[float]:
     try:
-        return [real(word) for word in text.split(",")]
+        return several(text, real)
     except ValueError as error:
         raise UsageError(f"--steps {text!r}: give numbers of devices a second with commas between them") from error
 

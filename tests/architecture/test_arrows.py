@@ -21,7 +21,8 @@ ARROWS = {
         "accountant.certificate.terms",
         "accountant.errors",
     },
-    "client": {"protos", "queries", "accountant.mechanisms"},
+    # The last reads numbers as people write them, in variables too.
+    "client": {"protos", "queries", "accountant.mechanisms", "accountant.written_numbers"},
     "shuffler": {"service", "protos", "queries", "accountant"},
     "analyzer": {"service", "protos", "queries", "accountant"},
     "verification": {"protos", "queries", "accountant"},

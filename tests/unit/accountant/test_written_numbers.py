@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
 
-from hubbub.accountant.written_numbers import exact, real, whole
+from hubbub.accountant.written_numbers import exact, limit, real, several, whole
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,17 @@ def test_what_is_no_number_is_refused_with_the_forms(text: str) -> None:
 def test_a_number_beyond_a_double_is_refused() -> None:
     with pytest.raises(ValueError, match="below"):
         real("1e400")
+
+
+def test_a_limit_may_be_none_and_is_never_none_by_chance() -> None:
+    assert (limit("inf"), limit("25%")) == (math.inf, 0.25)
+    for text in ("1e309", "infinity", "-inf", "nan", ""):
+        with pytest.raises(ValueError, match="a number is"):
+            limit(text)
+
+
+def test_several_numbers_have_commas_with_or_without_spaces() -> None:
+    assert several("1e3, 2_000 ,3000", whole) == [1000, 2000, 3000]
+    for text in ("", "1,,2", "1 2"):
+        with pytest.raises(ValueError, match="a whole number is"):
+            several(text, whole)

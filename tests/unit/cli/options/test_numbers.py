@@ -128,8 +128,8 @@ def test_lists_limits_and_errors_take_every_form() -> None:
     from hubbub.deploy.load.run import checked_schedule
     from hubbub.planning.simulate.dataset import SumSpec
 
-    assert sizes_of("1e3,2_000", 5000) == [1000, 2000]
-    schedule = checked_schedule(None, "1e2,5/2,50%", None, None, 1.0, 1, 1.0)
+    assert sizes_of("1e3, 2_000", 5000) == [1000, 2000]
+    schedule = checked_schedule(None, "1e2, 5/2,50%", None, None, 1.0, 1, 1.0)
     assert [step.rate for step in schedule.steps] == [100, 2.5, 0.5]
     assert _error_in("carrier=1_000", "1_000") == 1000
     assert SumSpec.parse("delay:-1e1:1_000") == SumSpec("delay", -10, 1000)
