@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 DEMO_VENV := .venv-demo
+NOTEBOOKS_VENV := .venv-notebooks
 RUN := $(VENV)/bin/python
 SETUP := pyproject.toml setup.py Makefile
 SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy pages planning protos queries results service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
@@ -107,14 +108,14 @@ docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is a
 	rm -rf site
 	$(RUN) -m sphinx --quiet --fresh-env --jobs auto --fail-on-warning --keep-going -c docs -d build/doctrees . site
 
-notebooks: $(VENV)/.installed  ## Run the notebooks, and write them with their outputs: docs/notebooks/*.ipynb, to open and change.
-	cd docs && ../$(RUN) -m extensions.notebooks $(NOTEBOOKS)
+notebooks: $(NOTEBOOKS_VENV)/.installed  ## Run the notebooks, and write them with their outputs: docs/notebooks/*.ipynb, to open and change.
+	cd docs && ../$(NOTEBOOKS_VENV)/bin/python -m extensions.notebooks $(NOTEBOOKS)
 
 hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, from now on.
 	$(VENV)/bin/pre-commit install
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html docs/notebooks/*.ipynb clients/typescript/node_modules clients/typescript/dist clients/typescript/src/gen
+	rm -rf $(VENV) $(DEMO_VENV) $(NOTEBOOKS_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json hubbub-demo-report.html docs/notebooks/*.ipynb clients/typescript/node_modules clients/typescript/dist clients/typescript/src/gen
 
 # The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
 # installs again. The links are for type checkers and editors.
@@ -138,6 +139,13 @@ $(VENV)/.web: $(VENV)/.installed clients/typescript/package-lock.json
 $(VENV)/.documented: $(VENV)/.installed
 	@echo "installing what the site is built with into $(VENV), once"
 	$(RUN) $(PIP) --editable '.[docs]'
+	touch $@
+
+# An environment of its own: services may run from .venv, and an install would replace files that they have not read yet.
+$(NOTEBOOKS_VENV)/.installed: $(SETUP)
+	@echo "installing hubbub and what runs notebooks into $(NOTEBOOKS_VENV): a minute or two, once"
+	$(PYTHON) -m venv $(NOTEBOOKS_VENV)
+	$(NOTEBOOKS_VENV)/bin/python $(PIP) --editable '.[notebooks]'
 	touch $@
 
 # The demo runs from what a user installs, so a change of any source installs again. setuptools reuses build/, with

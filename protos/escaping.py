@@ -7,6 +7,9 @@ texts look alike. All of these are shown as Python's escapes, such as \x1b and \
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 _SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(map(chr, _SELECTORS))
@@ -28,6 +31,24 @@ def readable(text: str, keep: str = "") -> str:
 def readable_lines(text: str) -> str:
     """Return a text of several lines like `readable`, with its line breaks unchanged."""
     return readable(text, keep="\n")
+
+
+_LONGEST_SHOWN = 64
+"""Bytes that `hex_repr` writes out: ids, digests and signatures have no more."""
+
+
+def hex_repr(value: Any) -> str:
+    """Return the repr of a dataclass with its bytes in hex, as commands print ids; of many bytes only their number."""
+    parts = (f"{each.name}={_hex(getattr(value, each.name))}" for each in fields(value) if each.repr)
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _hex(value: object) -> str:
+    if isinstance(value, tuple) and value:
+        return f"({', '.join(map(_hex, value))})"
+    if not isinstance(value, bytes):
+        return repr(value)
+    return value.hex() or "''" if len(value) <= _LONGEST_SHOWN else f"<{len(value)} bytes>"
 
 
 def _is_seen(mark: str) -> bool:

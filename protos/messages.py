@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hubbub.protos.escaping import hex_repr
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.refusals import Refusal
 
@@ -118,6 +119,8 @@ class RoundState(StrEnum):
 class RoundStatus:
     """A round as the operator sees it: acknowledged submissions, refusals by reason, and the step that it waits for."""
 
+    __repr__ = hex_repr
+
     task_id: bytes
     round: int
     state: RoundState
@@ -163,6 +166,8 @@ class IncidentReport:
 @dataclass(frozen=True)
 class ListedTask:
     """A task that a service knows: its id (32 bytes) and its name."""
+
+    __repr__ = hex_repr
 
     task_id: bytes
     name: str

@@ -277,6 +277,11 @@ class Refusal(HubbubError):
         self.retry_after = retry_after
         """Seconds to wait before the next try; None if a retry is of no use."""
 
+    @property
+    def passes(self) -> bool:
+        """Whether the same call may succeed later: nothing is wrong with what was asked."""
+        return self.reason in TRANSIENT
+
     def __reduce__(self) -> tuple[type[Refusal], tuple[Reason, str, float | None]]:
         """Return how to pickle it with all its parts, since refusals pass between processes."""
         # Without this, pickle would call the class with the message alone, the only argument that `Exception` keeps.

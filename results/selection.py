@@ -10,11 +10,11 @@ from numbers import Integral, Real
 from hubbub.accountant.errors import listed, shown
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import ListedTask
-from hubbub.protos.records.results import RoundId
+from hubbub.protos.records.results import RoundId, is_task
 from hubbub.results.published_row import PublishedRow
 
 Named = str | ListedTask | None
-"""How a task is named: its name, its id in hex, or what `tasks()` returned; None if there is one task."""
+"""How a task is named: its name, 8 digits of its id or more, or what `tasks()` returned; None if there is one task."""
 
 _FIELDS = PublishedRow.__dataclass_fields__
 _TELLING = ("round", "query", "statistic", "category", "group", "at")
@@ -35,8 +35,8 @@ def word_of(task: Named) -> str | None:
 
 
 def matches(which: RoundId, word: str | None) -> bool:
-    """Return whether a round is of the task of that name, or of that id in hex."""
-    return word in (None, which.task_name, which.task_id.hex())
+    """Return whether a round is of the task of that name, or of an id that begins so in hex."""
+    return word is None or is_task(word, which.task_id, which.task_name)
 
 
 def check_task(word: str | None, known: Sequence[ListedTask]) -> None:
@@ -45,7 +45,7 @@ def check_task(word: str | None, known: Sequence[ListedTask]) -> None:
     Raises:
         UsageError: naming the tasks that there are.
     """
-    if word is not None and not any(word in (each.name, each.task_id.hex()) for each in known):
+    if word is not None and not any(is_task(word, each.task_id, each.name) for each in known):
         raise UsageError(f"there is no task {word!r}; there are: {listed(each.name for each in known)}")
 
 
@@ -57,7 +57,7 @@ def check_one_task(found: Sequence[RoundId], word: str | None) -> None:
     """
     if not found:
         of = "" if word is None else f" of task {word}"
-        raise UsageError(f"no round{of} is certified yet; `status()` shows what each waits for")
+        raise UsageError(f"no round{of} is certified yet; `hubbub status` shows what each waits for")
     names = sorted({f"{each.task_name} ({each.task_id.hex()})" for each in found})
     if len(names) > 1:
         raise UsageError(f"there are several tasks; name one: {', '.join(names)}")
@@ -81,8 +81,7 @@ def chosen_rounds(found: Sequence[RoundId], wanted: object) -> set[int]:
         raise UsageError(f"rounds is empty; leave it out for all, or name some of {listed(sorted(there))}")
     if missing := sorted(set(asked) - there):
         raise UsageError(
-            f"rounds {', '.join(map(str, missing))} of task {found[0].task_name} are not there; these are: "
-            f"{', '.join(map(str, sorted(there)))}"
+            f"rounds {listed(missing)} of task {found[0].task_name} are not there; these are: {listed(sorted(there))}"
         )
     return {int(each) for each in asked}
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hubbub.accountant.errors import shown
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import ListedTask
-from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
+from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults, is_task
 from hubbub.protos.rpc import ResultsCaller
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transport.addresses import checked_address
@@ -62,7 +62,7 @@ class ServiceReader:
         """
         word, known = word_of(task), self.tasks()
         check_task(word, known)
-        found = [each for each in known if word in (None, each.name, each.task_id.hex())]
+        found = [each for each in known if word is None or is_task(word, each.task_id, each.name)]
         if len(found) != 1:
             ids = ", ".join(each.task_id.hex() for each in found)
             raise UsageError(f"{len(found)} tasks are called {word}; name one by its id: {ids}")

@@ -204,12 +204,13 @@ def prove(
     """Prove that a document is in a log, or that the log only grew.
 
     The proof has the log's newest checkpoint with all its signatures, so that it is checked without the log. Prove
-    after the witnesses have signed.
+    after the witnesses have signed: the command warns if no witness has, or fewer than the task asks for.
 
     Examples: hubbub log prove log colors.json --out colors.tlog-proof; hubbub log prove log --since checkpoint.old
     --out grown.proof
     """
     with failures(as_json):
+        from hubbub.cli.tables.log import lacking_witnesses
         from hubbub.deploy.files import save
         from hubbub.protos.errors import UsageError
 
@@ -218,22 +219,24 @@ def prove(
                 "one thing is proven at a time; name a DOCUMENT that is in the log, or an earlier checkpoint with "
                 "--since"
             )
-        proof = _proof(log, document, since, authority)
+        content = (document or since or Path()).read_bytes()
+        proof = _proof(log, content, document, since, authority)
         save(out, proof.encode())
+        warning = lacking_witnesses(proof, content)
         if as_json:
-            print_json({"file": str(out)})
+            print_json({"file": str(out), "warning": warning})
             return
+        if warning is not None:
+            progress_console().print(warning, markup=False, soft_wrap=True)
         console().print(f"written to {out}", markup=False, soft_wrap=True)
 
 
-def _proof(log: str, document: Path | None, since: Path | None, authority: Path | None) -> AnyProof:
+def _proof(log: str, content: bytes, document: Path | None, since: Path | None, authority: Path | None) -> AnyProof:
     from hubbub.deploy.files import naming
     from hubbub.deploy.transparency_log.fetch import opened_log
     from hubbub.protos.transparency_log.proving import prove_consistency, prove_logged
 
-    given = document or since or Path()
-    content = given.read_bytes()
-    with opened_log(log, authority) as files, naming(given):
+    with opened_log(log, authority) as files, naming(document or since or Path()):
         return prove_logged(files, content) if since is None else prove_consistency(files, content)
 
 

@@ -23,7 +23,8 @@ def command(
         Path, typer.Argument(metavar="OPERATOR.toml", help="The settings file of the operator or a reader.")
     ],
     task: Annotated[
-        str | None, typer.Option("--task", help="Name or id of the task; needed if there are several.")
+        str | None,
+        typer.Option("--task", help="The task's name, or 8 digits of its id or more; needed if there are several."),
     ] = None,
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="The round's number. [default: the latest round]")

@@ -94,7 +94,7 @@ async def _look(
 ) -> _StatusSnapshot:
     """Ask both services, but not for certificates that are `known` from an earlier look at the same services.
 
-    `ids` keeps the ids of the named task from one look to the next, because the analyzer may not answer the next time.
+    `ids` keeps the ids of the named task from one look to the next, because services may not answer the next time.
     """
     import asyncio
     import time
@@ -108,8 +108,11 @@ async def _look(
     now = time.time()
     if frozenset(answered) not in known:
         known[frozenset(answered)] = await asyncio.to_thread(expiries, operator.tls.paths(), answered, now)
-    ids.update(each.id.task_id.hex() for each in overview.analyzer or () if each.id.task_name == task)
-    return _StatusSnapshot(overview.of_task(task, ids), known[frozenset(answered)], now)
+    shown = overview.of_task(task, ids)
+    if task is not None:
+        ids.update(each.id.task_id.hex() for each in shown.analyzer or ())
+        ids.update(each.task_id.hex() for each in shown.shuffler or ())
+    return _StatusSnapshot(shown, known[frozenset(answered)], now)
 
 
 def _redraw(seen: _StatusSnapshot) -> None:

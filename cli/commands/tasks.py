@@ -28,9 +28,6 @@ app = typer.Typer(
     """,
 )
 
-FEWEST_DIGITS = 8
-"""Digits of a task's id that name it, at least; `--give-up` of the shuffler asks for as many."""
-
 FeedFolder = Annotated[Path, typer.Argument(metavar="FEED", help="The feed's folder; the first entry makes it.")]
 Keys = Annotated[
     list[Path],
@@ -235,11 +232,11 @@ def _budget(feed: Feed, purpose: str | None, epsilon: float | None, delta: float
 
 def _named(feed: Feed, name: str) -> SignedTask:
     from hubbub.protos.errors import UsageError
+    from hubbub.protos.records.results import is_task
 
-    running = [each for each in feed.published.values() if each.task.id not in feed.ends]
     # An end is final: an empty text or a slip of a digit must not name a task by chance.
-    digits = name if len(name) >= FEWEST_DIGITS else None
-    found = [each for each in running if each.task.name == name or (digits and each.task.id.hex().startswith(digits))]
+    running = [each for each in feed.published.values() if each.task.id not in feed.ends]
+    found = [each for each in running if is_task(name, each.task.id, each.task.name)]
     if len(found) == 1:
         return found[0]
     if not running:

@@ -10,8 +10,11 @@ from typing import Any
 from hubbub.deploy.files import naming
 from hubbub.deploy.transparency_log.fetch import opened_log
 from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.identity.documents import parse_canonical
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transparency_log.checkpoint import TrustedLog
 from hubbub.protos.transparency_log.entries import LogEntry
+from hubbub.protos.transparency_log.policy import LogPolicy
 from hubbub.protos.transparency_log.proofs import AnyProof, ConsistencyProof, LoggedProof, SplitViewProof, read_proof
 from hubbub.protos.transparency_log.signed_notes import LogError
 from hubbub.protos.transparency_log.tiles import LONGEST_LOGGED, entry_path, read_checkpoint
@@ -64,6 +67,35 @@ def _views(proof: SplitViewProof, trusted: TrustedLog) -> str:
         f"log {trusted.log.name} has signed {sizes}, and nothing here proves that they contradict each other; ask "
         "whoever keeps the log for a proof with `hubbub log prove --since`"
     )
+
+
+def lacking_witnesses(proof: AnyProof, document: bytes) -> str | None:
+    """Return a warning if witnesses have still to sign what was proven: whoever asks for them refuses such a proof.
+
+    A task, or a certificate of it, states which ones are asked for, and how many. For anything else nobody here knows;
+    then the warning is of a checkpoint that the log alone has signed.
+    """
+    again = "have the log witnessed, add the signatures with `hubbub log add --witness`, and prove it again"
+    policy = _policy_in(document) if isinstance(proof, LoggedProof) else None
+    if policy is not None and isinstance(proof, LoggedProof):
+        try:
+            policy.check(document, proof)
+        except LogError as error:
+            return f"warning: the task asks for another proof: {error}; {again}"
+        return None
+    newest = proof.signed if isinstance(proof, LoggedProof) else proof.newer
+    if len(newest.signatures) > 1:
+        return None
+    return f"warning: no witness has signed this checkpoint, and whoever asks for one refuses the proof; {again}"
+
+
+def _policy_in(document: bytes) -> LogPolicy | None:
+    """Return what a task, or the task in a certificate, demands of a log; None if it is neither, or demands nothing."""
+    try:
+        value = parse_canonical(document)
+        return SignedTask.from_json(value if "task" in value else value["body"]["task"]).task.log
+    except (HubbubError, KeyError, TypeError):
+        return None
 
 
 def check_whole(place: str, authority: Path | None, trusted: TrustedLog, now: Callable[[int], object]) -> Found:

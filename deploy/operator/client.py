@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
-from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults, is_id, is_task
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, HealthCaller, ResultsCaller
 from hubbub.protos.rpc.enrollment import MOST_DEVICES
@@ -159,7 +158,7 @@ class Overview:
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task, by its name, or the first 8 digits of its id or more; all if `task` is None.
 
-        `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
+        `seen` are ids (hex) of such a task that were shown before: its name is known then, though nobody answers now.
 
         Raises:
             HubbubError: if no service that answered has a round of such a task, or its name is not known.
@@ -167,10 +166,10 @@ class Overview:
         if task is None:
             return self
         # The shuffler's states have no names of tasks; the analyzer's have.
-        analyzer = [each for each in self.analyzer or () if task == each.id.task_name or _begins(each.id.task_id, task)]
+        analyzer = [each for each in self.analyzer or () if is_task(task, each.id.task_id, each.id.task_name)]
         known = {*seen, *(each.id.task_id.hex() for each in analyzer)}
-        shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known or _begins(each.task_id, task)]
-        if not (shuffler or analyzer):
+        shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known or is_task(task, each.task_id)]
+        if not (shuffler or analyzer or known):
             raise HubbubError(self._no_round_of(task))
         # The rounds of a service that did not answer stay unknown.
         return replace(
@@ -181,11 +180,11 @@ class Overview:
 
     def _no_round_of(self, task: str) -> str:
         remedy = "give the first 8 digits of the task's id or more, or leave out --task"
-        if self.shuffler and "analyzer" in self.errors and not _is_id(task):
+        if self.shuffler and "analyzer" in self.errors and not is_id(task):
             return (
                 f"only the analyzer has the names of tasks, and it did not answer; {remedy}; {self.errors['analyzer']}"
             )
-        if self._nameless() and not _is_id(task):
+        if self._nameless() and not is_id(task):
             return (
                 f"the analyzer knows no task named {task}, and the shuffler, which knows no names, has rounds of a "
                 f"task that the analyzer does not know; it may lack its file. Add it there, or {remedy}"
@@ -200,15 +199,6 @@ class Overview:
         if self.analyzer is None:
             return set()
         return {each.task_id for each in self.shuffler or ()} - {each.id.task_id for each in self.analyzer}
-
-
-def _is_id(task: str) -> bool:
-    """Whether it may be a task's id in hex, or the beginning of one, such as the 12 digits of `hubbub status`."""
-    return re.fullmatch("[0-9a-f]{8,64}", task) is not None
-
-
-def _begins(task_id: bytes, task: str) -> bool:
-    return _is_id(task) and task_id.hex().startswith(task)
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hubbub.deploy.operator.client import fetch_analyzer_statuses, fetch_results, list_results
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
-from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults, is_task
 from hubbub.protos.refusals import Reason, Refusal
 
 POLL_SECONDS = 5.0
@@ -25,14 +25,14 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class RoundFilter:
-    """The requested rounds: of one task (its name or id in hex), of one number; None is any."""
+    """The requested rounds: of one task (its name, or 8 digits of its id or more), of one number; None is any."""
 
     task: str | None = None
     round: int | None = None
 
     def is_of_task(self, which: RoundId) -> bool:
         """Return whether a round is of the requested task."""
-        return self.task in (None, which.task_name, which.task_id.hex())
+        return self.task is None or is_task(self.task, which.task_id, which.task_name)
 
     def matches(self, which: RoundId) -> bool:
         """Return whether a round is requested."""
@@ -89,7 +89,7 @@ async def results_of_all(settings: OperatorSettings, wanted: RoundFilter) -> lis
 def _passes(error: Refusal | Unreachable) -> bool:
     """Return whether an error may pass soon: the analyzer starts, restarts, or its disk is full."""
     if isinstance(error, Refusal):
-        return error.reason is Reason.NOT_READY
+        return error.passes
     return not isinstance(error, Distrusted | CannotCall)
 
 

@@ -19,6 +19,7 @@ from hubbub.pages.dashboard.shown_task import ShownTask, TaskRounds
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.results import RoundId
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.results import ResultsTable
 from hubbub.verification.pins import Pins
@@ -171,7 +172,7 @@ class CheckedResults:
                     self._attempt(of_task, of_task.unread[0], self._read)
                 else:
                     self._attempt(of_task, of_task.unchecked[0], self._check)
-        except Unreachable:
+        except (Unreachable, Refusal):
             # Nothing is wrong with the rounds: the next look checks them.
             return
         finally:
@@ -181,9 +182,10 @@ class CheckedResults:
     def _attempt(self, of_task: TaskRounds, number: int, act: Callable[[TaskRounds, int], object]) -> None:
         try:
             act(of_task, number)
-        except Unreachable:
-            raise
         except (HubbubError, AccountingError) as error:
+            # A service that is away, or starts again, says nothing about the round.
+            if isinstance(error, Unreachable) or (isinstance(error, Refusal) and error.passes):
+                raise
             with self._lock:
                 of_task.refuse(number, str(error))
 

@@ -20,6 +20,7 @@ from hubbub.pages.dashboard.verifier import VerifierPage
 from hubbub.pages.environment import environment
 from hubbub.pages.shown_rows import plain
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.schedule import at
 
 T = TypeVar("T")
@@ -67,6 +68,8 @@ class Site:
         """Return the page that says what went wrong."""
         statuses: Mapping[type[Exception], int] = {NotThere: 404, UsageError: 400, Unreachable: 503}
         status = next((number for kind, number in statuses.items() if isinstance(error, kind)), 502)
+        if isinstance(error, Refusal) and error.passes:
+            status = 503
         return self.page("problem.html", status, what=str(error))
 
 

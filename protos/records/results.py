@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hubbub.protos.escaping import hex_repr
 from hubbub.queries.estimation.estimates import Estimates
 
 
@@ -29,9 +31,25 @@ class AnalysisStage(StrEnum):
     """The round's key was destroyed before all was counted: no batch came in time, or it was beyond the budget."""
 
 
+_ID = re.compile("[0-9a-f]{8,64}")
+"""A task's id in hex, or the beginning of one: 8 digits or more name a task, such as the 12 of `hubbub status`."""
+
+
+def is_id(word: str) -> bool:
+    """Return whether a word may be a task's id in hex, or the beginning of one."""
+    return _ID.fullmatch(word) is not None
+
+
+def is_task(word: str, task_id: bytes, name: str | None = None) -> bool:
+    """Return whether a word names a task: by its name, if that is known, or by 8 digits or more of its id."""
+    return word == name or (is_id(word) and task_id.hex().startswith(word))
+
+
 @dataclass(frozen=True)
 class RoundId:
     """A round of a task: the task's id (32 bytes) and name, and the round's number."""
+
+    __repr__ = hex_repr
 
     task_id: bytes
     task_name: str
@@ -46,6 +64,8 @@ class QueryResult:
     dummies; empty if the query is withheld, or if the estimates' table has the same bytes. If the question is over
     time, the estimates also depend on the counts of the earlier `rounds`.
     """
+
+    __repr__ = hex_repr
 
     name: str
     state: QueryState
@@ -82,6 +102,8 @@ class SumResult:
 @dataclass(frozen=True)
 class RoundResults:
     """All queries of a round with the certificate's bytes, and the sums of the numbers that are asked by digits."""
+
+    __repr__ = hex_repr
 
     id: RoundId
     queries: tuple[QueryResult, ...]

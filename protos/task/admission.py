@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from hubbub.protos.escaping import hex_repr
 from hubbub.protos.identity.documents import IDENTITY_BYTES, fingerprint, key_from_hex
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import check_keys
@@ -59,6 +60,8 @@ change once a version is released: a better text needs a new form of certificate
 @dataclass(frozen=True)
 class AdmissionPolicy:
     """A task's table `[admission]`: the mode, and a second authority (32 bytes) that must also sign each ticket."""
+
+    __repr__ = hex_repr
 
     mode: Mode
     second_authority: bytes | None = None

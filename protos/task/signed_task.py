@@ -10,6 +10,7 @@ from math import floor
 from typing import Any
 
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
+from hubbub.protos.escaping import hex_repr
 from hubbub.protos.identity.documents import (
     SIGNATURE_BYTES,
     canonical,
@@ -39,6 +40,8 @@ _FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "hon
 @dataclass(frozen=True)
 class SignedTask:
     """A task with the signatures of operator and shuffler; None for a party that has not signed yet."""
+
+    __repr__ = hex_repr
 
     task: Task
     operator_signature: bytes | None = None

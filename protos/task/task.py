@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hubbub.protos.errors import TaskError
+from hubbub.protos.escaping import hex_repr
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Role
@@ -103,6 +104,8 @@ class Identities:
     Raises:
         TaskError: if two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
     """
+
+    __repr__ = hex_repr
 
     operator: bytes
     shuffler: bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 
 import pytest
@@ -47,11 +48,18 @@ def test_hooks_run_what_the_make_targets_run_and_download_nothing() -> None:
     assert len(entries) == 4
 
 
+def test_notebooks_are_run_without_touching_the_environment_of_services() -> None:
+    """An install replaces files that a running service has not read yet."""
+    words = ["make", "--dry-run", "--what-if", "pyproject.toml", "notebooks"]
+    planned = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert set(re.findall(r"\.venv[-\w]*", planned)) == {".venv-notebooks"}
+
+
 def test_every_extra_is_on_the_page_on_installing() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     page = (ROOT / "docs" / "howto" / "install.md").read_text()
     assert [
-        extra for extra in extras if extra not in ("browser", "dev", "docs") and f"hubbub[{extra}]" not in page
+        extra for extra in extras if extra not in ("browser", "dev", "docs", "notebooks") and f"hubbub[{extra}]" not in page
     ] == []
 
 

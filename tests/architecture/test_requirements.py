@@ -19,7 +19,7 @@ from hubbub.cli.registry import ACCOUNTANT, COMMAND_LINE, DASHBOARD, DEMO, NEEDS
 from support.source_tree import MODULES, ROOT, name_of, parsed
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TOOLS = {"browser", "dev", "docs", "web"}
+TOOLS = {"browser", "dev", "docs", "notebooks", "web"}
 """Extras that no module of the package imports: what works on it."""
 OPTIONAL = {
     "hubbub.pages": "pages",

@@ -11,9 +11,11 @@ from hubbub.protos.transparency_log.checkpoint import SignedCheckpoint
 from hubbub.protos.transparency_log.proofs import SplitViewProof
 from hubbub.protos.transparency_log.signed_notes import NoteKey, NoteRole
 from support.cli import Ran, hubbub_here
+from support.logged_tasks import demanding
 from support.messages import HAS_NOT_SIGNED_CHECKPOINT, TOO_FEW_WITNESSES
+from support.samples import sample_task, signed
 from support.transparency_logs import LOG, LOG_KEY, NAME, NOW, WITNESS_KEYS, WITNESSES, MemoryDisk, log_of, saved
-from vectors.make_signed import FOLDER
+from vectors.make_signed import FOLDER, PARTIES
 
 TASK, CERTIFICATE, SUCCESSION = (FOLDER / f"hubbub-{kind}-1.json" for kind in ("task", "certificate", "succession"))
 KEY, WITNESS = LOG_KEY.encode(), WITNESS_KEYS[0].encode()
@@ -81,6 +83,40 @@ def test_a_witnessed_proof_is_made_and_checked(folder: Path) -> None:
     for words in (("check", "proof", "--log-key", KEY), ("check", "log", TASK, "--log-key", KEY)):
         assert log(folder, *words).status == 2
     assert log(folder, "prove", "log", "--out", "proof").status == 2
+
+
+def test_a_proof_that_no_witness_signed_is_made_with_a_warning(folder: Path) -> None:
+    told = log(folder, "prove", "log", CERTIFICATE, "--out", "proof")
+    assert (told.status, told.out) == (0, "written to proof\n")
+    assert told.err.startswith("warning: no witness has signed this checkpoint, and whoever asks for one refuses the")
+    assert log(folder, "prove", "log", "--since", "log/checkpoint", "--out", "proof", "--json").json["warning"]
+    log(folder, "witness", "log", *LOOK, "--out", "witnessed", "--first")
+    log(folder, "add", "log", "witnessed", "--witness", WITNESS)
+    assert log(folder, "prove", "log", CERTIFICATE, "--out", "proof").err == ""
+    assert log(folder, "prove", "log", CERTIFICATE, "--out", "proof", "--json").json["warning"] is None
+
+
+def test_a_proof_with_fewer_witnesses_than_its_task_asks_for_is_made_with_a_warning(folder: Path) -> None:
+    """POLICY asks for two of three."""
+    (folder / "task.json").write_bytes(signed(demanding(sample_task(PARTIES)), PARTIES).encode())
+    log(folder, "add", "log", "task.json", "--key", "log.pem")
+    for number in (0, 1):
+        saved(WITNESSES[number], folder / f"w{number}.pem")
+        look = (
+            "--log-key",
+            KEY,
+            "--name",
+            f"w{number}.example",
+            "--key",
+            f"w{number}.pem",
+            "--state",
+            f"state{number}",
+        )
+        log(folder, "witness", "log", *look, "--out", "witnessed", "--first")
+        log(folder, "add", "log", "witnessed", "--witness", WITNESS_KEYS[number].encode())
+        told = log(folder, "prove", "log", "task.json", "--out", "proof").err
+        lacks = "warning: the task asks for another proof: 1 of the known witnesses have signed the checkpoint of 3"
+        assert told.startswith(lacks) if number == 0 else told == ""
 
 
 def test_a_witness_is_counted_by_its_key(folder: Path) -> None:

@@ -9,12 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from hubbub.cli.app import build
+from hubbub.deploy.files import signed_task_in
 from hubbub.deploy.init.folders import TRUST
 from hubbub.planning.capacity import MEASURED, MIXED
 from hubbub.protos.identity.keys import load_public
@@ -364,6 +366,47 @@ def test_a_task_is_signed_though_nobody_reads_what_is_printed(deployment: Path, 
         )
     assert (ended.returncode, ended.stderr) == (1, "error: stdout cannot be written: No space left on device\n")
     assert hubbub("sign", task, "--key", deployment / "shuffler/identity.pem", "--json").json["missing"] == []
+
+
+def test_a_task_is_read_before_it_is_signed(deployment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By --show without a key; and with a key it is shown before the file is changed."""
+    task, key = tmp_path / "task.json", deployment / "operator/identity.pem"
+    before = (deployment / "operator/task.json").read_bytes()
+    task.write_bytes(before)
+    *shown, nothing, still = hubbub_here("sign", task, "--show").out.splitlines()
+    assert (task.read_bytes(), still) == (before, "still to sign: operator and shuffler")
+    assert nothing.startswith("nothing was signed; to sign is task usage (")
+    files: list[bytes] = []
+
+    def shows(*_: object) -> None:
+        files.append(task.read_bytes())
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hubbub.cli.tables.signed_task.print_task", shows)
+        assert hubbub_here("sign", task, "--key", key).status == 0
+    assert files == [before]
+    *again, signed, still = hubbub_here("sign", task, "--key", key).out.splitlines()
+    assert (again, still) == (shown, "still to sign: shuffler")
+    assert signed == nothing.replace("nothing was signed; to sign is", "signed")
+    assert hubbub_here("sign", task, "--show", "--json").json["missing"] == ["shuffler"]
+    for words in ((), ("--show", "--key", key)):
+        refused = hubbub_here("sign", task, *words)
+        assert (refused.status, refused.out) == (2, "")
+        assert "give the signer's private key with --key to sign, or --show alone" in refused.err
+
+
+def test_another_task_than_the_one_shown_is_not_signed(
+    deployment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, key = tmp_path / "task.json", deployment / "operator/identity.pem"
+    shown = signed_task_in(deployment / "operator/task.json")
+    task.write_bytes(shown.encode())
+    other = SignedTask(replace(shown.task, name="other")).encode()
+    monkeypatch.setattr("hubbub.cli.tables.signed_task.print_task", lambda *_: task.write_bytes(other))
+    refused = hubbub_here("sign", task, "--key", key)
+    assert refused.status == 1
+    assert "task.json was changed while it was shown, so nothing was signed; run the command again" in refused.err
+    assert task.read_bytes() == other
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
@@ -9,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos import codec
-from hubbub.protos.escaping import readable, readable_lines
-from hubbub.protos.messages import RoundState
+from hubbub.protos.escaping import hex_repr, readable, readable_lines
+from hubbub.protos.messages import ListedTask, RoundState, RoundStatus
+from hubbub.protos.records.results import (
+    AnalysisStage,
+    AnalyzerRoundStatus,
+    QueryResult,
+    QueryState,
+    RoundId,
+    RoundResults,
+)
 from hubbub.protos.rpc.results import read_results
 from hubbub.protos.rpc.round_progress import read_round_status
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.v1 import control_pb2, results_pb2
+from support.samples import Parties, sample_task
 
 LINK = "\x1b]8;;http://example.org\x1b\\name\x1b]8;;\x1b\\"
 SHOWN = r"\x1b]8;;http://example.org\x1b\name\x1b]8;;\x1b" + "\\"
@@ -78,3 +89,25 @@ def test_every_name_from_a_service_is_readable() -> None:
         assert "\\x1b" in repr(value)
         # A character that is still there is shown by `repr` with one backslash, one that is escaped with two.
         assert repr(value).count("\\x1b") == repr(value).count("\\\\x1b")
+
+
+def test_what_people_read_in_python_has_ids_in_hex() -> None:
+    """As commands print them; of a certificate or a table only how long it is."""
+    id_ = bytes(range(224, 256))
+    which = RoundId(id_, "usage", 3)
+    query = QueryResult("theme", QueryState.PUBLISHED, 2, 2, {}, None, bytes(100))
+    task = SignedTask(sample_task(Parties.generate()), bytes(64))
+    values = (
+        which,
+        ListedTask(id_, "usage"),
+        RoundStatus(id_, 0, RoundState.OPEN, 0, 1, {}, ""),
+        AnalyzerRoundStatus(which, AnalysisStage.AWAITED, (), ""),
+        RoundResults(which, (query,), b"certificate" * 10),
+        task,
+    )
+    for value in values:
+        assert re.search(r"\bb[\"']", repr(value)) is None
+        assert value is task or f"task_id={id_.hex()}" in repr(value)
+    assert "counts=<100 bytes>" in repr(query)
+    assert f"operator={task.task.identities.operator.hex()}" in repr(task)
+    assert hex_repr(which) == repr(which) == f"RoundId(task_id={id_.hex()}, task_name='usage', round=3)"

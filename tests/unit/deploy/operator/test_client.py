@@ -167,10 +167,17 @@ def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
     assert overview.of_task(TASK.name, {TASK.id.hex()}).shuffler == [round_]
 
 
-async def test_who_watches_a_task_by_name_goes_on_while_the_analyzer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("word", [TASK.name, TASK.id.hex()[:12]])
+async def test_who_watches_a_task_goes_on_while_services_are_silent(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while both start again."""
     round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
     named = AnalyzerRoundStatus(RoundId(TASK.id, TASK.name, 0), AnalysisStage.AWAITED, (), "")
-    overviews = [Overview([round_], [named], {}), Overview([round_], None, {"analyzer": "it did not answer"})]
+    overviews = [
+        Overview([round_], [named], {}),
+        Overview([round_], None, {"analyzer": "it did not answer"}),
+        Overview(None, None, {"analyzer": "it did not answer", "shuffler": "it did not answer"}),
+        Overview([], [], {}),
+    ]
 
     async def overview(_settings: object) -> Overview:
         return overviews.pop(0)
@@ -179,8 +186,8 @@ async def test_who_watches_a_task_by_name_goes_on_while_the_analyzer_is_silent(m
     monkeypatch.setattr(expiry, "expiries", lambda *_: [])
     settings, ids = cast(Any, Settings()), set[str]()
     settings.analyzer_results = "127.0.0.1:7402"
-    for _ in range(2):
-        assert (await status._look(settings, TASK.name, {}, ids)).overview.shuffler == [round_]
+    for shown in ([round_], [round_], None, []):
+        assert (await status._look(settings, word, {}, ids)).overview.shuffler == shown
 
 
 def test_only_services_that_answered_are_said_to_show_no_round() -> None:

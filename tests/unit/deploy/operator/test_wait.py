@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from hubbub.cli.tables.status import TASK_ID_DIGITS
 from hubbub.deploy.operator import wait as waiting
 from hubbub.deploy.operator.wait import RoundFilter, results_of
 from hubbub.protos.errors import CannotCall, Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.results.selection import matches
 
 SETTINGS: Any = SimpleNamespace(analyzer_results="analyzer.example:7402")
 USAGE, OTHER = bytes([1]) * 32, bytes([2]) * 32
@@ -105,6 +107,16 @@ async def test_a_round_that_has_not_begun_is_waited_for_by_its_tasks_others(anal
     assert "--wait" not in str(raised.value)
     # Asked without a wait first, whether the task has such a round at all.
     assert analyzer.asked == [(4, 0), (4, 5.0), (4, 0), (4, 2.0), (4, 0)]
+
+
+def test_a_task_is_named_by_its_name_or_by_the_digits_that_status_prints() -> None:
+    which = RoundId(bytes(range(32)), "usage", 0)
+    for word in ("usage", which.task_id.hex(), which.task_id.hex()[:TASK_ID_DIGITS], which.task_id.hex()[:8]):
+        assert RoundFilter(word).matches(which), word
+        assert matches(which, word), word
+    for word in ("", "usag", which.task_id.hex()[:7], which.task_id.hex()[1:13]):
+        assert not RoundFilter(word).matches(which), word
+        assert not matches(which, word), word
 
 
 @pytest.mark.parametrize("wait", [0.0, 60.0])

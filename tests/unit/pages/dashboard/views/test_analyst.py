@@ -19,6 +19,7 @@ from hubbub.pages.dashboard.checked_results import CheckedResults
 from hubbub.pages.dashboard.shown_task import ShownTask
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.records.results import RoundId, RoundResults
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.results import ResultsTable, Trust, open_saved
 from hubbub.verification.certificate import stated
@@ -423,11 +424,16 @@ def test_rounds_whose_signers_are_not_known_are_said_so_on_every_page_about_them
     assert "by keys that are not known here" in browser.get("/").page.words
 
 
-def test_rounds_that_could_not_be_asked_for_are_checked_later(reader: StubReader) -> None:
+@pytest.mark.parametrize(
+    "down", [Unreachable("the analyzer does not answer"), Refusal(Reason.NOT_READY, "its database is away", 1.0)]
+)
+def test_rounds_that_could_not_be_asked_for_are_checked_later(reader: StubReader, down: HubbubError) -> None:
+    """A service that starts again says nothing about its rounds."""
     waiting: list[Callable[[], None]] = []
     browser = Browser(site_of(reader, start=waiting.append))
     browser.get(HERE)
-    reader.down = Unreachable("the analyzer does not answer")
+    reader.down = down
+    assert browser.get(f"{HERE}/round/1").status == 503
     waiting.pop()()
     reader.down = None
     assert "0 of 3 rounds are verified so far" in browser.get(HERE).page.words
