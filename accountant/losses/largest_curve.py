@@ -10,6 +10,7 @@ exchanging ones and zeros exchanges P and Q; so the pair is symmetric.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,7 +26,19 @@ from hubbub.accountant.losses.tangents import tangent_grid_of
 from hubbub.accountant.mechanisms import KRR
 
 BLOCKS = 1024
-"""Blocks of the numbers of ones: each counts 1/1024 fewer people, which costs 0.05 % of ε."""
+"""Blocks of the numbers of ones: equally wide ones count 1/1024 fewer people each, which costs 0.05 % of ε."""
+
+NARROWEST = 4096
+"""The narrowest block is so small a share of all people: it costs 0.012 % of ε."""
+
+APART = 1.0
+"""The bound on δ at x deviations falls by at least about APART·s·x² from the last numbers of ones to the first.
+
+s is the deviation of the loss. A wrong guess is safe: it only makes blocks wide where they are worst.
+"""
+
+ALIKE = 10_000
+"""Expected wrong reports from which on all numbers of ones are equal to 1e-4, so that one round's hull is enough."""
 
 MOST_POINTS = 2**26
 """Most points of a grid made of a curve: half a gigabyte. Randomizers of tasks have far fewer."""
@@ -48,6 +61,8 @@ class BlockCurves:
 
 def two_rr_grid(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> LossGrid:
     """Return losses of a symmetric pair that dominates one round of binary randomized response."""
+    if (reports + dummies) * mechanism.other > ALIKE:
+        return grid_from_curve(*_largest(mechanism, reports, dummies, log_tail))
     curves = block_curves(mechanism, reports, dummies, log_tail)
     return grid_from_curve(curves.places, curves.values.max(axis=1), curves.step)
 
@@ -57,18 +72,57 @@ def block_curves(mechanism: KRR, reports: int, dummies: int, log_tail: float) ->
     """Evaluate δ of every block until all are below e^−log_tail."""
     step = _curve_step(mechanism, reports + dummies)
     edges = np.unique(np.rint(np.linspace(0, reports, min(BLOCKS, reports) + 1)))
-    places = [0]
-    values = [_blocks(mechanism, edges, dummies, 0.0)]
+    places, values = _until_small(lambda epsilon: _blocks(mechanism, edges, dummies, epsilon), step, log_tail)
+    return BlockCurves(places, step, np.array(values))
+
+
+def _until_small(bound: Callable[[float], Array], step: float, log_tail: float) -> tuple[Places, list[Array]]:
+    """Ask `bound` at places that rise from 0, until all its values are below e^−log_tail."""
+    places, values = [0], [bound(0.0)]
     while values[-1].max() > math.exp(-log_tail):
         here = places[-1]
         places.append(here + (1 if here < FAR * PER_DEVIATION else here // (8 * FAR)))
-        values.append(_blocks(mechanism, edges, dummies, places[-1] * step))
-    return BlockCurves(np.array(places), step, np.array(values))
+        values.append(bound(places[-1] * step))
+    return np.array(places), values
+
+
+def _largest(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> tuple[Places, Array, float]:
+    """Return places, the largest δ of all blocks at each, and the step. Each place has blocks of its own.
+
+    Any blocks that cover all numbers of ones give a bound; it is looser by the people that the worst block leaves out.
+    Far out, δ falls from the last numbers of ones to the first, and blocks may be wider as they are farther from the
+    last: so many people can be left out as δ has fallen. Near ε = 0 all numbers are alike, and all blocks equally wide.
+    """
+    step, spread = _curve_step(mechanism, reports + dummies), _spread(mechanism, reports + dummies)
+
+    def bound(epsilon: float) -> Array:
+        return _blocks(mechanism, _edges(reports, spread, epsilon / spread), dummies, epsilon)
+
+    places, values = _until_small(bound, step, log_tail)
+    return places, np.array([each.max() for each in values]), step
+
+
+def _edges(reports: int, spread: float, away: float) -> Array:
+    """Return the first numbers of ones of all blocks, and `reports`, for an ε that is `away` deviations.
+
+    δ among so many people fewer is larger by a relative (1 + x²)/2 times their share, x = `away`. So a block that
+    begins a share y from the last may be wider by growth·y, growth = 2·APART·s·x²/(1 + x²).
+    """
+    growth = min(2 * APART * spread * away**2 / (1 + away**2) + 1e-9, 0.1)
+    most = 2 * BLOCKS if away < 1 else BLOCKS
+    narrowest = max(growth / math.expm1(most * growth), 1 / NARROWEST)
+    count = math.ceil(math.log1p(growth / narrowest) / growth)
+    shares = np.expm1(growth * np.arange(count + 1)) / math.expm1(growth * count)
+    return np.unique(np.concatenate([[0.0], np.floor(reports * (1 - shares)), [float(reports)]]))
+
+
+def _spread(mechanism: KRR, people: int) -> float:
+    other = float(mechanism.other)
+    return (1 - 2 * other) / math.sqrt(people * other * (1 - other))
 
 
 def _curve_step(mechanism: KRR, people: int) -> float:
-    other = float(mechanism.other)
-    spread = (1 - 2 * other) / math.sqrt(people * other * (1 - other))
+    spread = _spread(mechanism, people)
     return min(grid_step(spread, PER_DEVIATION), grid_step(mechanism.epsilon_local, 4 * PER_DEVIATION))
 
 

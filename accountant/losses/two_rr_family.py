@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.family import Family, Pairs, laid_out, play, rounds_at_once
 from hubbub.accountant.losses.grid import LossGrid, grid_step, lower_hull
-from hubbub.accountant.losses.largest_curve import BlockCurves, block_curves, grid_from_curve, two_rr_grid
+from hubbub.accountant.losses.largest_curve import ALIKE, BlockCurves, block_curves, grid_from_curve, two_rr_grid
 from hubbub.accountant.mechanisms import KRR
 
 PEOPLE_LIMIT = 128
@@ -26,9 +26,6 @@ POINTS = (48, 24)
 
 They add 1/(6·24²) and 1/(6·12²) to its variance at most, and half of that to ε.
 """
-
-ALIKE = 10_000
-"""Expected wrong reports from which on all numbers of ones are equal to 1e-4, so that one round's hull is enough."""
 
 _CURVE_DOUBT = 1e-11
 """Relative error of the slopes of a curve: differences of doubles, a thousandth of them or more."""
