@@ -40,6 +40,9 @@ WHOLE = 1 << TABLE_BITS
 ALIKE = 2**80
 """Atoms whose ratios differ by a smaller share than 1 / ALIKE are added up: most geometric laws then have four."""
 
+JOINED = 8 / ALIKE
+"""More than such sums change any hockey stick, however many symbols there are (`_classes`)."""
+
 MOST_ATOMS = 1200
 """Most atoms of a coordinate; if there are more they are put on a grid that dominates them."""
 
@@ -163,7 +166,7 @@ def _beside(krr: KRR, one: Coordinate, others: OtherSymbols) -> NoiseAtoms:
     a, b, neither, gap = a[larger], b[larger], neither[larger], gap[larger]
     q = np.outer(others.masses, own * b + other * a) + np.outer(other * others.masses * others.values, neither)
     gaps = np.outer(others.masses, lean * gap)
-    return _with_even(q.ravel(), gaps.ravel(), np.tile(b == 0, len(others.values)), krr.categories * one.cut)
+    return _with_even(q.ravel(), gaps.ravel(), np.tile(b == 0, len(others.values)), one.cut)
 
 
 def _gaps(one: Coordinate, a: Array, b: Array) -> Array:
@@ -228,7 +231,7 @@ class RatioOrder:
 def order_above(law: NoiseLaw, categories: int) -> RatioOrder:
     """Return the order of the coordinate of `dominating_atoms`, of two coordinates."""
     one = _above(law, categories)
-    return RatioOrder.of(one, others_above(law, categories), categories * one.cut)
+    return RatioOrder.of(one, others_above(law, categories), one.cut)
 
 
 @lru_cache(maxsize=32)
@@ -278,9 +281,7 @@ def coordinate(law: NoiseLaw, most: int) -> Coordinate:
     # A quotient of two whole numbers is rounded once.
     sides = zip(*((p, q, p - q) for p, q in upper), strict=True)
     p, q, gap = (np.array([each / WHOLE for each in side]) for side in sides)
-    # Ratios that differ by 2^−80 of themselves were added up: that changes any hockey stick by less than 2^−78
-    # (docs/explanation/accounting-noise-computed.md, "Classes of one ratio").
-    cut = 0.0 if len(upper) == law.reach + 1 else 2.0**-78
+    cut = 0.0 if len(upper) == law.reach + 1 else JOINED
     if _is_on_grid(law, most):
         p, q, gap = _on_grid(p, q, gap, most)
     return Coordinate(np.append(p, q), np.append(q, p), np.append(gap, -gap), cut)
@@ -295,16 +296,19 @@ def _classes(law: NoiseLaw) -> list[tuple[int, int]]:
     """Return (P, Q), in units of the table, of all values at which P is larger; those with nearly one ratio added up.
 
     The values at which P is larger are reach + 1 … 2·reach + 1. The others are their mirror images.
+
+    Each value is compared with the first of its class, so that a class never drifts. What joining changes is proven in
+    docs/explanation/accounting-noise-computed.md, "Classes of one ratio".
     """
     weights = law.weights
     found: list[tuple[int, int]] = []
+    first_p, first_q = 0, 0
     for value in range(law.reach + 1, law.largest + 2):
         p, q = weights[value - 1], weights[value] if value <= law.largest else 0
-        if found and q:
-            before_p, before_q = found[-1]
-            if abs(p * before_q - before_p * q) * ALIKE < before_p * q:
-                found[-1] = (before_p + p, before_q + q)
-                continue
+        if found and q and abs(p * first_q - first_p * q) * ALIKE < first_p * q:
+            found[-1] = (found[-1][0] + p, found[-1][1] + q)
+            continue
+        first_p, first_q = p, q
         found.append((p, q))
     return found
 
