@@ -22,8 +22,8 @@ TELL_SECONDS = 1.0
 
 COLLECTED_AFTER = (20_000, 10, 10)
 """Thresholds of the garbage collector: new objects before it looks for cycles, and how often it looks at survivors.
-Calls leave no cycles, and a few hundred calls in work exceed Python's default of 700 objects. With the default, the
-collector would visit all of them, at a tenth of a call's cost, and find nothing."""
+A call leaves a cycle of a few small objects of gRPC's, and a few hundred calls in work exceed Python's default of 700
+objects. With the default, the collector would visit all of them, at a tenth of a call's cost, and find little."""
 
 _LOG = structlog.get_logger(__name__)
 

@@ -200,6 +200,6 @@ def _document(document: Signable) -> dict[str, Any]:
     if isinstance(document, SignedTask):
         members = {"task": document.task.name, "task_id": document.task.id.hex(), "missing": missing}
         return {**members, "weak_noise": noise_by_itself(document.task)[1]}
-    members = {"number": document.number, "action": document.body["action"], "after": document.after}
     budget = None if document.budget is None else document.budget.content()
-    return {**members, "task_id": document.task_id.hex(), "missing": missing, "purpose": budget}
+    entry = {"number": document.number, "action": document.body["action"], "after": document.after}
+    return {**entry, "task_id": document.task_id.hex(), "missing": missing, "purpose": budget}
