@@ -263,7 +263,7 @@ async def test_what_came_too_late_is_discarded_and_not_carried_into_another_roun
     with pytest.raises(Refusal, match="round 1 begins soon"):
         await one.submit(ANSWERS)
     late = shuffler.seen[0]
-    with pytest.raises(Refusal, match="was discarded, answer the next") as caught:
+    with pytest.raises(Refusal, match="was discarded; answer the next") as caught:
         await one.submit(ANSWERS)
     assert caught.value.reason is reason
     assert shuffler.seen == [late]

@@ -191,7 +191,7 @@ async def test_keys_that_are_refused_for_good_discard_what_is_kept(
         await one.resend()
     assert await one.resend() == []
     assert (one.status().current.answer, one.status().spending.rounds) == (Answer.REFUSED, 0)  # type: ignore[union-attr]
-    with pytest.raises(Refusal, match="was discarded, answer the next"):
+    with pytest.raises(Refusal, match="was discarded; answer the next"):
         await one.submit(ANSWERS)
 
 
