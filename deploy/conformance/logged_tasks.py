@@ -8,7 +8,7 @@ told from what it sends for the good one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hubbub.deploy.transparency_log.append import add_documents, make_log
@@ -39,8 +39,8 @@ class RefusedTask:
     check: str
     fault: str
     signed: SignedTask
-    proof: bytes | None
-    ticket: bytes | None = None
+    log_proof: bytes | None
+    ticket: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LoggedTasks:
     """The task that a client answers, the proof that it is in the log, and the tasks that it must refuse."""
 
     good: SignedTask
-    proof: bytes | None
+    log_proof: bytes | None
     refused: tuple[RefusedTask, ...]
 
 

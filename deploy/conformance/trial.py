@@ -213,8 +213,8 @@ class _Handed:
     """What a client is given: a task, the proof beside it if it demands a log, its tickets, and tasks to refuse."""
 
     signed: SignedTask
-    proof: bytes | None
-    tickets: list[bytes]
+    log_proof: bytes | None
+    tickets: list[bytes] = field(repr=False)
     refused: Sequence[RefusedTask]
 
 
@@ -225,11 +225,11 @@ def _handed(folder: Path, task: Task, parties: dict[Role, Identity], log: LogKey
     else:
         found = logged_tasks(folder / LOG, replace(task, log=log.policy), log, signers, now)
     if task.admission.mode is not Mode.ENROLLED:
-        return _Handed(found.good, found.proof, [], found.refused)
+        return _Handed(found.good, found.log_proof, [], found.refused)
     count = TICKETS + len(found.refused)
     tickets = written_tickets(count, task.identities.shuffler, now + 30 * DAY, signers[:1])
     pairs = zip(found.refused, tickets[TICKETS:], strict=True)
-    return _Handed(found.good, found.proof, tickets[:TICKETS], [replace(each, ticket=one) for each, one in pairs])
+    return _Handed(found.good, found.log_proof, tickets[:TICKETS], [replace(each, ticket=one) for each, one in pairs])
 
 
 def _round_keys(task: Task, parties: dict[Role, Identity], hops: Sequence[Identity]) -> tuple[RoundKeys, KeySet]:
@@ -287,11 +287,11 @@ def _write(folder: Path, handed: _Handed, parties: dict[Role, Identity], address
         common["refused"] = folder / REFUSED
     about = {name: str(path.absolute()) for name, path in common.items()}
     about |= {"https": f"https://{addresses['https']}", "grpc": addresses["grpc"]}
-    _write_task(folder, about, handed.signed, handed.proof, handed.tickets)
+    _write_task(folder, about, handed.signed, handed.log_proof, handed.tickets)
     for each in handed.refused:
         (folder / REFUSED / each.check).mkdir(parents=True)
         tickets = [] if each.ticket is None else [each.ticket]
-        _write_task(folder / REFUSED / each.check, about, each.signed, each.proof, tickets)
+        _write_task(folder / REFUSED / each.check, about, each.signed, each.log_proof, tickets)
 
 
 def _write_task(

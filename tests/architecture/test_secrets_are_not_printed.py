@@ -30,6 +30,8 @@ from hubbub.client.state.rounds import Drawn, RoundRef, StoredSubmission
 from hubbub.client.state.store import Seen
 from hubbub.deploy.conformance.envelope_mistakes import RoundKeys, TriedContext
 from hubbub.deploy.conformance.judge import TriedDevice
+from hubbub.deploy.conformance.logged_tasks import RefusedTask
+from hubbub.deploy.conformance.trial import _Handed
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import EnrolledDevices
 from hubbub.pages.dashboard.access import Access
@@ -137,6 +139,8 @@ HOLDERS: tuple[Any, ...] = (
     Redemption(SECRET, SECRET),
     RoundKeys(SECRET, SECRET),
     TriedContext(SECRET, SECRET, "its label is missing"),
+    RefusedTask("log_few", "", cast(Any, None), None, SECRET),
+    _Handed(cast(Any, None), None, [SECRET], ()),
     TriedDevice(SECRET, submission=Submission(SECRET, SECRET)),
     KeyringRow("secret", (bytes(32), 0, SECRET)),
     KeyringChanges(SECRET, 0, (KeyringRow("secret", (bytes(32), 0, SECRET)),), SECRET),

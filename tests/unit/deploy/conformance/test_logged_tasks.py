@@ -53,9 +53,9 @@ async def test_the_good_proof_is_taken_and_each_other_refused_for_its_own_reason
         folder = running.folder / REFUSED / each.check
         assert (folder / "task.json").read_bytes() == each.signed.encode()
         proof = folder / "task.tlog-proof"
-        assert proof.exists() is (each.proof is not None)
+        assert proof.exists() is (each.log_proof is not None)
         with pytest.raises(NotLogged, match=WORDS[each.check]):
-            trusted_task(each.signed.encode(), *keys, proof.read_bytes() if each.proof is not None else None)
+            trusted_task(each.signed.encode(), *keys, proof.read_bytes() if each.log_proof is not None else None)
 
 
 @pytest.mark.parametrize(("many", "threshold"), [(1, 1), (2, 2), (5, 3)])
@@ -74,7 +74,7 @@ async def test_a_draft_says_how_many_witnesses_there_are(tmp_path: Path, many: i
         trusted_task(content(found, "task"), *parties, content(found, "log_proof"))
         for each in found.refused:
             with pytest.raises(NotLogged):
-                trusted_task(each.signed.encode(), *parties, each.proof)
+                trusted_task(each.signed.encode(), *parties, each.log_proof)
 
 
 async def test_whatever_a_client_does_for_a_task_to_refuse_is_named(running: Trial) -> None:
