@@ -21,7 +21,8 @@ export function isSignedBy(
 
 /** Return whether `key` signed these very bytes, as a log and its witnesses sign checkpoints.
  *
- * The library multiplies by 8 before it compares, and others do not. Of points of prime order alone that is the same. */
+ * The library multiplies by 8 before it compares, and others do not. Of points of prime order alone that is the
+ * same. */
 export function isSignature(signature: Uint8Array, message: Uint8Array, key: Uint8Array): boolean {
   if (signature.length !== 64 || isWeak(key)) return false;
   try {
