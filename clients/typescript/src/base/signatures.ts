@@ -39,6 +39,20 @@ export function isSignature(signature: Uint8Array, message: Uint8Array, key: Uin
  * With a point of small order anybody signs. One of mixed order has signatures that some libraries verify and others
  * do not. A point in two forms would be two keys. */
 export function isWeak(key: Uint8Array): boolean {
+  const name = hex(key);
+  const known = KNOWN.get(name);
+  if (known !== undefined) return known;
+  if (KNOWN.size >= MOST_KNOWN) KNOWN.clear();
+  const found = computeWeak(key);
+  KNOWN.set(name, found);
+  return found;
+}
+
+/** Few keys sign everything that a program reads, and looking at one takes as long as a signature. */
+const KNOWN = new Map<string, boolean>();
+const MOST_KNOWN = 1024;
+
+function computeWeak(key: Uint8Array): boolean {
   try {
     const point = ed25519.Point.fromBytes(key);
     return point.isSmallOrder() || !point.isTorsionFree();
