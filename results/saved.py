@@ -12,6 +12,7 @@ from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.messages import ListedTask
 from hubbub.protos.records.counts import Counted, check_published, read_certified
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.records.results_document import parse_certificate
 from hubbub.protos.records.sums import sums_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
@@ -62,7 +63,7 @@ class SavedResults:
         """
         found = self._of(task)
         check_one_task([each.results.id for each in found], word_of(task))
-        signed = SignedTask.from_json(found[-1].file.document["certificate"]["body"]["task"])
+        signed = SignedTask.from_json(parse_certificate(found[-1].file.certificate)["body"]["task"])
         if self._verify:
             check_task_signed(signed, self._pins, lambda: [each.file.certificate for each in found])
         return signed
@@ -143,12 +144,16 @@ def open_saved(*paths: str | Path, keys: str | Path | Pins | None = None, verify
     for file in (each for files in found.values() for each in files):
         round_ = _saved_round(file)
         key = (round_.results.id.task_id, round_.results.id.round)
-        if key in held and held[key].file.document != file.document:
+        if key in held and not _same(held[key].file, file):
             raise NotVerified(
                 f"{held[key].file.path} and {file.path} have different results of round {key[1]}; remove one of them"
             )
         held[key] = round_
     return SavedResults(_over_rounds(held), pins, verify)
+
+
+def _same(one: ResultsFile, other: ResultsFile) -> bool:
+    return one.document == other.document and one.certificate == other.certificate
 
 
 def _files(path: Path) -> Iterator[ResultsFile]:

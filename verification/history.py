@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +113,11 @@ def read_histories(
     Raises:
         NotACertificate: if there is no certificate at all.
     """
-    given = _read(paths)
+    given, shared = _read(paths), _SharedRounds()
 
     def check(document: bytes, more: tuple[Succession, ...]) -> Verified:
         progress(given.documents[document][0])
-        return verify(document, pins, more)
+        return shared.of(verify(document, pins, more))
 
     checked = dict(zip(given.documents, verify_together(list(given.documents), check), strict=True))
     held = [
@@ -139,6 +139,27 @@ def read_histories(
     others = [*_unmatched(paths, held, given.results), *_empty(paths, given.seen, given.skipped)]
     alone = (*given.unread, *wrong, *others, *differing)
     return Histories(_by_task(held), alone, tuple(given.skipped), again)
+
+
+class _SharedRounds:
+    """Keeps once what several certificates state of a round: those of a year state each round half a year of times."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Any] = {}
+
+    def of(self, verified: Verified) -> Verified:
+        """Return an equal one, whose statements of rounds are those of the certificates before wherever they agree."""
+        content, task = verified.content, verified.task.id
+        rounds = [self._one(("stated", task, each["round"]), each) for each in content["all_rounds"]["history"]]
+        listed = [self._one(("listed", task, each["round"]), each) for each in content["releases"]]
+        releases = tuple(self._one(("released", task, each.round), each) for each in verified.releases)
+        of_rounds = {"all_rounds": {**content["all_rounds"], "history": rounds}, "releases": listed}
+        return replace(verified, content={**content, **of_rounds}, releases=releases)
+
+    def _one(self, key: tuple[object, ...], value: Any) -> Any:
+        known = self._known.setdefault(key, value)
+        # Checked to be whole numbers and texts, so what is equal is also written alike.
+        return known if known == value else value
 
 
 @dataclass(frozen=True)
@@ -303,8 +324,9 @@ def _totals(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
 
 def _one_chain(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -> Iterator[Problem]:
     """Find certificates whose releases are not the beginning of the last one's."""
+    whole = last.chain
     for each in held:
-        for position, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
+        for position, (own, other) in enumerate(zip(each.chain, whole, strict=False)):
             if own != other:
                 now = f"round {other.round}" if own.round != other.round else "the same round with other batches"
                 text = f"it is not of one history with {last.path}: at position {position} of the releases, this "

@@ -43,7 +43,9 @@ def _named(kind: Kind) -> str:
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """A file of results as it was read: its document, and the bytes of the certificate in it, which it need not have.
+    """A file of results as it was read: its document but for the certificate, and that certificate's bytes.
+
+    A parsed certificate of a year takes megabytes.
 
     Of a file of all rounds it is one member of `rounds`, at `place`.
     """
@@ -140,7 +142,8 @@ def _results(path: Path, document: Mapping[str, Any]) -> ResultsFile:
         certificate = document["certificate"]
         CERTIFICATE.check_named(certificate["body"])
         # The file has white space for people. In canonical form the certificate has the analyzer's bytes again.
-        return ResultsFile(path, document, canonical(certificate))
+        numbers = {name: value for name, value in document.items() if name != "certificate"}
+        return ResultsFile(path, numbers, canonical(certificate))
     except FormatError as error:
         raise VerificationError(str(error)) from error
     except (SignatureError, KeyError, TypeError) as error:

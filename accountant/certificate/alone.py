@@ -25,6 +25,7 @@ from hubbub.accountant.certificate.batches import (
     bracket,
     certified_epsilon,
     composed,
+    honest_of,
     linked_rounds,
     local_of,
     round_part,
@@ -33,7 +34,7 @@ from hubbub.accountant.certificate.ladder import ALONE, IF_MINIMUM_VALID, ladder
 from hubbub.accountant.certificate.minimum import parts_of_horizon_at
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
-from hubbub.accountant.numbers import honest_reports, round_down_significant, round_up_significant
+from hubbub.accountant.numbers import round_down_significant, round_up_significant
 from hubbub.accountant.pairs import Part, kept_delta
 
 ROUND_ONLY = 1
@@ -57,7 +58,7 @@ def honest_if_minimum(terms: Terms, query: QueryCount) -> int:
     ones. If the analyzer claims that it never counted a round, they are a share of all reports in that round's release.
     """
     came = query.reports if query.released is None else query.released
-    return max(ROUND_ONLY, honest_reports(min(terms.minimum_reports, came), came, terms.honest_share))
+    return max(ROUND_ONLY, honest_of(min(terms.minimum_reports, came), came, terms.honest_share))
 
 
 def claims_fewer(terms: Terms, queries: Sequence[QueryCount]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -23,11 +23,11 @@ from hubbub.accountant.pairs import Part
 
 def honest(terms: Terms, query: QueryCount) -> int:
     """Return how many valid reports are surely honest: all that may be dishonest are subtracted from the valid ones."""
-    return _honest(query.valid, query.reports, terms.honest_share)
+    return honest_of(query.valid, query.reports, terms.honest_share)
 
 
-_honest = lru_cache(maxsize=16_384)(honest_reports)
-"""Computed once: the certificate of each round has the counts of all rounds before it."""
+honest_of = lru_cache(maxsize=16_384)(honest_reports)
+"""How many of so many valid reports are surely honest: computed once, as each certificate has all rounds before it."""
 
 
 def part_of_round(terms: Terms, query: QueryCount) -> Part:
@@ -147,7 +147,7 @@ def charges_at_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Par
 
 
 def _least(terms: Terms) -> int:
-    return honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
+    return honest_of(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
 
 
 def counts_of(terms: Terms, query: QueryCount) -> dict[str, int]:
@@ -188,12 +188,21 @@ def certified_epsilon(parts: Sequence[Part], together: EpsilonBracket) -> float:
 
 def local_of(parts: Sequence[Part]) -> float:
     """Return the sum of ε_local over all rounds of all parts, never below the exact sum."""
-    return local_sum([part.mechanism for part in parts for _ in range(part.rounds)])
+    rounds: Counter[float] = Counter()
+    for part in parts:
+        rounds[part.mechanism.epsilon_local] += part.rounds
+    return _sum_up(rounds)
 
 
 def local_sum(mechanisms: Sequence[LocalMechanism]) -> float:
     """Return Σ ε_local, never below the exact sum."""
-    total = sum((Fraction(mechanism.epsilon_local) for mechanism in mechanisms), Fraction(0))
+    return _sum_up(Counter(mechanism.epsilon_local for mechanism in mechanisms))
+
+
+def _sum_up(times: Mapping[float, int]) -> float:
+    """Return the sum of numbers, each so many times, never below the exact sum."""
+    # All rounds of a year have the few local ε of its queries.
+    total = sum((Fraction(each) * count for each, count in times.items()), Fraction(0))
     result = float(total)
     # A sum of doubles may round down at each step; this rounds once, and up.
     return result if Fraction(result) >= total else math.nextafter(result, math.inf)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 from hubbub.accountant.bounds import delta_bracket, epsilon_upper
+from hubbub.accountant.brackets import DeltaBracket
 from hubbub.accountant.certificate.alone import (
     claims_fewer,
     ends_of,
@@ -175,7 +177,7 @@ def _check_upper(where: str, terms: Terms, part: Part, epsilon: float, bound: st
     """Check that the bound that is stated gives the ε: it says whether noise or other people hide a person."""
     mechanism, reports, dummies = part.mechanism, part.reports, part.dummies
     try:
-        reached = delta_bracket(mechanism, reports, epsilon, bound=bound, dummies=dummies).delta_upper
+        reached = _delta_at(part, epsilon, bound).delta_upper
     except OutsideConditions as error:
         raise CertificateError(f"{where}: its bound {bound} does not apply: {error}") from error
     # This evaluation has slack; the search for ε evaluates more finely, so it decides.
@@ -192,9 +194,15 @@ def _check_lower(where: str, terms: Terms, part: Part, lower: float | None, uppe
         return
     if not 0 < lower <= upper:
         raise CertificateError(f"{where}: epsilon_lower is {lower}; it must be above 0 and at most {upper}")
-    attained = delta_bracket(part.mechanism, part.reports, lower, dummies=part.dummies).delta_lower
+    attained = _delta_at(part, lower, "best").delta_lower
     if attained is None or not (attained >= terms.delta or _lower_found(part, terms.delta) >= lower):
         raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
+
+
+@lru_cache(maxsize=64)
+def _delta_at(part: Part, epsilon: float, bound: str) -> DeltaBracket:
+    """Return both ends of one batch's δ at ε; once for the queries of a round that are asked and answered alike."""
+    return delta_bracket(part.mechanism, part.reports, epsilon, bound=bound, dummies=part.dummies)
 
 
 def _lower_found(part: Part, delta: float) -> float:

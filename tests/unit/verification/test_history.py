@@ -172,6 +172,17 @@ def test_all_certificates_of_a_task_are_one_history(folder: Path) -> None:
     assert problems(*(folder / name for name in reversed(NAMES)), folder) == []
 
 
+def test_what_certificates_state_alike_of_a_round_is_kept_once(folder: Path) -> None:
+    (history,) = read(folder).histories
+    first, second, third = (each.verified for each in history.certificates)
+    for earlier, later in ((first, second), (second, third)):
+        stated, again = (each.content["all_rounds"]["history"] for each in (earlier, later))
+        assert all(one is other for one, other in zip(stated, again, strict=False))
+    assert second.releases[0] is third.releases[0]
+    assert second.content["releases"][0] is third.content["releases"][0]
+    assert third.content == verify(history.certificates[2].document, PINS).content
+
+
 def test_a_history_of_a_chain_says_which_shufflers_must_be_honest(folder: Path, tmp_path: Path) -> None:
     (history,) = read(folder).histories
     assert table_of(history).columns[4].header == "all rounds, device alone"

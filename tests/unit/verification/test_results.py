@@ -76,6 +76,7 @@ def test_results_of_every_kind_are_made_again_from_their_counts(name: str) -> No
     assert names == (KINDS[name].query.name, "stairs")[: 2 if name == "digits" else 1]
     assert [each.queries for each in found if isinstance(each, RecomputedResults)] == [names] * len(found)
     assert all(isinstance(each, RecomputedResults) and not each.left for each in found)
+    assert not any("certificate" in read.document for read in map(_read, documents(results))), "it is there as bytes"
     assert [read.certificate for read in map(_read, documents(results))] == [each.certificate for each in results]
 
 
