@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor, log10
 
 from markupsafe import Markup
@@ -228,6 +229,11 @@ class _Places:
 
     of_round: dict[int, float]
 
+    @cached_property
+    def written(self) -> dict[int, str]:
+        """The same as a picture has it: written once, as each picture has it in five lines."""
+        return {number: f"{x:.1f}" for number, x in self.of_round.items()}
+
     @classmethod
     def of(cls, times: dict[int, float]) -> _Places:
         first, last = min(times.values()), max(times.values())
@@ -255,6 +261,10 @@ class _Scales:
     def y(self, value: float) -> float:
         return _TOP + _PLOT * (self.high - value) / (self.high - self.low)
 
+    def point(self, number: int, value: float) -> str:
+        """Return both as a path has them."""
+        return f"{self.places.written[number]} {self.y(value):.1f}"
+
 
 def _one_series(
     rows: list[PublishedRow], ends: dict[int, tuple[float, float]], places: _Places, lost: list[int]
@@ -268,7 +278,7 @@ def _one_series(
     inside = [Markup('<text x="4" y="15">{}</text>').format(name), *_grid(plot, ticks), *_gaps(plot, lost)]
     runs = list(_runs(rows))
     inside += [_band(plot, run, ends) for run in runs]
-    inside += [_path("trace", ((plot.x(row.round), plot.y(row.estimate or 0.0)) for row in run)) for run in runs]
+    inside += [_path("trace", [plot.point(row.round, row.estimate or 0.0) for row in run]) for run in runs]
     inside += [_errors(plot, rows), _dots(plot, rows)]
     inside += list(_dates(plot, rows))
     said = f"{name}: {shown(first).estimate} in round {first.round}, {shown(last).estimate} in round {last.round}"
@@ -304,23 +314,23 @@ def _gaps(plot: _Scales, lost: Sequence[int]) -> Iterator[Markup]:
         yield cross.format(x - 3, foot - 3, number)
 
 
-def _path(kind: str, points: Iterator[tuple[float, float]], closed: str = "") -> Markup:
-    return Markup('<path class="{}" d="M{}{}"/>').format(kind, "L".join(f"{x:.1f} {y:.1f}" for x, y in points), closed)
+def _path(kind: str, points: Sequence[str], closed: str = "") -> Markup:
+    return Markup('<path class="{}" d="M{}{}"/>').format(kind, "L".join(points), closed)
 
 
 def _band(plot: _Scales, run: list[PublishedRow], ends: dict[int, tuple[float, float]]) -> Markup:
-    above = [(plot.x(row.round), plot.y(ends[row.round][1])) for row in run]
-    below = [(plot.x(row.round), plot.y(ends[row.round][0])) for row in reversed(run)]
-    return _path("band", iter(above + below), "Z")
+    above = [plot.point(row.round, ends[row.round][1]) for row in run]
+    below = [plot.point(row.round, ends[row.round][0]) for row in reversed(run)]
+    return _path("band", above + below, "Z")
 
 
 def _errors(plot: _Scales, rows: Sequence[PublishedRow]) -> Markup:
-    bars = [f"M{plot.x(row.round):.1f} {plot.y(row.lower or 0.0):.1f}V{plot.y(row.upper or 0.0):.1f}" for row in rows]
+    bars = [f"M{plot.point(row.round, row.lower or 0.0)}V{plot.y(row.upper or 0.0):.1f}" for row in rows]
     return Markup('<path class="error" d="{}"/>').format("".join(bars))
 
 
 def _dots(plot: _Scales, rows: Sequence[PublishedRow]) -> Markup:
-    dots = [f"M{plot.x(row.round):.1f} {plot.y(row.estimate or 0.0):.1f}h0" for row in rows]
+    dots = [f"M{plot.point(row.round, row.estimate or 0.0)}h0" for row in rows]
     return Markup('<path class="dots" d="{}"/>').format("".join(dots))
 
 

@@ -67,8 +67,8 @@ class NotJson(JsonError):
         self.cut_short = cut_short
 
 
-class NotPlain(JsonError):
-    """JSON is not of the kind that `read_plain` reads; it may be right, and `read_json` reads it or says why not."""
+class NotPlain(Exception):
+    """A document is not read by `read_plain`. Nobody is told: `read_json` reads it all the same, or says why not."""
 
 
 def read_json(
@@ -112,16 +112,16 @@ def read_plain(document: bytes, fraction: Callable[[str], float]) -> Any:
             if `read_json` refuses it.
     """
     if len(document) > LARGEST or not document.isascii() or b"\\" in document:
-        raise NotPlain("it is long, or has other characters than plain ASCII; read it with read_json")
+        raise NotPlain
     text = document.decode("ascii")
     if _LONG.search(_without_texts(text)):
-        raise NotPlain("it has long numbers; read it with read_json")
+        raise NotPlain
     try:
         _check_depth(text)
         # NaN and infinities are no numbers, and `float` is not asked for them.
         return json.JSONDecoder(parse_float=fraction, parse_constant=_no_number).decode(text)
     except ValueError as error:
-        raise NotPlain("it is refused; read_json says why") from error
+        raise NotPlain from error
 
 
 def _no_number(name: str) -> None:

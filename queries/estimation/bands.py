@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 
@@ -24,6 +25,7 @@ def rate_of(intervals: int) -> float:
     return (1 - LEVEL) / max(intervals, 1)
 
 
+@lru_cache(maxsize=256)
 def half_width(rate: float) -> float:
     """Return the half-width z, in standard errors, of an interval of the normal law that misses at that rate."""
     return NormalDist().inv_cdf(1 - rate / 2)

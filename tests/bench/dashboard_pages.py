@@ -150,17 +150,17 @@ def looked_at(browser: Browser, here: str, newest: int, times: int) -> None:
 
 def look(folder: Path, times: int) -> None:
     """Print what a dashboard takes that reads the rounds of a folder."""
-    reader = FromDisk(folder)
+    reader, before = FromDisk(folder), largest_memory()
     waiting: list[Callable[[], None]] = []
     browser = Browser(site_of(reader, start=waiting.append))
     here, newest = f"/task/{reader.signed.task.id.hex()}", len(reader.rounds()) - 1
     looked_at(browser, here, newest, times)
-    before = time.process_time()
+    started = time.process_time()
     waiting.pop()()
-    spent = time.process_time() - before
+    spent = time.process_time() - started
     sys.stdout.write(f"in the background: the budget, and every round read twice, in {spent:.1f} CPU seconds\n")
     looked_at(browser, here, newest, times)
-    sys.stdout.write(f"memory at most {largest_memory():.0f} MiB\n")
+    sys.stdout.write(f"memory at most {largest_memory():.0f} MiB, {before:.0f} of them before the first look\n")
 
 
 def largest_memory() -> float:
