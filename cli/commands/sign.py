@@ -194,6 +194,7 @@ def _document(document: Signable) -> dict[str, Any]:
     from hubbub.protos.task.signed_task import SignedTask
 
     missing = _missing(document)
+    members: dict[str, Any]
     if isinstance(document, Succession):
         new, begins = fingerprint(document.new), at(document.begins)
         return {"role": document.role.value, "new": new, "begins": begins, "missing": missing}

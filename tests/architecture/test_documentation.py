@@ -58,9 +58,8 @@ def test_notebooks_are_run_without_touching_the_environment_of_services() -> Non
 def test_every_extra_is_on_the_page_on_installing() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     page = (ROOT / "docs" / "howto" / "install.md").read_text()
-    assert [
-        extra for extra in extras if extra not in ("browser", "dev", "docs", "notebooks") and f"hubbub[{extra}]" not in page
-    ] == []
+    tools = ("browser", "dev", "docs", "notebooks")
+    assert [extra for extra in extras if extra not in tools and f"hubbub[{extra}]" not in page] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/howto/install.md"])

@@ -10,7 +10,8 @@ from support.source_tree import MODULES, ROOT, parsed
 
 ALLOWED = {
     "cli/terminal/output.py": {"Printer", "sys.stdout.write", "sys.stderr.write"},
-    "cli/terminal/progress.py": {"Progress"},
+    # Where a signal ends the process, it cannot wait for a console.
+    "cli/terminal/progress.py": {"_Bars", "os.write"},
     # Before the libraries of the command line are known to be there.
     "cli/main.py": {"sys.stdout.write", "sys.stderr.write"},
     # A shell runs what is printed, so that nothing may be wrapped or colored.
@@ -30,6 +31,7 @@ MAKERS = {
     "Console",
     "Printer",
     "Progress",
+    "_Bars",
     "TextColumn",
     "RichHandler",
     "from_markup",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +20,8 @@ from hubbub.cli.terminal.output import Printer
 from hubbub.deploy.demo.demo import DemoProgress
 from support.certificates import content_of, counts, encode
 from support.cli import hubbub_here
+from support.ended_with_test import started_program
+from support.patience import PATIENCE
 from support.samples import LATER_DRAFT
 from support.source_tree import MODULES, ROOT, parsed
 from vectors.make_kinds import DEVICES, task_of
@@ -198,3 +204,42 @@ def test_a_program_that_asks_for_colors_without_a_terminal_gets_no_moving_bars(
     with progress.working("computing", False) as say:
         say("still computing")
     assert err.getvalue() == ""
+
+
+SHOWN_CURSOR, HIDDEN_CURSOR = b"\x1b[?25h", b"\x1b[?25l"
+
+WORKS = r"""
+import os, signal
+from hubbub.cli.terminal.progress import working
+with working("computing", False):
+    os.write(1, b"it works\n")
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_has_its_cursor_again_if_a_signal_ends_the_command(number: signal.Signals) -> None:
+    """A hidden cursor would stay hidden in the shell, for all that is typed from then on."""
+    terminal, of_program = os.openpty()
+    program = [sys.executable, "-c", WORKS]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    with started_program(program, stdout=subprocess.PIPE, stderr=of_program, env=environment) as running:
+        os.close(of_program)
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"it works\n"
+        running.send_signal(number)
+        assert running.wait(PATIENCE) == -number
+    said = b""
+    # Linux says that the other end is closed by an error.
+    while found := _read(terminal):
+        said += found
+    os.close(terminal)
+    assert HIDDEN_CURSOR in said
+    assert said.rpartition(HIDDEN_CURSOR)[2].count(SHOWN_CURSOR) == 1
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
