@@ -62,9 +62,9 @@ def command(
 
         if (key is None) is not show:
             raise UsageError("give the signer's private key with --key to sign, or --show alone to sign nothing")
-        found, identity = _read(task), None
-        if key is not None:
-            identity = _signer(key)
+        identity = None if key is None else _signer(key)
+        found = _read(task)
+        if identity is not None:
             # Whoever is no party is told so before anything is shown.
             found.signed_by(identity)
         lost = _shown(found, explain, as_json)
