@@ -272,6 +272,7 @@ RELEASES = ReleaseChunk(
 # Messages
 
 
+@cache
 def _documents() -> dict[str, Any]:
     """A value of every kind that `codec` writes."""
     document = RECORD.signed_by(PARTIES.shuffler)
@@ -340,6 +341,7 @@ def _documents() -> dict[str, Any]:
     }
 
 
+@cache
 def readers() -> dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]]:
     """Every pair of functions of `protos` that reads and writes a message, with the message's type."""
     found: dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]] = {}
@@ -374,6 +376,7 @@ def _message_target(name: str) -> Target:
 # Calls
 
 
+@cache
 def _requests() -> dict[str, Message]:
     """A request of every call, as a peer makes it."""
     submission = submission_pb2
