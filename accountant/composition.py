@@ -53,7 +53,7 @@ SMALL_DELTA = 1e-30
 FEW_ROUNDS = 4
 """Up to this many rounds in total, basic composition of the one-round bounds is also tried."""
 
-SCAN = tuple(1e-5 * 1.8**place for place in range(20))
+SCAN = (*(1e-5 * 1.8**place for place in range(20)), *(1 - 0.5**place for place in range(2, 9)))
 """Relative distances below the upper end at which an attack is tried: far from its tilt, the charges hide it."""
 
 USUAL_DELTA = 1e-8

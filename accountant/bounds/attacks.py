@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require
+from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, checked_beside, require
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism
-from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import MechanismPairs, pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower
 
@@ -28,11 +28,14 @@ class SameValueAttack:
     gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions for another mechanism, and for dummies: they hide people, and the attack has none."""
+        """Raise OutsideConditions for another mechanism, and for dummies whose law no answer is known to have."""
         checked_reports(reports)
         require(pairs_of(mechanism).attack_bound(0) == self.name, self.name, mechanism, self.needs)
-        if checked_dummies(dummies):
-            raise OutsideConditions(f"bound {self.name!r} takes no dummies, but there are {dummies}; leave them out")
+        if checked_beside(mechanism, dummies) and pairs_of(mechanism).attack_bound(dummies) != self.name:
+            raise OutsideConditions(
+                f"bound {self.name!r} covers dummies whose law is a row of the law, or the mean of all rows; leave "
+                "dummies out, or ask for an upper bound"
+            )
 
     def _attacked(self, mechanism: AnyMechanism, reports: int, dummies: int) -> MechanismPairs[AnyMechanism]:
         self.conditions(mechanism, reports, dummies)
@@ -42,8 +45,9 @@ class SameValueAttack:
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Return (lower, upper) of δ at `epsilon` on that data set: the lower end certifies."""
         attacked = self._attacked(mechanism, reports, dummies)
-        lower, upper = probabilities(_log_delta(attacked, int(reports), checked_epsilon(epsilon), FINE))
-        event = attacked.event_delta(int(reports), epsilon)
+        asked = int(reports), int(dummies)
+        lower, upper = probabilities(_log_delta(attacked, asked, checked_epsilon(epsilon), FINE))
+        event = attacked.event_delta(sum(asked), epsilon)
         return max(lower, event), max(upper, event)
 
     @answering
@@ -53,13 +57,14 @@ class SameValueAttack:
         largest = attacked.largest_epsilon(wanted)
         if largest == 0:
             return EpsilonEnds(0.0, 0.0)
-        guess = max(gaussian_guess(sums, wanted) for sums in attacked.attack_sums(int(reports), 0.0))
+        asked = int(reports), int(dummies)
+        guess = max(gaussian_guess(sums, wanted) for sums in attacked.attack_sums(asked[0], 0.0, asked[1]))
 
         def evaluate(epsilon: float, precision: float) -> LogBracket:
-            return _log_delta(attacked, int(reports), epsilon, precision)
+            return _log_delta(attacked, asked, epsilon, precision)
 
         found = find_epsilon(evaluate, wanted, largest, guess, refine=False)
-        event = attacked.event_epsilon(int(reports), wanted)
+        event = attacked.event_epsilon(sum(asked), wanted)
         return EpsilonEnds(max(found.upper, event), max(found.lower, event))
 
     @answering
@@ -69,9 +74,12 @@ class SameValueAttack:
         return rdp_lower(mechanism, int(reports), order, int(dummies)) or 0.0
 
 
-def _log_delta(attacked: MechanismPairs[AnyMechanism], reports: int, epsilon: float, precision: float) -> LogBracket:
+def _log_delta(
+    attacked: MechanismPairs[AnyMechanism], asked: tuple[int, int], epsilon: float, precision: float
+) -> LogBracket:
+    reports, dummies = asked
     if epsilon >= attacked.ceiling:
         return ZERO
-    found = [positive_part(sums, precision) for sums in attacked.attack_sums(reports, epsilon)]
+    found = [positive_part(sums, precision) for sums in attacked.attack_sums(reports, epsilon, dummies)]
     # Each sum is one possible data set, so the worst of them is attained.
     return LogBracket(max(each.lower for each in found), max(each.upper for each in found))

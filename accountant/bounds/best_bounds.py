@@ -10,7 +10,7 @@ from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.blanket import BlanketBound
 from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.exact import EXACT as BOUNDS
-from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK, covered
+from hubbub.accountant.bounds.noise import NOISE, covered
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import AccountingError, shown
@@ -111,18 +111,16 @@ def _slack(lower: float, upper: float) -> float:
 def _epsilon_lower(
     mechanism: AnyMechanism, reports: int, delta: float, dummies: int, found: Mapping[str, EpsilonEnds]
 ) -> float | None:
-    attack = _attack(mechanism, reports, dummies)
+    attack = _attack(mechanism, dummies)
     if attack is None:
         return None
     ends = found[attack] if attack in found else BOUNDS[attack].epsilon(mechanism, reports, delta, dummies)
     return ends.lower
 
 
-def _attack(mechanism: AnyMechanism, reports: int, dummies: int) -> str | None:
+def _attack(mechanism: AnyMechanism, dummies: int) -> str | None:
     """Return the name of the best known attack on the batch; None if there is none."""
-    found = pairs_of(mechanism).attack_bound(dummies)
-    # Beside noise everybody else's report is taken as known, so nobody else is honest.
-    return None if found == NOISE_ATTACK.name and reports > 1 else found
+    return pairs_of(mechanism).attack_bound(dummies)
 
 
 @answering
@@ -142,7 +140,7 @@ def delta_bracket(
     name = min(names, key=lambda each: (found[each][1], names.index(each)))
     # `local` is a formula, so its evaluation is not wide: its lower end is 0 as it proves nothing from below.
     lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
-    attack = _attack(mechanism, reports, dummies)
+    attack = _attack(mechanism, dummies)
     known = None
     if attack is not None:
         known = (found[attack] if attack in found else BOUNDS[attack].delta(mechanism, reports, epsilon, dummies))[0]
@@ -165,5 +163,5 @@ def delta_upper(
 @answering
 def delta_lower(mechanism: AnyMechanism, reports: int, epsilon: float, *, dummies: int = 0) -> float | None:
     """Return the `delta_lower` of `delta_bracket` alone: never above the true δ, None if no attack is known."""
-    attack = _attack(mechanism, reports, dummies)
+    attack = _attack(mechanism, dummies)
     return None if attack is None else BOUNDS[attack].delta(mechanism, reports, checked_epsilon(epsilon), dummies)[0]

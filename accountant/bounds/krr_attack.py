@@ -10,7 +10,14 @@ from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.data_sets import FEW, data_sets
 from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
-from hubbub.accountant.divergence.sums import IidSum, attack_sum, binary_sum, four_outputs_sum, own_value_sum
+from hubbub.accountant.divergence.sums import (
+    IidSum,
+    attack_sum,
+    binary_sum,
+    blanket_draws_sum,
+    four_outputs_sum,
+    own_value_sum,
+)
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism
 from hubbub.accountant.pairs import pairs_of
@@ -32,12 +39,17 @@ class KrrAttack(SumBound):
     """The worst of some data sets: the others have a third value, or the value that the victim has under P.
 
     Up to `FEW` reports, some have one and some the other (`divergence.data_sets`); beyond, all have the same value.
+
+    Beside uniform dummies everyone else's answer is uniform. Then so is every report but the victim's, and δ is
+    (1/m)·E[(L₁ + … + L_m)₊] over m = n + D uniform reports (`sums.blanket_draws_sum`). A divergence is convex in the
+    law of the others, so some data set reveals at least as much as such draws do.
     """
 
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Return (lower, upper) of the largest δ at `epsilon` of the data sets tried: the lower end certifies."""
         self.conditions(mechanism, reports, dummies)
-        ends = [each.delta(mechanism, reports, epsilon, dummies) for each in _tried(mechanism, int(reports))]
+        people = int(reports) + int(dummies)
+        ends = [each.delta(mechanism, people, epsilon) for each in _tried(mechanism, people, int(dummies))]
         return max(low for low, _ in ends), max(high for _, high in ends)
 
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
@@ -45,8 +57,9 @@ class KrrAttack(SumBound):
         self.conditions(mechanism, reports, dummies)
         # One search for each, so that the wide bracket of one does not hide the result of another.
         found = EpsilonEnds(0.0, 0.0)
-        for tried in _tried(mechanism, int(reports)):
-            ends = tried.epsilon(mechanism, reports, delta, dummies)
+        people = int(reports) + int(dummies)
+        for tried in _tried(mechanism, people, int(dummies)):
+            ends = tried.epsilon(mechanism, people, delta)
             found = EpsilonEnds(max(found.upper, ends.upper), max(found.lower, ends.lower))
             # The attack almost reaches the local ε, and a search that close to it takes seconds.
             if found.lower > _REACHED * with_local_epsilon(mechanism, self.name).epsilon_local:
@@ -72,7 +85,10 @@ class _ColumnCounts(SumBound):
         return data_sets(_attacked(mechanism), reports).log_delta(epsilon)
 
 
-def _tried(mechanism: AnyMechanism, reports: int) -> tuple[SumBound, ...]:
+def _tried(mechanism: AnyMechanism, reports: int, dummies: int) -> tuple[SumBound, ...]:
+    # A dummy of an unknown randomizer is its report of any answer: that of everyone else, as one more client.
+    if dummies and not isinstance(mechanism, Generic):
+        return (_UNIFORM,)
     if not isinstance(mechanism, Generic):
         return _tried_on_krr(mechanism, reports)
     # An unknown randomizer may be another than kRR on three values: binary response, or one with four outputs.
@@ -105,6 +121,10 @@ def _own(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     return own_value_sum(_attacked(mechanism), reports, epsilon)
 
 
+def _uniform(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+    return blanket_draws_sum(_attacked(mechanism), reports, epsilon)
+
+
 def _rdp(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
     return rdp_lower(mechanism, reports, order, dummies) or 0.0
 
@@ -118,5 +138,6 @@ _THIRD = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
 _BINARY = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, binary_sum, _rdp)
 _FOUR = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, four_outputs_sum, _rdp)
 _OWN = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _own, _rdp)
+_UNIFORM = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _uniform, _rdp)
 
 KRR_ATTACK = KrrAttack(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)

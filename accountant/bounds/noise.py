@@ -18,6 +18,7 @@ from hubbub.accountant.divergence.noise_atoms import (
     order_above,
     order_below,
 )
+from hubbub.accountant.divergence.noise_beside_people import people_attack
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism, WithNoise
@@ -62,17 +63,16 @@ class NoiseBound:
         return frozenset(("delta", "epsilon", "rdp") if self.direction == "upper" else ("delta", "epsilon"))
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions for a randomizer without noise beside it; an attack also takes no dummies."""
+        """Raise OutsideConditions for a randomizer without noise beside it; an attack is on kRR alone."""
         checked_reports(reports)
         checked_dummies(dummies)
         require(isinstance(mechanism, WithNoise), self.name, mechanism, "noise of the shuffler beside the randomizer")
         if self.direction == "upper":
             return
-        # The others' reports are known: honest ones would hide the victim too.
-        if pairs_of(mechanism).attack_bound(dummies) != self.name or reports != 1:
+        if pairs_of(mechanism).attack_bound(dummies) != self.name:
             raise OutsideConditions(
-                f"bound {self.name!r} covers kRR without dummies and one honest report alone, got "
-                f"{pairs_of(mechanism).described()}, {reports} reports and {dummies} dummies; ask for 'best' instead"
+                f"bound {self.name!r} covers kRR beside noise, got {pairs_of(mechanism).described()}; ask for 'best' "
+                "instead"
             )
 
     def _atoms(self, beside: WithNoise) -> tuple[NoiseAtoms, NoiseAtoms]:
@@ -86,9 +86,13 @@ class NoiseBound:
         """Return (lower, upper) of δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
         beside, wanted = self._beside(mechanism), checked_epsilon(epsilon)
+        hidden = self.direction == "lower" and is_hidden(reports, dummies)
         above, below = self._atoms(beside)
         # From the local ε on δ is 0, and rounding alone decides which atoms are above it.
-        lower = 0.0 if wanted >= beside.epsilon_local else _delta(below, wanted)[0]
+        if wanted >= beside.epsilon_local:
+            lower = 0.0
+        else:
+            lower = _among_people(beside, (reports, dummies), wanted) if hidden else _delta(below, wanted)[0]
         return lower, _delta(above, wanted)[1]
 
     def _beside(self, mechanism: AnyMechanism) -> WithNoise:
@@ -110,6 +114,8 @@ class NoiseBound:
         self.conditions(mechanism, reports, dummies)
         beside, wanted = self._beside(mechanism), checked_delta(delta)
         if self.direction == "lower":
+            if is_hidden(reports, dummies):
+                return _attack_among_people(beside, (int(reports), int(dummies)), wanted)
             return _attack_epsilon(beside, wanted)
         return EpsilonEnds(_upper_epsilon(beside, wanted), _attack_epsilon(beside, wanted).lower)
 
@@ -181,6 +187,25 @@ def _attack_epsilon(beside: WithNoise, delta: float) -> EpsilonEnds:
     return EpsilonEnds(_boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= delta, found, upper)[1], found)
 
 
+def is_hidden(reports: int, dummies: int) -> bool:
+    """Whether honest people or uniform dummies hide the victim too."""
+    return reports > 1 or dummies > 0
+
+
+def _among_people(beside: WithNoise, hidden_by: tuple[int, int], epsilon: float) -> float:
+    """Return the δ that the attack beside honest people reaches; 0 if it is too large to compute."""
+    attack = people_attack(beside, int(hidden_by[0]), int(hidden_by[1]))
+    return 0.0 if attack is None else attack.delta(epsilon)
+
+
+@lru_cache(maxsize=64)
+def _attack_among_people(beside: WithNoise, hidden_by: tuple[int, int], delta: float) -> EpsilonEnds:
+    """Return the ends of the ε of the attack beside honest people; above, it is that of one person alone."""
+    upper = _upper_epsilon(beside, delta)
+    found = _boundary(lambda epsilon: _among_people(beside, hidden_by, epsilon) <= delta, 0.0, upper)[0]
+    return EpsilonEnds(upper, found)
+
+
 def _last_beyond(small: Callable[[float], bool], upper: float) -> float:
     """Return the first end of `_boundary` below `upper`; it is looked for close to `upper` first."""
     high = upper
@@ -204,4 +229,4 @@ def _boundary(small: Callable[[float], bool], low: float, high: float) -> tuple[
 
 NOISE = NoiseBound("noise", "upper")
 
-NOISE_ATTACK = NoiseBound("noise-lower", "lower", "the counts of two answers and of the others, everybody else known")
+NOISE_ATTACK = NoiseBound("noise-lower", "lower", "the counts of two answers; and of the others, if these are known")

@@ -19,7 +19,6 @@ from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.divergence.sums import IidSum
-from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
 from hubbub.accountant.numbers import (
     checked_delta,
@@ -35,7 +34,7 @@ class SumBound:
     """A bound whose δ is the positive part of an i.i.d. sum, for mechanisms that have a local ε.
 
     Dummies count as further clients: a uniform report is a report of a uniformly random input, and the divergence is
-    convex in the law of the others. This does not apply to an attack, so an attack takes no dummies.
+    convex in the law of the others. For an attack everyone else must have such an input (`krr_attack`).
     """
 
     name: str
@@ -52,8 +51,7 @@ class SumBound:
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
         checked_reports(reports)
         require(self.applies(mechanism), self.name, mechanism, self.needs)
-        if checked_beside(mechanism, dummies) and self.direction == "lower":
-            raise OutsideConditions(f"bound {self.name!r} takes no dummies, but there are {dummies}; leave them out")
+        checked_beside(mechanism, dummies)
 
     def log_delta(
         self, mechanism: LocalMechanism, reports: int, epsilon: float, dummies: int, precision: float

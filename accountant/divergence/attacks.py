@@ -5,7 +5,9 @@ With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (
 
 - RAPPOR, three or more categories: all others have a third value, and only its bit and the victim's two are used.
   Two categories: all others have one of the victim's values.
-- Noise on [0, 1]: all others have one end, the victim the same or the other; reports are counted in cells.
+- RAPPOR beside dummies, the reports of uniform answers: all others have a uniform answer, too.
+- Noise on [0, 1]: all others have one end, the victim the same or the other; reports are counted in cells. A
+  dummy is a report of any random answer, so it may be that of this end.
 """
 
 from fractions import Fraction
@@ -34,6 +36,21 @@ def rappor_attack_points(mechanism: RAPPOR) -> SumPoints:
     seen = RAPPOR(kinds, mechanism.truthful, mechanism.other)
     first, second = seen.law(0), seen.law(1)
     return _points((first, second, seen.law(2) if kinds == 3 else first))
+
+
+@lru_cache(maxsize=64)
+def rappor_points_beside_dummies(mechanism: RAPPOR) -> SumPoints:
+    """Return the same if everyone else has a uniform answer, as dummies have: all reports but the victim's are alike.
+
+    Of every report the bits of the victim's two values are used.
+    """
+    own, other = mechanism.truthful, mechanism.other
+    first = (own * (1 - other), (1 - own) * other, own * other, (1 - own) * (1 - other))
+    second = (first[1], first[0], *first[2:])
+    third = (other * (1 - other), other * (1 - other), other**2, (1 - other) ** 2)
+    rest = mechanism.categories - 2
+    uniform = tuple((a + b + rest * c) / (rest + 2) for a, b, c in zip(first, second, third, strict=True))
+    return _points((first, second, uniform))
 
 
 @lru_cache(maxsize=64)

@@ -37,9 +37,28 @@ Row = tuple[Fraction, ...]
 Points = tuple[tuple[Fraction, Fraction, Fraction], ...]
 
 
-def finite_attack_sums(mechanism: Finite, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-    """Return the sum of the data set that reveals most of those tried."""
-    return (most_revealing(mechanism, reports).sum(reports, epsilon),)
+def finite_attack_sums(mechanism: Finite, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+    """Return the sum of the data set that reveals most of those tried; beside dummies, that of a dummy's law."""
+    points = points_beside_dummies(mechanism) if dummies else most_revealing(mechanism, reports)
+    return (points.sum(reports + dummies, epsilon),)
+
+
+def dummy_is_answered(mechanism: Finite) -> bool:
+    """Whether a dummy's law is that of some answer, or of a uniform one of those listed: others may have it, too."""
+    law, dummy = mechanism.law, mechanism.dummy
+    return dummy is not None and (
+        dummy in law or dummy == tuple(sum(each) / len(law) for each in zip(*law, strict=True))
+    )
+
+
+@lru_cache(maxsize=64)
+def points_beside_dummies(mechanism: Finite) -> SumPoints:
+    """Return the data set of others whose report has a dummy's law, and the neighbors whose report varies most."""
+    if mechanism.dummy is None:
+        raise ValueError(f"{mechanism!r} has no dummies; ask without them")
+    shown = _shown(mechanism, [mechanism.dummy])
+    x, other = mechanism.neighboring[int(np.argmax(shown[:, 0]))]
+    return SumPoints.of(_points(mechanism.law[x], mechanism.law[other], mechanism.dummy))
 
 
 @lru_cache(maxsize=64)

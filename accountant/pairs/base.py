@@ -95,7 +95,12 @@ class MechanismPairs(ABC, Of[M_co]):
 
     @abstractmethod
     def attack_bound(self, dummies: int) -> str | None:
-        """Return the name of the best known attack; None if there is none, as with `dummies`, which hide people too."""
+        """Return the name of the best known attack on a batch beside `dummies`; None if there is none.
+
+        With dummies, what others send must be counted with what the dummies are: usually everyone else's answer is one
+        by which their report has a dummy's law. Then n + D reports are alike but for the victim's. If those answers are
+        drawn, a divergence is at most that of some data set, as it is convex; over rounds, too.
+        """
 
     def amplification(self, power: Fraction) -> Amplification:
         """Return the known bounds of the amplification variable at the ε with e^ε = `power`, to 80 digits."""
@@ -130,8 +135,11 @@ class MechanismPairs(ABC, Of[M_co]):
         """What a bound by all that the others send needs (`divergence.whole_law`); None if it is not known."""
         return None
 
-    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Return sums whose positive parts are divergences of data sets in which everyone else has one value."""
+    def attack_sums(self, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+        """Return sums whose positive parts are divergences of data sets in which everyone else has one value.
+
+        With `dummies` everyone else's report has the law of a dummy (`attack_bound`).
+        """
         raise OutsideConditions(f"{self.described()} has no attack of this form; ask for 'best' instead")
 
     def event_delta(self, reports: int, epsilon: float) -> float:
@@ -213,7 +221,7 @@ class LocalPairs(MechanismPairs[L_co]):
         """Whether many points of an attack's curve are asked."""
         return not self.dear
 
-    # Attacks on one round without dummies
+    # Attacks on one round
 
     @abstractmethod
     def attacking_walk(self, part: Part) -> Walk | None:
@@ -230,7 +238,8 @@ class LocalPairs(MechanismPairs[L_co]):
         """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
         points = self.attacking_points(part)
         if points is not None:
-            return attack_curves_grid(points, self.local_epsilon, part.reports, log_tail, finely=self.attacked_finely)
+            people = part.reports + part.dummies
+            return attack_curves_grid(points, self.local_epsilon, people, log_tail, finely=self.attacked_finely)
         walk = self.attacking_walk(part)
         return None if walk is None else tangent_grid(contracted_atoms(walk, log_tail))
 

@@ -9,7 +9,12 @@ from typing import ClassVar
 
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.finite import FinitePoints, finite_points
-from hubbub.accountant.divergence.finite_attack import finite_attack_sums, most_revealing
+from hubbub.accountant.divergence.finite_attack import (
+    dummy_is_answered,
+    finite_attack_sums,
+    most_revealing,
+    points_beside_dummies,
+)
 from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum, SumPoints
@@ -51,8 +56,8 @@ class FinitePairs(CurvedPairs[Finite]):
         return log_above(self.mechanism.likelihood_ratio)
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else has one value, or one of two."""
-        return None if dummies else "finite-lower"
+        """Everyone else has one value, or one of two; beside dummies, what gives a dummy's law, if that is known."""
+        return "finite-lower" if not dummies or dummy_is_answered(self.mechanism) else None
 
     def amplification(self, power: Fraction) -> Amplification:
         """Over all neighbors and outputs, L = γ·Y: the extremes and the largest second moment."""
@@ -114,13 +119,15 @@ class FinitePairs(CurvedPairs[Finite]):
             return ZERO
         return positive_part(self.curve_points().sum_at(place, people, epsilon), precision)
 
-    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Return the sum of the most revealing data set of those tried."""
-        return finite_attack_sums(self.mechanism, reports, epsilon)
+    def attack_sums(self, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+        """Return the sum of the most revealing data set of those tried, or of that of a dummy's law."""
+        return finite_attack_sums(self.mechanism, reports, epsilon, dummies)
 
-    def attacking_points(self, part: Part) -> SumPoints:
+    def attacking_points(self, part: Part) -> SumPoints | None:
         """Return the same data set."""
-        return most_revealing(self.mechanism, part.reports)
+        if self.attack_bound(part.dummies) is None:
+            return None
+        return points_beside_dummies(self.mechanism) if part.dummies else most_revealing(self.mechanism, part.reports)
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Return None: a report has more values than a walk has steps."""

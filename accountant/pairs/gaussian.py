@@ -37,7 +37,7 @@ class GaussianPairs(MechanismPairs[Gaussian]):
 
     def attack_bound(self, dummies: int) -> str | None:
         """Everyone else has one end of the interval."""
-        return None if dummies else "ends-lower"
+        return "ends-lower"
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
         """Return the sum over points that bound the blanket from above."""
@@ -55,9 +55,10 @@ class GaussianPairs(MechanismPairs[Gaussian]):
             return laid
         return LogBracket(min(laid.lower, log_up(alone)), log_up(alone))
 
-    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Everyone else has one end, the victim the same or the other."""
-        return both_ways(noise_attack_points(gaussian_cells(self.mechanism, GAUSSIAN_TAIL, CELLS)), reports, epsilon)
+    def attack_sums(self, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+        """Everyone else has one end, the victim the same or the other; so may the answers of dummies be."""
+        points = noise_attack_points(gaussian_cells(self.mechanism, GAUSSIAN_TAIL, CELLS))
+        return both_ways(points, reports + dummies, epsilon)
 
     def event_delta(self, reports: int, epsilon: float) -> float:
         """Some report is far out: where few reports are, cells see little."""

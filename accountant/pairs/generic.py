@@ -37,8 +37,11 @@ class GenericPairs(LocalPairs[Generic]):
         return ("stronger-clones", "local")
 
     def attack_bound(self, dummies: int) -> str | None:
-        """It may be kRR on three values, so any bound on it must cover the attack on kRR."""
-        return None if dummies else "krr-lower"
+        """It may be kRR on three values, so any bound on it must cover the attack on kRR.
+
+        A dummy is its report of any random answer: that of everyone else, so dummies count as clients.
+        """
+        return "krr-lower"
 
     @property
     def attacked(self) -> KRR:
@@ -82,8 +85,8 @@ class GenericPairs(LocalPairs[Generic]):
         """For E < 2 binary response reveals more than kRR on three values, and among few people four outputs do."""
         if not 1 < self.mechanism.likelihood_ratio < 2:
             return None
-        return (four_outputs_points if part.reports <= FEW else binary_points)(self.mechanism)
+        return (four_outputs_points if part.reports + part.dummies <= FEW else binary_points)(self.mechanism)
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Everyone else has a third value (feldman-2022, Thm 5.3)."""
-        return attack_walk(part.reports, 3, self.attacked.gamma)
+        return attack_walk(part.reports + part.dummies, 3, self.attacked.gamma)

@@ -25,8 +25,8 @@ def played_grids(part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...
 @lru_cache(maxsize=64)
 def attack_grid(part: Part, log_tail: float) -> LossGrid | None:
     """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
-    # Dummies hide people from these attacks, and a batch drawn from more clients is a different data set.
-    if part.dummies or part.clients is not None:
+    # A batch drawn from more clients is a different data set.
+    if part.clients is not None:
         return None
     found = pairs_of(part.mechanism).attack_grid(part, log_tail)
     return None if found is None else _frozen(found)

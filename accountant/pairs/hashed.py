@@ -53,7 +53,7 @@ class HashedPairs(LocalPairs[Hashed]):
         return self._krr.upper_bounds()
 
     def attack_bound(self, dummies: int) -> str | None:
-        """KRR's: some hash functions have three answers that collide in no row."""
+        """KRR's: some hash functions have three answers that collide in no row; beside dummies, one for each cell."""
         return self._krr.attack_bound(dummies)
 
     @property

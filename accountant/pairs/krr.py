@@ -59,8 +59,8 @@ class KrrPairs(LocalPairs[KRR]):
         return "blanket", "local"
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else has a third value."""
-        return None if dummies else "krr-lower"
+        """Everyone else has a third value; beside dummies, a uniform one."""
+        return "krr-lower"
 
     @property
     def attacked(self) -> KRR | None:
@@ -96,8 +96,13 @@ class KrrPairs(LocalPairs[KRR]):
         return not part.dummies and not part.sampled
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Everyone else has a third value (feldman-2022, Thm 5.3), also if clients take part at random."""
+        """Everyone else has a third value (feldman-2022, Thm 5.3), also if clients take part at random.
+
+        Beside dummies everyone else has a uniform value, so that all reports but the victim's are uniform.
+        """
         krr = self.mechanism
+        if part.dummies:
+            return fixed_walk(part.reports + part.dummies, krr.categories, krr.gamma)
         if part.sampling_rate is not None:
             return poisson_attack_walk(part.reports, krr.categories, krr.gamma, part.sampling_rate)
         return attack_walk(part.reports, krr.categories, krr.gamma)

@@ -37,7 +37,7 @@ class LaplacePairs(CurvedPairs[Laplace]):
 
     def attack_bound(self, dummies: int) -> str | None:
         """Everyone else has one end of the interval."""
-        return None if dummies else "ends-lower"
+        return "ends-lower"
 
     def amplification(self, power: Fraction) -> Amplification:
         """Return it by balle-2019, Lemmas 5.1 and 5.8. With s = e^(ε₀/2) rounded up, every term is on its safe side.
@@ -78,9 +78,9 @@ class LaplacePairs(CurvedPairs[Laplace]):
         """Return ends of ln δ, from points above and points below."""
         return laid_out_delta(laplace_points(self.mechanism, CELLS), reports + dummies, epsilon, precision)
 
-    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Everyone else has one end, the victim the same or the other."""
-        return both_ways(noise_attack_points(laplace_cells(self.mechanism, CELLS)), reports, epsilon)
+    def attack_sums(self, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+        """Everyone else has one end, the victim the same or the other; so may the answers of dummies be."""
+        return both_ways(noise_attack_points(laplace_cells(self.mechanism, CELLS)), reports + dummies, epsilon)
 
     def attacking_points(self, part: Part) -> SumPoints:
         """Return the same data set in fewer cells, as a curve needs many evaluations."""

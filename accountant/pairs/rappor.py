@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from hubbub.accountant.divergence.attacks import both_ways, rappor_attack_points
+from hubbub.accountant.divergence.attacks import both_ways, rappor_attack_points, rappor_points_beside_dummies
 from hubbub.accountant.divergence.blankets import Points, rappor_points
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.log_bracket import LogBracket
@@ -34,8 +34,8 @@ class RapporPairs(CurvedPairs[RAPPOR]):
         return "whole-law", "blanket", "local"
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else has one value."""
-        return None if dummies else "rappor-lower"
+        """Everyone else has one value; beside dummies, a uniform one."""
+        return "rappor-lower"
 
     def amplification(self, power: Fraction) -> Amplification:
         """Its values are γ(E − e^ε), γ(1 − Ee^ε), γE(1 − e^ε), γ(1 − e^ε), with the masses of `RAPPOR.kinds`."""
@@ -66,15 +66,17 @@ class RapporPairs(CurvedPairs[RAPPOR]):
         """Return ends of ln δ, the sum's own ends: nothing was cut or merged."""
         return positive_part(self.blanket_sum(reports + dummies, epsilon, missing), precision)
 
-    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Everyone else has a third value; with two categories, one of the victim's."""
+    def attack_sums(self, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+        """Everyone else has a third value; with two categories, one of the victim's; beside dummies a uniform one."""
+        if dummies:
+            return (rappor_points_beside_dummies(self.mechanism).sum(reports + dummies, epsilon),)
         points = rappor_attack_points(self.mechanism)
         # Exchanging the victim's two values exchanges their bits, and changes no law of others who have a third value.
         return (points.sum(reports, epsilon),) if self.mechanism.categories > 2 else both_ways(points, reports, epsilon)
 
     def attacking_points(self, part: Part) -> SumPoints:
         """Return the same data set."""
-        return rappor_attack_points(self.mechanism)
+        return (rappor_points_beside_dummies if part.dummies else rappor_attack_points)(self.mechanism)
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Everyone else has a third value, and its bit is left out; with two categories there is none."""

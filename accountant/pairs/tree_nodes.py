@@ -23,8 +23,11 @@ class TreeNodesPairs(LocalPairs[TreeNodes]):
     """A pair above every difference by one; two rounds of it are above every difference by two.
 
     It is the pair of a difference by one at a few reports fewer, if `change_by_two` shows the second property; else the
-    pair of any difference. `alone` is the pair of any difference. No attack is stated: the possible values of a stream,
-    and so the reach of an attack, depend on the round.
+    pair of any difference. `alone` is the pair of any difference.
+
+    The attack is on one unit. In any round a stream that becomes 1 in the last period of the node has the value 1, and
+    one that is always 0 has the value 0. Everyone else may have either. How many units two streams can differ by
+    depends on which rounds they are, so no attack on several is stated.
     """
 
     exact_blanket: ClassVar[bool] = True
@@ -37,8 +40,18 @@ class TreeNodesPairs(LocalPairs[TreeNodes]):
         """Its own blanket."""
         return ("blanket", "local")
 
-    def attack_bound(self, dummies: int) -> None:
-        """None is stated."""
+    def attack_bound(self, dummies: int) -> str:
+        """The victim's node has the value 0 or 1, and so has everyone else's."""
+        return "finite-lower"
+
+    def attack_sums(self, reports: int, epsilon: float, dummies: int = 0) -> tuple[IidSum, ...]:
+        """Return the sum of the most revealing data set of those tried."""
+        node = self.mechanism.node
+        rows = tuple(node.law[node.values.index(value)] for value in (0, 1))
+        return FinitePairs(Finite(rows)).attack_sums(reports, epsilon)
+
+    def attack_grid(self, part: Part, log_tail: float) -> None:
+        """None is stated over rounds."""
         return
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:

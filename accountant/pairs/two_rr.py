@@ -49,12 +49,14 @@ class TwoRRPairs(KrrPairs):
         return self.mechanism.epsilon_local > 0 and not part.sampled
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Everyone else has 0."""
+        """Everyone else has 0; beside dummies, a uniform value."""
+        if part.dummies:
+            return super().attack_grid(part, log_tail)
         return zeros_grid(self.mechanism, part.reports, log_tail) if self.grid_is_tighter(part) else None
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """There is no third value for everyone else."""
-        return None
+        """There is no third value for everyone else; beside dummies they have a uniform one."""
+        return super().attacking_walk(part) if part.dummies else None
 
     def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array]:
         """Everyone else has 0."""

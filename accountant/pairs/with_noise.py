@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from hubbub.accountant.divergence.noise_atoms import NoiseAtoms, dominated_atoms, dominating_atoms
+from hubbub.accountant.divergence.noise_beside_people import people_attack
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, grid_step
-from hubbub.accountant.losses.tangents import tangent_grid
+from hubbub.accountant.losses.tangents import tangent_grid, tangent_grid_of
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import KRR, WithNoise
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -52,8 +53,8 @@ class NoisePairs(LocalPairs[WithNoise]):
         return ("noise", "local")
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everybody else is known. None if answers may share a cell, of a tree, and with dummies, which hide too."""
-        return "noise-lower" if isinstance(self.mechanism.randomizer, KRR) and not dummies else None
+        """The counts of two answers. None of a tree, and of hashes: answers may share a cell."""
+        return "noise-lower" if isinstance(self.mechanism.randomizer, KRR) else None
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
         """Yield the atoms of the pair."""
@@ -78,12 +79,17 @@ class NoisePairs(LocalPairs[WithNoise]):
         return None
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Return losses of the pair below, which is an attack; it is none on others who are honest."""
-        return self.dominated_grid(part, log_tail) if self.is_attack_on_itself(part) else None
+        """Return losses of the pair below, which is an attack if nobody else is honest; else of what counts tell."""
+        if self.is_attack_on_itself(part):
+            return self.dominated_grid(part, log_tail)
+        if self.attack_bound(part.dummies) is None:
+            return None
+        found = people_attack(self.mechanism, part.reports, part.dummies)
+        return None if found is None else tangent_grid_of(found.forth, found.back)
 
     def is_attack_on_itself(self, part: Part) -> bool:
         """The pair below is the attack."""
-        return self.attack_bound(part.dummies) is not None and part.reports == 1
+        return self.attack_bound(part.dummies) is not None and part.reports == 1 and not part.dummies
 
     def _asked(self) -> tuple[KRR, NoiseLaw, bool]:
         return self.mechanism.krr, self.mechanism.noise, self.mechanism.one_moves

@@ -122,7 +122,7 @@ def _reports(draw: random.Random, symbols: int) -> int:
 
 
 def _one(mechanism: LocalMechanism, pairs: Iterator[Pair], reports: int, dummies: int = 0) -> Case:
-    # No attack counts dummies, but the one on two values, whose data set is among these, too.
+    # Beside dummies the others of an attack draw their answers: some data set among these reveals no less.
     return Case((Part(mechanism, reports, dummies=dummies),), tuple(pairs), attacked=True)
 
 

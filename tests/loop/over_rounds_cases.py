@@ -100,7 +100,7 @@ def noise_honest(draw: random.Random) -> Case:
         tuple(released(mechanism, [krr.law(x), *map(krr.law, others), *more]) for x in (0, 1))
         for others in combinations_with_replacement(range(symbols), people - 1)
     )
-    return Case((Part(mechanism, people, dummies=dummies),), pairs, attacked=False)  # type: ignore[arg-type]
+    return Case((Part(mechanism, people, dummies=dummies),), pairs, attacked=True)  # type: ignore[arg-type]
 
 
 def noise_hashed(draw: random.Random) -> Case:

@@ -169,9 +169,12 @@ def test_a_pair_from_a_curve_lies_on_or_above_it() -> None:
     assert np.all(np.diff(slopes) >= -1e-12)
 
 
-def test_attacks_are_known_without_dummies_only() -> None:
-    assert attack_grid(Part(KRR.from_local_epsilon(3, 1.0), 10), 30.0) is not None
-    assert attack_grid(Part(KRR.from_local_epsilon(3, 1.0), 10, dummies=1), 30.0) is None
+def test_attacks_are_known_beside_dummies_and_reveal_less() -> None:
+    krr = KRR.from_local_epsilon(3, 1.0)
+    alone, beside = attack_grid(Part(krr, 10), 30.0), attack_grid(Part(krr, 10, dummies=1), 30.0)
+    assert alone is not None
+    assert beside is not None
+    assert 0 < beside.delta(0.1) < alone.delta(0.1)
 
 
 def test_the_attack_has_all_mass_in_both_laws() -> None:

@@ -278,8 +278,8 @@ def test_of_more_symbols_the_ends_are_near_if_reports_are_nearly_plain() -> None
     plain = WithNoise(KRR.from_numerator(16, 2**24), NoiseLaw.of("geometric", Fraction(3, 5), 27))
     content = certificate(replace(TERMS, delta=1e-6), {"a": plain}, 1100)[1]["queries"][0]
     assert 0.98 * content[ALONE] < content[lower_of(ALONE)] <= content[ALONE]
-    # Honest people hide the victim as well, and no attack on both is known.
-    assert content["epsilon_lower"] is None
+    # Honest people hide the victim as well, and the attack counts them.
+    assert 0.9 * content[ALONE] < content["epsilon_lower"] <= content["epsilon_upper"]
 
 
 def test_no_attack_is_stated_on_a_tree_or_hashes_beside_noise() -> None:

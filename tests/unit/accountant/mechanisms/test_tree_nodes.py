@@ -6,17 +6,26 @@ import copy
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.accountant.composition import compose_delta, compose_upper
+from hubbub.accountant.composition import compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError, CertificateError
-from hubbub.accountant.mechanisms import Finite, TreeNodes, costliest, one_round, paid_rounds, read_mechanism
+from hubbub.accountant.mechanisms import (
+    Finite,
+    TreeNodes,
+    costliest,
+    exp_decimal,
+    one_round,
+    paid_rounds,
+    read_mechanism,
+)
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.change_by_two import double, single
@@ -24,6 +33,7 @@ from hubbub.accountant.rigorous.statement import claims
 from hubbub.accountant.spending.budget import forecast, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.boolean_streams import streams
+from support.exact_batches import batch_view
 
 NODES = TreeNodes(8, 2, 2**29, 2**28)
 RISING = TreeNodes(8, 1, 2**29, 2**28)
@@ -101,11 +111,29 @@ def test_units_cover_every_data_set_of_three_devices(periods: int, changes: int)
         assert 0.1 * certified <= worst <= certified
 
 
-def test_a_round_by_itself_is_any_difference_and_states_no_attack() -> None:
+def test_a_round_by_itself_is_any_difference_and_an_attack_tells_zero_from_one() -> None:
     alone, law = one_round(NODES), Finite(NODES.node.law)
     found = epsilon_bracket(alone, 2_000, 1e-6)
     assert found.epsilon_upper == epsilon_bracket(law, 2_000, 1e-6).epsilon_upper
-    assert found.epsilon_lower is None
+    # Everyone's node has 0 or 1, as in any round it may.
+    assert found.epsilon_lower == epsilon_bracket(Finite(NODES.node.law[1:]), 2_000, 1e-6).epsilon_lower
+    assert 0 < found.epsilon_lower < epsilon_bracket(NODES, 2_000, 1e-6).epsilon_upper <= found.epsilon_upper
+    assert compose([Part(NODES, 2_000, 3)], 1e-6).epsilon_lower is None
+
+
+def test_the_attack_on_a_round_is_not_above_the_exact_divergence() -> None:
+    """The victim and two others have nodes of 0 or 1."""
+    law = NODES.node.law[1:]
+    for share in (0.0, 0.2, 0.6):
+        epsilon = share * NODES.epsilon_local
+        power, worst = Fraction(exp_decimal(epsilon)) if share else Fraction(1), Fraction(0)
+        for others in itertools.combinations_with_replacement(law, 2):
+            for one, other in (law, law[::-1]):
+                p, q = batch_view((one, *others)), batch_view((other, *others))
+                worst = max(worst, sum((max(Fraction(0), p[at] - power * q[at]) for at in p), Fraction(0)))
+        found = delta_bracket(one_round(NODES), 3, epsilon)
+        assert found.delta_lower is not None
+        assert 0 < found.delta_lower <= worst <= found.delta_upper
     assert RISING.node.values == (0, 1)
 
 
@@ -143,8 +171,10 @@ def test_a_certificate_states_units_and_is_recomputed() -> None:
     check_statement(TERMS, [("active", NODES)], content)
     (query,), all_rounds = content["queries"], content["all_rounds"]
     assert query["mechanism"] == "tree-nodes"
-    assert query["epsilon_lower"] is None
-    assert content["round_total"]["epsilon_lower"] is None
+    assert 0 < query["epsilon_lower"] < query["epsilon_upper"]
+    assert content["round_total"]["epsilon_lower"] == query["epsilon_lower"]
+    # How many units two streams can differ by depends on the rounds.
+    assert all_rounds["epsilon_lower"] is None
     assert all_rounds["epsilon_upper"] == pytest.approx(compose_upper([Part(NODES, 2_000, 6)], 1e-6), rel=1e-5)
     assert all_rounds["epsilon_local"] == pytest.approx(6 * NODES.epsilon_local, rel=1e-5)
     assert content["horizon"]["epsilon_upper"] == pytest.approx(compose_upper([Part(NODES, 2_000, 9)], 1e-6), rel=1e-5)

@@ -151,8 +151,11 @@ def test_a_bracket_names_the_smaller_of_noise_and_people() -> None:
     alone = epsilon_bracket(NOISY, 1, 1e-6)
     assert alone.epsilon_lower is not None
     assert 0.999 * alone.epsilon_upper < alone.epsilon_lower <= alone.epsilon_upper
-    # Beside honest people the attack of somebody who knows all others is none.
-    assert few.epsilon_lower is None
+    # Honest people hide little beside it, and the attack counts them.
+    assert few.epsilon_lower is not None
+    assert 0.99 * few.epsilon_upper < few.epsilon_lower <= few.epsilon_upper
+    assert many.epsilon_lower is not None
+    assert many.epsilon_lower <= many.epsilon_upper
 
 
 def test_assess_chooses_noise_where_it_is_smaller_and_people_where_they_are() -> None:
@@ -162,7 +165,8 @@ def test_assess_chooses_noise_where_it_is_smaller_and_people_where_they_are() ->
         assert found["noise"].applies
         assert found["noise"].epsilon_upper == epsilon_upper(NOISY, 1, 1e-6)
         assert found["blanket"].epsilon_upper == BOUNDS["blanket"].epsilon(PLAIN, reports, 1e-6).upper
-        assert not found["noise-lower"].applies
+        assert found["noise-lower"].epsilon_lower is not None
+        assert found["noise-lower"].epsilon_lower <= min(found[name].epsilon_upper or 9.0 for name in ("noise", wanted))
     alone = {each.bound: each for each in assess(NOISY, 1, 1e-6)}
     assert alone["noise-lower"].epsilon_lower is not None
     assert not {each.bound: each for each in assess(PLAIN, 1_000, 1e-6)}["noise"].applies
