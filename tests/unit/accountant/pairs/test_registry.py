@@ -60,14 +60,13 @@ def test_pairs_are_of_the_mechanism_and_name_bounds_that_cover_it(mechanism: Any
     pairs = pairs_of(mechanism)
     assert pairs.mechanism is mechanism
     names = [*pairs.upper_bounds(), pairs.attack_bound(0)]
-    # Of one report over many rounds, of nodes, and beside noise of hashes whatever they are, no attack is known.
-    unknown = isinstance(mechanism, Sequence | TreeNodes)
+    # Of one report over many rounds, and beside noise of nodes and of hashes whatever they are, no attack is known.
+    unknown = isinstance(mechanism, Sequence)
     if isinstance(mechanism, WithNoise):
         unknown = isinstance(mechanism.randomizer, Hashed | TreeNodes)
     assert (None in names) == unknown
     for name in filter(None, names):
-        # The attack beside noise knows everybody else.
-        BOUNDS[name].conditions(mechanism, 1 if name == "noise-lower" else 100)
+        BOUNDS[name].conditions(mechanism, 100)
     assert isinstance(pairs, LocalPairs) == (pairs.local_epsilon is not None)
 
 
