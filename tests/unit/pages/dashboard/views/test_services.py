@@ -45,10 +45,11 @@ class Answering(Everything):
         self.done: list[tuple[Any, ...]] = []
         self.state = RoundState.OPEN
         self.refusal: Refusal | None = None
+        self.minimum = 20
 
     def _status(self) -> RoundStatus:
         refused = {"too_late": 7, "<i>": 1}
-        return RoundStatus(CLOSED_BY_HAND.id, 0, self.state, 41, 20, refused, "its end & the operator")
+        return RoundStatus(CLOSED_BY_HAND.id, 0, self.state, 41, self.minimum, refused, "its end & the operator")
 
     async def get_status(self, *_: object) -> list[RoundStatus]:
         if self.refusal is not None:
@@ -203,6 +204,11 @@ async def test_the_other_service_is_shown_if_one_does_not_answer(ports: Path, an
     assert "The shuffler does not answer. " in said
     assert "the store is away" in said
     assert "carrier 38 of 40" in said
+
+
+async def test_a_minimum_that_the_shuffler_no_longer_knows_is_not_shown_as_0(ports: Path, answers: Answering) -> None:
+    answers.minimum = 0
+    assert "unknown" in words(await get(browser_of(ports, "reader"), "/services"))
 
 
 def test_services_that_are_down_are_said_so(deployment: Path, tmp_path: Path) -> None:
