@@ -1,8 +1,8 @@
 /** Whether a stated number is the rounded one of what is computed here, each within its own last digit.
  *
  * The numbers of a row have one place of their last digit: the ninth of the row's largest. A chance has six of its own.
- * `protos/records/significant_digits.py` has the rule. Here the room of a chance is wider, as tails of many people are known to a
- * part of 2·10⁻⁸ only: a change of its last stated digit is still found. */
+ * `protos/records/significant_digits.py` has the rule. Here the room of a chance is wider, as tails of many people are
+ * known to a part of 2·10⁻⁸ only: a change of its last stated digit is still found. */
 
 import { shown } from "../base/refused.js";
 import { Float, isMembers, type Value } from "../base/strict.js";
