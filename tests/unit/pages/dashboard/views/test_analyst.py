@@ -128,8 +128,8 @@ def test_a_comparison_of_rounds_that_were_read_reads_nothing_again(
     assert browser.get(f"{HERE}/compare?a=0&b=1").page.numbers
 
 
-def test_no_template_is_read_at_a_look(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browser.site.templates, "loader", None)
+def test_no_template_is_compiled_at_a_look(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser.site.templates, "compile", None)
     for path in ("/", HERE, f"{HERE}/round/0", f"{HERE}/series", f"{HERE}/compare", "/certificate", "/plan", "/x"):
         assert browser.get(path).status in (200, 404)
 
