@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.deploy.conformance.test_conformance import about, content
+from unit.deploy.test_conformance import about, content
 
 from hubbub.client.session.trust import trusted_task
 from hubbub.deploy.conformance.default_draft import beginning_now, default_draft

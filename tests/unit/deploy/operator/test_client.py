@@ -167,7 +167,7 @@ def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
     assert overview.of_task(TASK.name, {TASK.id.hex()}).shuffler == [round_]
 
 
-@pytest.mark.parametrize("word", [TASK.name, TASK.id.hex()[:12]])
+@pytest.mark.parametrize("word", [TASK.name, TASK.id.hex()[:12]], ids=["name", "id"])
 async def test_who_watches_a_task_goes_on_while_services_are_silent(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As while both start again."""
     round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
