@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import exp
+from math import exp, isqrt
 
 import numpy as np
 
@@ -136,15 +136,31 @@ def _two_counts(law: Array, others: Binomial) -> Cells | None:
 
 def _difference(law: Array, both: Array, masses: Array) -> Cells | None:
     """Return the cells of the difference of the two counts: a sum of fair signs, and of the noise's difference."""
-    far = int(both[-1])
-    near = min(far, int(np.sqrt(2 * _LOG_TAIL * max(far, 1))) + 2)
-    if max(len(both) * (2.0 * near + 1), len(law) * (2.0 * near + 2 * len(law))) > _MOST_PRODUCTS / 8:
+    near, more = _near(int(both[0])), len(both) - 1
+    # Of signs one at a time, of these with those that are certain, and of all with the noise.
+    products = 3.0 * more**2, 4.0 * more * near, 4.0 * len(law) * (near + more + len(law))
+    if max(products) > _MOST_PRODUCTS:
         return None
-    places = np.arange(-near, near + 1.0)
-    signs = np.zeros(len(places))
-    # By parts: a sum of so many signs is even if their number is.
-    for number, mass in zip(both.tolist(), masses.tolist(), strict=True):
-        fits = (np.abs(places) <= number) & ((places + number) % 2 == 0)
-        signs[fits] += mass * fair_mass((number + places[fits]) / 2, np.full(int(fits.sum()), number))
-    counts = np.convolve(np.convolve(law, law[::-1]), signs)
+    counts = np.convolve(np.convolve(law, law[::-1]), _signs(int(both[0]), near, masses))
     return np.pad(counts, (2, 0)), np.pad(counts, (0, 2)), np.pad(counts, 1), 2 * len(law) + len(both)
+
+
+def _near(signs: int) -> int:
+    """Return how far out so many fair signs add up to: beyond, both tails have at most e^-90 (Hoeffding)."""
+    return min(signs, isqrt(int(2 * (_LOG_TAIL + 1) * signs)) + 1)
+
+
+def _signs(few: int, near: int, masses: Array) -> Array:
+    """Return the law of a sum of `few` fair signs, cut at `near`, and of i more with the chance `masses`[i].
+
+    One more sign is an average of two neighbors. So what is added is found from the most signs on, one at a time.
+    """
+    places = np.arange(-near, near + 1.0)
+    certain = np.zeros(len(places))
+    even = (places + few) % 2 == 0
+    certain[even] = fair_mass((few + places[even]) / 2, np.full(int(even.sum()), float(few)))
+    added = masses[-1:]
+    for mass in masses[-2::-1].tolist():
+        added = (np.pad(added, (2, 0)) + np.pad(added, (0, 2))) / 2
+        added[len(added) // 2] += mass
+    return np.convolve(certain, added)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.accountant.bounds import BOUNDS, epsilon_upper
+from hubbub.accountant.bounds import BOUNDS, epsilon_bracket, epsilon_upper
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.mechanisms import KRR, NoiseLaw, WithNoise
 from hubbub.accountant.mechanisms.exact import exp_decimal
@@ -131,3 +131,17 @@ def test_the_printed_answer_is_what_is_printed() -> None:
     [(command, lines)] = answers(PAGE)
     assert len(said(lines)) == 4
     assert missing(command, lines) == []
+
+
+def test_the_attack_beside_honest_people_reaches_what_is_printed() -> None:
+    section = PAGE[PAGE.index("\n## The attack\n") :].split("\n## Numbers\n")[0]
+    assert "`epsilon_lower` is null" not in section
+    mechanism = WithNoise(KRR.from_local_epsilon(16, 8.0), read_noise("geometric:0.6053:27", "noise"))
+    printed = re.search(
+        r"n = 1000 it reaches ([\d.]+),.*n = 10⁵ others\s+hide more, and it reaches ([\d.]+)\.\n", section, re.S
+    )
+    assert printed
+    for reports, reached in zip((1000, 10**5), printed.groups(), strict=True):
+        lower = epsilon_bracket(mechanism, reports, 1e-6).epsilon_lower
+        assert lower is not None
+        assert float(reached) <= lower <= 1.001 * float(reached)

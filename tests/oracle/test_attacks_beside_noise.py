@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from math import comb, exp
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.divergence import noise_beside_people
-from hubbub.accountant.divergence.noise_beside_people import _with_rest, people_attack
+from hubbub.accountant.divergence.binomials import Array, fair_mass
+from hubbub.accountant.divergence.noise_beside_people import _near, _signs, _with_rest, people_attack
 from hubbub.accountant.mechanisms import KRR, NoiseLaw, WithNoise, exp_decimal
 from hubbub.accountant.pairs import Part
 from support.noise_views import View, answers_of, divergence, released
@@ -107,3 +109,36 @@ def test_what_was_cut_is_added_where_the_ratio_is_largest() -> None:
         for rate in (0.0, 0.1, 0.5, 1.0, 3.0, 12.0):
             whole = np.maximum(gap - rate * lesser, 0).sum() - (1 + rate) * rest
             assert np.maximum(over - rate * below, 0).sum() <= max(whole, 0.0) + 1e-15
+
+
+@pytest.mark.parametrize(("few", "more"), [(0, 0), (0, 5), (3, 4), (40, 12)])
+def test_a_random_number_of_signs_has_its_exact_law(few: int, more: int) -> None:
+    masses = [Fraction(i + 1, (more + 1) * (more + 2) // 2) for i in range(more + 1)]
+    exact: dict[int, Fraction] = dict.fromkeys(range(-few - more, few + more + 1), Fraction(0))
+    for added, mass in enumerate(masses):
+        for ones in range(few + added + 1):
+            exact[2 * ones - few - added] += mass * comb(few + added, ones) / 2 ** (few + added)
+    found = _signs(few, _near(few), np.array([float(mass) for mass in masses]))
+    assert found == pytest.approx([float(mass) for mass in exact.values()], rel=1e-12, abs=0)
+
+
+def test_what_is_cut_of_many_signs_is_less_than_is_charged() -> None:
+    """Two tails of the others' number, and both of their signs, by Hoeffding: 3·e^-90 in all."""
+    for few in (10**4, 10**6, 10**12 + 1):
+        assert 2 * exp(-((_near(few) + 1) ** 2) / (2 * few)) <= exp(-noise_beside_people._LOG_TAIL)
+
+
+def test_the_difference_beside_many_people_needs_one_binomial_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for each number of others' reports took half a minute at a million people."""
+    asked = []
+
+    def counted(x: Array, trials: Array) -> Array:
+        asked.append(len(x))
+        return fair_mass(x, trials)
+
+    monkeypatch.setattr(noise_beside_people, "fair_mass", counted)
+    mechanism = WithNoise(KRR(16, Fraction(1, 3)), NoiseLaw.of("geometric", Fraction(3, 5), 27))
+    found = people_attack.__wrapped__(mechanism, 20_000, 10)
+    assert found is not None
+    assert found.delta(0.1) > 1e-7
+    assert len(asked) == 1
