@@ -1,7 +1,7 @@
 """Computes an attack on noise of the shuffler beside honest people: what the counts of the victim's two values tell.
 
 All others have one value; beside uniform dummies they have a uniform one, so that n − 1 + D reports are alike
-(`pairs.base.attack_bound`). Let c be the chance that such a report is x, and also that it is x'. The counts of x and
+(`pairs.base`, `attack_bound`). Let c be the chance that such a report is x, and also that it is x'. The counts of x and
 x' are z and the others' reports, M, and the victim's report. A is their law without the victim's. So, with t and o the
 chances that a report is one's own value, and another one,
 
