@@ -161,6 +161,7 @@ class Judge:
         Raises:
             Refusal: always.
         """
+        self._note("call")
         raise Refusal(Reason.UNKNOWN_TASK, "there is no feed of tasks here; read the task's file")
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:

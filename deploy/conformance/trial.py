@@ -51,6 +51,9 @@ REFUSED = "refused"
 """The folder of the tasks that a client must refuse: for each a folder, by the name of its check, with a file of its
 own that names the others."""
 
+REFUSAL_SECONDS = 60.0
+"""Seconds after which a client that was given a task to refuse is ended; a refusal needs no call, and so no waiting."""
+
 VARIABLE = "CONFORMANCE"
 """Variable of the environment with the path of that file, for a client that is started here."""
 
@@ -117,6 +120,8 @@ class Trial:
     refused: Sequence[RefusedTask] = ()
     take: Callable[[Observation], None] = field(default=print, repr=False)
     """Counts a finding, and tells it."""
+    patience: float = REFUSAL_SECONDS
+    """Seconds that a client has to end, for each task that it must refuse."""
 
     async def run(self, command: Sequence[str]) -> int:
         """Run a client with the variable that names the trial's file; return its exit status.
@@ -129,10 +134,27 @@ class Trial:
         """
         status = await _run(command, self.folder / FILE)
         for each in self.refused:
-            await _run(command, self.folder / REFUSED / each.check / FILE, output=asyncio.subprocess.DEVNULL)
+            problem = await self._problem(command, each)
+            # What names the task is a finding already, and says more.
             if not self.verdict.wrong[each.check]:
-                self.take(Observation(each.check))
+                self.take(Observation(each.check, problem))
         return status
+
+    async def _problem(self, command: Sequence[str], refused: RefusedTask) -> str:
+        """Run a client with a task that it must refuse; return what it did wrong, or nothing."""
+        calls, file = self.verdict.seen["call"], self.folder / REFUSED / refused.check / FILE
+        try:
+            async with asyncio.timeout(self.patience):
+                await _run(command, file, output=asyncio.subprocess.DEVNULL)
+        except TimeoutError:
+            return (
+                f"it had not ended {self.patience:g} s after it was given task {refused.signed.task.name}: "
+                f"{refused.fault}; end the program, so that one can see that it does nothing"
+            )
+        # A call may be so wrong that it names no task.
+        if self.verdict.seen["call"] > calls:
+            return f"it made a call, and must make none for task {refused.signed.task.name}: {refused.fault}"
+        return ""
 
 
 async def _run(command: Sequence[str], file: Path, output: int | None = None) -> int:

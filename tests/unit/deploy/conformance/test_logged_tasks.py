@@ -120,6 +120,36 @@ async def test_a_client_that_looks_at_no_proof_does_not_conform(running: Trial) 
     assert not running.verdict.unseen
 
 
+CALL_WITHOUT_A_TASK = """
+import json, os, ssl, urllib.error, urllib.request
+from pathlib import Path
+of = json.loads(Path(os.environ["CONFORMANCE"]).read_text())
+trusted = ssl.create_default_context(cafile=of["authority"])
+call = urllib.request.Request(of["https"] + PATH, data=b"", headers={"Content-Type": "application/proto"})
+try:
+    urllib.request.urlopen(call, context=trusted)
+except urllib.error.HTTPError:
+    pass
+"""
+
+
+@pytest.mark.parametrize("path", ["/hubbub.v1.SubmissionService/GetRound", "/hubbub.v1.SubmissionService/GetFeed", "/"])
+async def test_a_call_that_names_no_task_is_one_too_many(running: Trial, path: str) -> None:
+    some = replace(running, refused=running.refused[:1])
+    await some.run([sys.executable, "-c", CALL_WITHOUT_A_TASK.replace("PATH", repr(path))])
+    (task,) = some.refused
+    told = f"it made a call, and must make none for task {task.signed.task.name}: {task.fault}"
+    assert running.verdict.problems[task.check] == told
+
+
+async def test_a_client_that_does_not_end_is_ended_and_told(running: Trial) -> None:
+    some = replace(running, refused=running.refused[:1], patience=0.2)
+    waiting = "import os, threading\nif 'refused' in os.environ['CONFORMANCE']:\n    threading.Event().wait()"
+    await some.run([sys.executable, "-c", waiting])
+    (task,) = some.refused
+    assert running.verdict.problems[task.check].startswith("it had not ended 0.2 s after it was given task")
+
+
 async def test_a_client_that_does_nothing_refuses_and_does_not_conform(running: Trial) -> None:
     await running.run([sys.executable, "-c", ""])
     assert running.verdict.problems == {}
