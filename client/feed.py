@@ -35,7 +35,7 @@ class TaskFeed:
     The application allows tasks by their names, and gives each task to a `Device` or a `Fleet`, with the proof of one
     that demands a transparency log:
 
-        feed = TaskFeed(allow={"colors"}, folder=Path("tasks"), ...)
+        feed = TaskFeed(allow={"colors"}, folder=Path("feed"), ...)
         await feed.fetch()
         proofs = feed.log_proofs()
         devices = [Device(task, log_proof=proofs.get(name), ...) for name, task in feed.tasks().items()]

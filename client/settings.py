@@ -415,6 +415,10 @@ def _content(path: Path, named_by: str) -> dict[str, Any]:
     except UnicodeEncodeError as error:  # of the path
         raise SettingsError(f"{named_by}cannot read {str(path)!a}: no file has such a name; check the path") from error
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
+        if text.lstrip().startswith("{"):
+            raise SettingsError(
+                f"{named_by}{path} is JSON, not settings; give a settings file, such as client.toml"
+            ) from error
         remedy = "write a path that has \\ in single quotes" if "\\" in text else "correct the file there"
         raise SettingsError(f"{named_by}{path} is not TOML: {error!s:.200}; {remedy}") from error
 

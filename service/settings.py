@@ -327,8 +327,10 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
     Raises:
         SettingsError: naming the file, the key, the value and the expected value.
     """
+    text = ""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
     except IsADirectoryError as error:
         inside = path / f"{whose}.toml", path / whose / f"{whose}.toml"
         found = next((f", {each}" for each in inside if each.is_file()), "")
@@ -341,6 +343,8 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
         remedy = "check the path; `hubbub init` writes settings"
         raise SettingsError(f"cannot read {path}: {error.strerror}; {remedy}") from error
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
+        if text.lstrip().startswith("{"):
+            raise SettingsError(f"{path} is JSON, not settings; give the {whose}'s settings file") from error
         raise SettingsError(f"{path} is not TOML: {error!s:.200}; correct the file there") from error
     try:
         return kind.model_validate({**content, **given}, context={"folder": path.parent})

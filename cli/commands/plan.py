@@ -409,8 +409,10 @@ def _signing(out: Path, keys: Path) -> str:
         return f"next, operator and shuffler sign it: {_sign(out, Path('IDENTITY.pem'))}"
     if not shuffler.is_file():
         return _lines("next, sign it as operator, then give it to the shuffler's party to sign", _sign(out, operator))
-    copies = [f"cp {shlex.join([str(out), f'{each}/'])}" for each in sorted(deployment.glob("*/tasks"))]
     client = deployment / "client"
+    # A `tasks` of the client is none of a service's: an application may keep a feed there.
+    services = [each for each in sorted(deployment.glob("*/tasks")) if each.parent != client]
+    copies = [f"cp {shlex.join([str(out), f'{each}/'])}" for each in services]
     copies += [f"cp {shlex.join([str(out), str(_of_client(client, out))])}"] if client.is_dir() else []
     told = "next, sign it as operator and as shuffler, and copy it to every party"
     return _lines(told, _sign(out, operator), _sign(out, shuffler), *copies)

@@ -51,7 +51,7 @@ REFUSED = "refused"
 """The folder of the tasks that a client must refuse: for each a folder, by the name of its check, with a file of its
 own that names the others."""
 
-REFUSAL_SECONDS = 60.0
+REFUSAL_SECONDS = 30.0
 """Seconds after which a client that was given a task to refuse is ended; a refusal needs no call, and so no waiting."""
 
 VARIABLE = "CONFORMANCE"

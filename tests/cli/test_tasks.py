@@ -203,12 +203,14 @@ def test_plan_does_not_write_over_what_is_no_task(deployment: Path, name: str) -
 def test_the_lines_for_a_second_task_leave_the_client_its_first(tmp_path: Path) -> None:
     folder = tmp_path / "deployment"
     assert hubbub_here("init", folder).status == 0
+    (folder / "client/tasks").mkdir()  # of an application: a feed, in which nothing else may be
     draft = folder / "operator/task.toml"
     for name, told in (("usage", "task.json"), ("usage", "task.json"), ("colors", "colors.json")):
         out = folder / f"operator/{'task' if name == 'usage' else name}.json"
         draft.write_text(re.sub(r'(?m)^name = "\w+"', f'name = "{name}"', draft.read_text(), count=1))
         ran = hubbub_here("plan", draft, "--no-compare", "--out", out)
         assert ran.status == 0, ran.err
+        assert "client/tasks" not in ran.out
         last = ran.out.splitlines()[-1].split()
         assert last == ["cp", str(out), str(folder / "client" / told)]
         run_line(" ".join(last), folder)

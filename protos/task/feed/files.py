@@ -52,7 +52,10 @@ def read_entries(folder: Path, taken: Feed) -> Iterator[FeedEntry]:
     names = [name for name, *_ in stamp_of(folder)]
     for name in names:
         if not _NAME.fullmatch(name):
-            raise FeedError(f"{folder / name} is not named as an entry, such as {file_of(folder, 1).name}; remove it")
+            raise FeedError(
+                f"{folder / name} is not named as an entry, such as {file_of(folder, 1).name}; "
+                "move it elsewhere, or name another folder if this is not the feed's"
+            )
     for number, known in enumerate(taken.entries, 1):
         path = file_of(folder, number)
         if path.name not in names:

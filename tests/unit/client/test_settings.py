@@ -269,6 +269,7 @@ def test_a_device_that_is_made_of_arguments_reads_no_variable(
         ('"a\\nb" = 1', r"'a\nb' is not a setting of a device"),
         ("tls = 1", "is another party's settings file; give a device's, such as client.toml"),
         ("task = ", "is not TOML: "),
+        ('{"task": 1}', "is JSON, not settings; give a settings file, such as client.toml"),
         (f"task = {'[' * 5000}", "is not TOML: "),
         (f"timeout = {'9' * 5000}", "is not TOML: "),
         ('state = "C:\\Users\\state.db"', "write a path that has \\ in single quotes"),

@@ -84,6 +84,11 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
     assert complaint in str(refused.value)
 
 
+def test_a_task_in_the_place_of_settings_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is JSON, not settings; give the shuffler's settings file"):
+        load(written(tmp_path, '{"signatures": {}, "task": {}}'))
+
+
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
