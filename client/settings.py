@@ -26,7 +26,15 @@ from hubbub.client.session.session import checked_name
 from hubbub.client.session.trust import trusted_authority
 from hubbub.client.submit import Retrying, RetryPolicy
 from hubbub.client.validation import is_number
-from hubbub.protos.errors import HubbubError, SettingsError, SignatureError, TaskError, UsageError, remedy_of
+from hubbub.protos.errors import (
+    HubbubError,
+    SettingsError,
+    SignatureError,
+    TaskError,
+    UsageError,
+    remedy_of,
+    toml_remedy,
+)
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.transparency_log.proofs import LoggedProof
@@ -404,7 +412,7 @@ def placed(folder: Path, file: Path) -> Path:
 
 
 def _content(path: Path, named_by: str) -> dict[str, Any]:
-    text = ""
+    text = None
     try:
         # Editors of Windows begin a file with a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
@@ -415,11 +423,11 @@ def _content(path: Path, named_by: str) -> dict[str, Any]:
     except UnicodeEncodeError as error:  # of the path
         raise SettingsError(f"{named_by}cannot read {str(path)!a}: no file has such a name; check the path") from error
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
-        if text.lstrip().startswith("{"):
+        if text and text.lstrip().startswith("{"):
             raise SettingsError(
                 f"{named_by}{path} is JSON, not settings; give a settings file, such as client.toml"
             ) from error
-        remedy = "write a path that has \\ in single quotes" if "\\" in text else "correct the file there"
+        remedy = "write a path that has \\ in single quotes" if text and "\\" in text else toml_remedy(text)
         raise SettingsError(f"{named_by}{path} is not TOML: {error!s:.200}; {remedy}") from error
 
 

@@ -42,7 +42,7 @@ def draft_in(path: Path) -> Draft:
     content = path.read_bytes()
     with naming(path):
         try:
-            return read_draft(content.decode("utf-8"))
+            return read_draft(content.decode("utf-8-sig"))  # editors of Windows write a byte order mark
         except (TaskError, UnicodeDecodeError) as error:
             if _is_toml(content) or (other := _no_draft(path, content)) is None:
                 raise
@@ -78,7 +78,7 @@ def signed_task_in(path: Path) -> SignedTask:
 
 def _is_toml(content: bytes) -> bool:
     try:
-        return bool(tomllib.loads(content.decode()))
+        return bool(tomllib.loads(content.decode("utf-8-sig")))
     except (UnicodeDecodeError, ValueError, RecursionError):
         return False
 

@@ -71,6 +71,17 @@ _REMEDIES: Mapping[int | None, str] = MappingProxyType({
 })  # fmt: skip
 
 
+def toml_remedy(text: str | None) -> str:
+    """Return what to do about a text that is not TOML, or about a file that has none (None) in UTF-8."""
+    if text is None:
+        return "save it as UTF-8"
+    # Word processors and messengers curl quotes.
+    curled = next((mark for mark in "“”„‘’" if mark in text), None)
+    return (
+        "correct the file there" if curled is None else f'correct the file there: TOML has " for a text, not {curled}'
+    )
+
+
 def remedy_of(error: OSError) -> str:
     """Return what to do about a file that the operating system refuses."""
     return _REMEDIES.get(error.errno, "check that the file and its disk can be used")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date, time
 from typing import Any
 
 
@@ -56,7 +57,9 @@ def did_you_mean(word: object, names: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the first 80 characters of a value's repr, for an error; it never raises."""
+    """Return a date as files have it, or the first 80 characters of a value's repr, for an error; it never raises."""
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
     # repr raises ValueError for an int of more digits than Python writes, and RecursionError for deep nesting.
     try:
         return f"{value!r:.80}"

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from hubbub.protos.errors import SettingsError as SettingsError
+from hubbub.protos.errors import toml_remedy
 from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.proxies import ProxyError, checked_proxy, is_here
@@ -327,9 +328,10 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
     Raises:
         SettingsError: naming the file, the key, the value and the expected value.
     """
-    text = ""
+    text = None
     try:
-        text = path.read_text(encoding="utf-8")
+        # Editors of Windows begin a file with a byte order mark.
+        text = path.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text)
     except IsADirectoryError as error:
         inside = path / f"{whose}.toml", path / whose / f"{whose}.toml"
@@ -343,9 +345,9 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
         remedy = "check the path; `hubbub init` writes settings"
         raise SettingsError(f"cannot read {path}: {error.strerror}; {remedy}") from error
     except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
-        if text.lstrip().startswith("{"):
+        if text and text.lstrip().startswith("{"):
             raise SettingsError(f"{path} is JSON, not settings; give the {whose}'s settings file") from error
-        raise SettingsError(f"{path} is not TOML: {error!s:.200}; correct the file there") from error
+        raise SettingsError(f"{path} is not TOML: {error!s:.200}; {toml_remedy(text)}") from error
     try:
         return kind.model_validate({**content, **given}, context={"folder": path.parent})
     except ValidationError as error:

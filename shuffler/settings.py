@@ -247,6 +247,6 @@ def _given(role: str) -> dict[str, str]:
 def is_frontend(path: Path) -> bool:
     """Return whether a file has the settings of a front end, by its `role`; loading reports its faults."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get("role") == "frontend"
+        return tomllib.loads(path.read_text(encoding="utf-8-sig")).get("role") == "frontend"
     except (OSError, ValueError, RecursionError):
         return False

@@ -188,6 +188,9 @@ def _with_errors(draft: Draft, words: Sequence[str]) -> Draft:
     for word in words:
         name, stated, number = word.rpartition("=")
         if stated and name not in every:
+            if "," in word and name.partition("=")[0] in every:
+                each = " ".join(f"--error {part.strip()}" for part in word.split(","))
+                raise UsageError(f"--error {word!r} states several errors; repeat the option: {each}")
             raise UsageError(f"--error {word!r}: the queries that take an error are {listed(every)}; name one of them")
         error = _error_in(word, number)
         for asked in [name] if stated else every:

@@ -83,6 +83,9 @@ def on_missing(error: FileNotFoundError) -> str:
     if not isinstance(error.filename, str | bytes):
         return ""
     path = Path(os.fsdecode(error.filename))
+    # A path has no double slash: https://example.com becomes https:/example.com.
+    if str(path).lower().startswith(("http:/", "https:/")):
+        return "; it is an address: download it, and give the file"
     near, expected = _nearest_file(path).rstrip(), _expected.get(str(path))
     hint = f"; {near}" if near else ""
     if expected is None:

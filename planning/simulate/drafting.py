@@ -259,7 +259,7 @@ class _Reader:
         check_categories(column, values, known.to_pylist(), self._path)
         keys = self._notation.numbers_or_texts(pa.chunked_array([known]), column).to_pylist()
         names = [text for _, text in sorted(zip(keys, known.to_pylist(), strict=True))]
-        found = [*text_notes(column, names, self._notation), *told_notes(column, values)]
+        found = [*text_notes(column, names, self._notation), *told_notes(column, values, self._notation)]
         self.notes += [note for note in found if note not in self.notes]
         return f"[{', '.join(map(_toml, names))}]"
 

@@ -62,9 +62,13 @@ def _places(values: pa.ChunkedArray, column: str) -> npt.NDArray[np.int64]:
 
 
 def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
-    if table.column_names.count(column) != 1 or not table.num_rows:
+    found = table.column_names.count(column)
+    if found != 1:
         names = ", ".join(table.column_names)
-        raise HubbubError(f"{path} has no rows, or not exactly one column {column!r}; its columns are {names:.1000}")
+        what = "no column" if not found else f"{found} columns named"
+        raise HubbubError(f"{path} has {what} {column!r}; its columns are {names:.1000}")
+    if not table.num_rows:
+        raise HubbubError(f"{path} has no rows; give one for each device and period")
     return table[column]
 
 

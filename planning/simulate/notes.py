@@ -71,7 +71,7 @@ def text_notes(column: str, known: Sequence[str], notation: Notation, counted: s
     return notes
 
 
-def told_notes(column: str, texts: pa.ChunkedArray) -> list[str]:
+def told_notes(column: str, texts: pa.ChunkedArray, notation: Notation) -> list[str]:
     """Return a sentence if a row alone has its category: the task lists it, so whoever gets the task reads it."""
     counts = pc.value_counts(texts.drop_null())
     once = counts.filter(pc.equal(counts.field("counts"), 1)).field("values").to_pylist()
@@ -79,7 +79,11 @@ def told_notes(column: str, texts: pa.ChunkedArray) -> list[str]:
         return []
     which = "a value, " if len(once) == 1 else f"{len(once):,} of its {len(counts):,} values, such as "
     alone = "that only one row has" if len(once) == 1 else "in one row each"
-    read = "everyone who gets the task reads its categories; to list none, name each column, and this one with --text"
+    # A column of few rows may have so few different numbers that they are counted, not added up.
+    option = "--text" if None in notation.values(list(map(str, once))) else "--sum or --text"
+    read = (
+        f"everyone who gets the task reads its categories; to list none, name each column, and this one with {option}"
+    )
     return [f"column {column!r} has {which}{shown(min(once))}, {alone}: {read}"]
 
 

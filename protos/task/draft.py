@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from hubbub.protos.errors import SuiteError, TaskError
+from hubbub.protos.errors import SuiteError, TaskError, toml_remedy
 from hubbub.protos.identity.keys import LATEST_TIME
 from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import admission as admission_policy
@@ -100,7 +100,7 @@ def read_draft(text: str) -> Draft:
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TaskError(f"not TOML: {error!s:.200}; correct the file there") from error
+        raise TaskError(f"not TOML: {error!s:.200}; {toml_remedy(text)}") from error
     try:
         return _draft_from(tables)
     except FieldError as error:

@@ -119,6 +119,10 @@ def test_the_picture_shows_the_errors_and_what_was_stated(task: Path, tmp_path: 
         (("--error", "carrier=many"), "--error 'carrier=many' is not QUERY=ERROR or ERROR, such as carrier=30 or 30"),
         (("--error", "30 people"), "--error '30 people' is not QUERY=ERROR or ERROR"),
         (("--error", "delay=3"), "--error 'delay=3': the queries that take an error are 'carrier'; name one of them"),
+        (
+            ("--error", "carrier=30,delay=9"),
+            "--error 'carrier=30,delay=9' states several errors; repeat the option: --error carrier=30 --error delay=9",
+        ),
         (("--error", "carrier=0.01"), "epsilon = 100 comes nearest: carrier "),
         (("--error", "carrier=7"), "each of these alone reaches it: epsilon = 2."),
         (("--picture", "errors.pdf"), "--picture errors.pdf ends in '.pdf'; name a file that ends in .svg or .png"),

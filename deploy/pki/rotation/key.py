@@ -189,7 +189,7 @@ def _of_service(role: Role, found: AnalyzerSettings | ShufflerSettings) -> KeyLo
 
 def _top_names(settings: Path) -> set[str]:
     try:
-        return set(tomllib.loads(settings.read_text(encoding="utf-8")))
+        return set(tomllib.loads(settings.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, RecursionError):
         return set()  # `location_of` then reads it as a shuffler's settings, and that error names the fault
 

@@ -270,6 +270,7 @@ def test_a_device_that_is_made_of_arguments_reads_no_variable(
         ("tls = 1", "is another party's settings file; give a device's, such as client.toml"),
         ("task = ", "is not TOML: "),
         ('{"task": 1}', "is JSON, not settings; give a settings file, such as client.toml"),
+        ("task = “task.json”", 'correct the file there: TOML has " for a text, not “'),
         (f"task = {'[' * 5000}", "is not TOML: "),
         (f"timeout = {'9' * 5000}", "is not TOML: "),
         ('state = "C:\\Users\\state.db"', "write a path that has \\ in single quotes"),

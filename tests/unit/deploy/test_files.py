@@ -17,6 +17,7 @@ import pytest
 
 from hubbub.deploy.errors import NotWritten, OutputLost
 from hubbub.deploy.files import changing, copy_files, draft_in, save, save_new, signed_task_in
+from hubbub.deploy.init.folders import sample
 from hubbub.deploy.operator.export import write_csv, write_parquet
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
@@ -216,6 +217,17 @@ def test_a_planned_task_or_data_in_the_place_of_a_draft_is_named(tmp_path: Path)
         draft_in(task)
     with pytest.raises(TaskError, match=rf"{data}: a file of data; give the task as written by hand"):
         draft_in(data)
+
+
+def test_a_draft_of_an_editor_that_writes_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """Otherwise its first line would be wrong for a mark that nobody sees."""
+    path, text = tmp_path / "task.toml", sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")
+    path.write_text(text, encoding="utf-8")
+    expected = draft_in(path)
+    path.write_text(text, encoding="utf-8-sig")
+    assert draft_in(path) == expected
+    with pytest.raises(TaskError, match="a draft, not a planned task"):
+        signed_task_in(path)
 
 
 def test_a_draft_in_the_place_of_a_task_is_named(tmp_path: Path) -> None:

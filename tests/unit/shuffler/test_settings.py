@@ -74,6 +74,7 @@ def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
         (('tasks = ["tasks"]', "tasks = []"), "tasks is []; it needs at least 1"),
         (('data = "data"', 'data = "data"\nqueue = 0'), "queue is 0; it must be at least 1"),
         (('data = "data"', "data = "), "is not TOML"),
+        (('data = "data"', "data = ”data”"), 'correct the file there: TOML has " for a text, not ”'),
         (("[tls]", "[tls]\nspare = 1"), "tls.spare is not a setting"),
         (("[tls]", '[log]\nlevel = "loud"\n[tls]'), "log.level is 'loud'"),
     ],
@@ -152,6 +153,16 @@ def test_a_frontend_names_its_leaders_store(tmp_path: Path) -> None:
     text = sample("frontend.toml").replace('store = "postgresql:///hubbub" ', 'store = ""')
     with pytest.raises(SettingsError, match="store: a front end uses its leader's store in PostgreSQL"):
         load_frontend(written(tmp_path, text))
+
+
+def test_settings_of_an_editor_that_writes_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    path = written(tmp_path, COMPLETE)
+    expected = load(path)
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert load(path) == expected
+    path.write_text(COMPLETE, encoding="utf-16")
+    with pytest.raises(SettingsError, match=r"is not TOML: 'utf-8' codec .*; save it as UTF-8$"):
+        load(path)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

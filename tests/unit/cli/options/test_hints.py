@@ -115,3 +115,9 @@ def test_nothing_is_known_of_a_file_after_its_command(here: Path) -> None:
 def test_of_a_large_folder_some_files_are_looked_at(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "MOST_FILES", 0)
     assert on_missing(FileNotFoundError(2, os.strerror(2), str(here / "survy.toml"))) == ""
+
+
+def test_an_address_in_the_place_of_a_file_is_to_be_downloaded() -> None:
+    ran = hubbub("verify", "https://example.com/certificate.json")
+    assert ran.status == 1
+    assert ran.err.endswith("; it is an address: download it, and give the file\n")

@@ -319,3 +319,13 @@ def test_categories_that_one_row_alone_has_are_pointed_out(tmp_path: Path) -> No
     )
     _, notes = task_of(tmp_path / "my data.csv", AskedColumns(texts=["note"]))
     assert notes == ()
+
+
+def test_few_numbers_that_one_row_alone_has_can_be_added_up_instead(tmp_path: Path) -> None:
+    """The ages of four people became four categories, and the note knew only the question of texts."""
+    path = written(tmp_path, {"age": lambda row: 28 + row}, 4)
+    _, (note,) = task_of(path)
+    assert "4 of its 4 values, such as '28', in one row each" in note
+    assert note.endswith("to list none, name each column, and this one with --sum or --text")
+    draft, _ = task_of(path, AskedColumns(sums=["age"]))
+    assert draft.questions[0].kind == "sum"

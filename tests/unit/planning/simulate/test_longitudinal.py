@@ -191,7 +191,8 @@ def test_a_row_for_each_device_and_period_is_read_in_their_order(tmp_path: Path)
         (("who,when,on", "x,1,NA"), "if there is no news; or, if it means no answer, add --missing NA$"),
         (("who,when,on", "x,1,1", "x,1,0"), "a 'who' has two rows for one 'when'; keep one of them"),
         (("who,when,on", "x,,1"), "column 'when' has 1 empty fields"),
-        (("who,on", "x,1"), "not exactly one column 'when'; its columns are who, on"),
+        (("who,on", "x,1"), "has no column 'when'; its columns are who, on"),
+        (("who,when,on",), "has no rows; give one for each device and period"),
     ],
 )
 def test_a_table_that_cannot_be_read_over_time_says_why(tmp_path: Path, rows: tuple[str, ...], says: str) -> None:

@@ -146,7 +146,7 @@ WRONG = [
     ('name = "flights"', "name = true", 3, NAME),
     ('name = "flights"\n', "", 2, "task.name is missing; add it"),
     ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00", 4, "write a time with its zone, such as 2026-01-01T00:00:00Z"),
-    ("2026-01-01T00:00:00Z", "2026-01-01", 4, "write a time with its zone"),
+    ("2026-01-01T00:00:00Z", "2026-01-01", 4, "task.start is 2026-01-01; write a time with its zone"),
     ("2026-01-01T00:00:00Z", '"2026-01-01T00:00:00Z"', 4, "write a time with its zone"),
     ("2026-01-01T00:00:00Z", "1767225600", 4, "task.start is 1767225600; write a time with its zone"),
     ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", 4, "rounds start at whole seconds"),
@@ -379,8 +379,9 @@ def test_an_open_task_must_say_which_share_it_assumes_to_be_honest() -> None:
         (GOOD.replace("18000", "9" * 5000), "not TOML"),
         (GOOD + "a = " + "[" * 100_000, "not TOML"),
         ("\x00", "not TOML"),
+        (GOOD.replace('"flights"', "“flights”"), 'correct the file there: TOML has " for a text, not “'),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_file_of_another_form_is_refused(text: str, says: str) -> None:
     message = refusal(text)
