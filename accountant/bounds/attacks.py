@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, checked_beside, require
+from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, check_no_dummies, checked_beside, require
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
@@ -71,7 +71,8 @@ class SameValueAttack:
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """Return a Rényi divergence that an attack reaches, in nats."""
         self.conditions(mechanism, reports, dummies)
-        return rdp_lower(mechanism, int(reports), order, int(dummies)) or 0.0
+        check_no_dummies(self.name, dummies)
+        return rdp_lower(mechanism, int(reports), order) or 0.0
 
 
 def _log_delta(

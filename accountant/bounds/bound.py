@@ -86,6 +86,15 @@ def checked_beside(mechanism: AnyMechanism, dummies: int) -> int:
     return number
 
 
+def check_no_dummies(name: str, dummies: int) -> None:
+    """Raise OutsideConditions if an attack has no Rényi divergence, as there are dummies."""
+    if dummies:
+        raise OutsideConditions(
+            f"bound {name!r} gives no Rényi divergence beside dummies, but there are {dummies}; ask for its δ, or "
+            "leave dummies out"
+        )
+
+
 def uncovered(name: str, mechanism: AnyMechanism, needs: str) -> OutsideConditions:
     """Return the error that bound `name` does not cover `mechanism`, with the bound's needs."""
     if isinstance(mechanism, WithNoise):

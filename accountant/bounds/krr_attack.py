@@ -5,7 +5,7 @@ No ε below the ε that they reach is valid.
 
 from dataclasses import dataclass
 
-from hubbub.accountant.bounds.bound import described, with_local_epsilon
+from hubbub.accountant.bounds.bound import check_no_dummies, described, with_local_epsilon
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.data_sets import FEW, data_sets
 from hubbub.accountant.divergence.log_bracket import ZERO, LogBracket
@@ -20,6 +20,7 @@ from hubbub.accountant.divergence.sums import (
 )
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism
+from hubbub.accountant.numbers import REPORTS_LIMIT
 from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower
 
@@ -49,6 +50,9 @@ class KrrAttack(SumBound):
         """Return (lower, upper) of the largest δ at `epsilon` of the data sets tried: the lower end certifies."""
         self.conditions(mechanism, reports, dummies)
         people = int(reports) + int(dummies)
+        if people > REPORTS_LIMIT:
+            # No attack on so many is computed.
+            return 0.0, 1.0
         ends = [each.delta(mechanism, people, epsilon) for each in _tried(mechanism, people, int(dummies))]
         return max(low for low, _ in ends), max(high for _, high in ends)
 
@@ -58,6 +62,8 @@ class KrrAttack(SumBound):
         # One search for each, so that the wide bracket of one does not hide the result of another.
         found = EpsilonEnds(0.0, 0.0)
         people = int(reports) + int(dummies)
+        if people > REPORTS_LIMIT:
+            return EpsilonEnds(with_local_epsilon(mechanism, self.name).epsilon_local, 0.0)
         for tried in _tried(mechanism, people, int(dummies)):
             ends = tried.epsilon(mechanism, people, delta)
             found = EpsilonEnds(max(found.upper, ends.upper), max(found.lower, ends.lower))
@@ -126,7 +132,8 @@ def _uniform(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
 
 
 def _rdp(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
-    return rdp_lower(mechanism, reports, order, dummies) or 0.0
+    check_no_dummies(_NAME, dummies)
+    return rdp_lower(mechanism, reports, order) or 0.0
 
 
 _NAME = "krr-lower"

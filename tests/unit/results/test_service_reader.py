@@ -145,7 +145,7 @@ async def test_a_task_without_certified_rounds_is_told_from_one_that_is_unknown(
     monkeypatch.setattr(analyzer, "list_results", none)
     reader = connect(address, tls=tls["reader"], keys=KEYS)
     assert await asyncio.to_thread(reader.rounds, TASK.name) == ()
-    with pytest.raises(UsageError, match=rf"no round of task {TASK.name} is certified yet; `status\(\)` shows"):
+    with pytest.raises(UsageError, match=rf"no round of task {TASK.name} is certified yet; `hubbub status` shows"):
         await read(reader, task=TASK.name)
     with pytest.raises(UsageError, match="no round is certified yet"):
         await read(reader)

@@ -315,15 +315,12 @@ async def test_the_page_s_application_ships_keys_and_no_task(tmp_path: Path, mon
     (tmp_path / "trust").mkdir()
     deployment.parties.operator.save_public(tmp_path / "trust" / "operator.pub.pem")
     deployment.parties.shuffler.save_public(tmp_path / "trust" / "shuffler.pub.pem")
-    publisher = Publisher(tmp_path / "feed", deployment.parties)
+    publisher = Publisher(tmp_path / "published", deployment.parties)
     publisher.publish(replace(deployment.task, name="colors"))
     publisher.publish(replace(deployment.task, name="not allowed"))
     (code,) = re.findall("```python\n(.*?)```", (ROOT / "docs/howto/publish-tasks.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tasks").rename(tmp_path / "those of the shuffler")
-    settings = deployment.settings("127.0.0.1:1").model_copy(
-        update={"feed": publisher.folder, "tasks": (tmp_path / "those of the shuffler",)}
-    )
+    settings = deployment.settings("127.0.0.1:1").model_copy(update={"feed": publisher.folder})
     names: dict[str, Any] = {}
     async with running(settings) as at:
         await asyncio.to_thread(exec, code.replace("127.0.0.1:7301", at["submission"]), names)
