@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -197,10 +197,11 @@ def test_texts_are_looked_up_in_the_table_that_was_published() -> None:
 @each
 def test_changed_byte_of_the_results_is_refused_or_read_as_something_else(name: str) -> None:
     document = kept(name, "results.bin")
-    whole = repr(read(document))
+    # Of the values themselves: what a class prints leaves out long bytes.
+    whole = repr(asdict(read(document)))
     for place in range(0, len(document), 7):
         try:
-            found = repr(read(changed(document, place)))
+            found = repr(asdict(read(changed(document, place))))
         except (DecodeError, HubbubError):
             continue
         assert found != whole, f"byte {place} says nothing"
