@@ -106,7 +106,7 @@ def test_every_command_with_its_options_exists(where: str, words: list[str]) -> 
     [
         ["shufler", "x.toml"],
         ["health", "shuffler", "x.toml", "--timeout", "3"],
-        ["sign", "task.json"],
+        ["sign", "--key", "identity.pem"],
         ["keys", "turn", "identity"],
         ["keys", "add", "identity"],
     ],
