@@ -86,7 +86,7 @@ class NoiseBound:
         """Return (lower, upper) of δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
         beside, wanted = self._beside(mechanism), checked_epsilon(epsilon)
-        hidden = self.direction == "lower" and is_hidden(reports, dummies)
+        hidden = self.direction == "lower" and _is_hidden(reports, dummies)
         above, below = self._atoms(beside)
         # From the local ε on δ is 0, and rounding alone decides which atoms are above it.
         if wanted >= beside.epsilon_local:
@@ -114,7 +114,7 @@ class NoiseBound:
         self.conditions(mechanism, reports, dummies)
         beside, wanted = self._beside(mechanism), checked_delta(delta)
         if self.direction == "lower":
-            if is_hidden(reports, dummies):
+            if _is_hidden(reports, dummies):
                 return _attack_among_people(beside, (int(reports), int(dummies)), wanted)
             return _attack_epsilon(beside, wanted)
         return EpsilonEnds(_upper_epsilon(beside, wanted), _attack_epsilon(beside, wanted).lower)
@@ -187,7 +187,7 @@ def _attack_epsilon(beside: WithNoise, delta: float) -> EpsilonEnds:
     return EpsilonEnds(_boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= delta, found, upper)[1], found)
 
 
-def is_hidden(reports: int, dummies: int) -> bool:
+def _is_hidden(reports: int, dummies: int) -> bool:
     """Whether honest people or uniform dummies hide the victim too."""
     return reports > 1 or dummies > 0
 
